@@ -1,0 +1,1 @@
+"""Estimate how wrong a classifier is on data nobody has labelled."""
