@@ -1,1 +1,58 @@
-"""Estimate how wrong a classifier is on data nobody has labelled."""
+"""Estimate how wrong a classifier is on data nobody has labelled.
+
+>>> import labelfree as lf
+>>> source = lf.Source(probs=[[.9, .1], [.2, .8], [.6, .4]], labels=[0, 1, 1])
+>>> target = lf.Target(probs=[[.7, .3], [.4, .6]])
+>>> round(lf.estimate(source, target, method="scot", calibration="none").error, 4)
+0.4097
+"""
+
+from labelfree._version import __version__
+from labelfree.errors import FileError, InputError, LabelfreeError, NotFittedError
+from labelfree.estimators import (
+    AC,
+    ATCMC,
+    ATCNE,
+    COT,
+    COTT,
+    GDE,
+    IM,
+    METHODS,
+    SCOT,
+    DoC,
+    Entropy,
+    Estimator,
+    compare,
+    estimate,
+    load,
+)
+from labelfree.results import Comparison, Estimate, Interval
+from labelfree.types import Source, Target
+
+__all__ = [
+    "AC",
+    "ATCMC",
+    "ATCNE",
+    "COT",
+    "COTT",
+    "GDE",
+    "IM",
+    "METHODS",
+    "SCOT",
+    "Comparison",
+    "DoC",
+    "Entropy",
+    "Estimate",
+    "Estimator",
+    "FileError",
+    "InputError",
+    "Interval",
+    "LabelfreeError",
+    "NotFittedError",
+    "Source",
+    "Target",
+    "__version__",
+    "compare",
+    "estimate",
+    "load",
+]

@@ -1,1 +1,21 @@
-""""""
+"""Making confidence honest on the source: temperature and vector scaling, ECE and NLL."""
+
+from labelfree.calibration.fit import CALIBRATIONS, Calibration, fit_calibration, log_scores, softmax, zero_floor
+from labelfree.calibration.metrics import ece, mean_nll
+from labelfree.calibration.temperature import Temperature, fit_temperature
+from labelfree.calibration.vector import Vector, fit_vector
+
+__all__ = [
+    "CALIBRATIONS",
+    "Calibration",
+    "Temperature",
+    "Vector",
+    "ece",
+    "fit_calibration",
+    "fit_temperature",
+    "fit_vector",
+    "log_scores",
+    "mean_nll",
+    "softmax",
+    "zero_floor",
+]

@@ -1,1 +1,34 @@
-""""""
+"""The methods, one file each, behind one contract and one registry."""
+
+from labelfree.estimators.ac import AC
+from labelfree.estimators.atc import ATCMC, ATCNE
+from labelfree.estimators.base import Estimator, Reading
+from labelfree.estimators.compare import compare, estimate
+from labelfree.estimators.cot import COT
+from labelfree.estimators.cott import COTT
+from labelfree.estimators.doc import DoC
+from labelfree.estimators.entropy import Entropy
+from labelfree.estimators.gde import GDE
+from labelfree.estimators.im import IM
+from labelfree.estimators.registry import METHODS, load, make
+from labelfree.estimators.scot import SCOT
+
+__all__ = [
+    "AC",
+    "ATCMC",
+    "ATCNE",
+    "COT",
+    "COTT",
+    "GDE",
+    "IM",
+    "METHODS",
+    "SCOT",
+    "DoC",
+    "Entropy",
+    "Estimator",
+    "Reading",
+    "compare",
+    "estimate",
+    "load",
+    "make",
+]

@@ -1,0 +1,26 @@
+"""AC: average confidence."""
+
+from __future__ import annotations
+
+from labelfree.estimators.base import Estimator, Reading
+from labelfree.estimators.view import View
+
+
+class AC(Estimator):
+    """Average confidence: error = mean(1 - p_y^) on the target.
+
+    Right where confidence stays calibrated under the shift; it is the most optimistic of all transport
+    costs, and falls short when the model grows overconfident. (Hendrycks and Gimpel, 2017.)
+
+    >>> from labelfree import Source, Target
+    >>> source = Source(probs=[[.8, .2], [.3, .7]], labels=[0, 0])
+    >>> AC(calibration="none").fit(source).estimate(Target(probs=[[.9, .1], [.4, .6]])).error
+    0.25
+    """
+
+    name = "ac"
+    title = "AC"
+    meaning = "mean doubt: one minus average confidence"
+
+    def _read(self, target: View) -> Reading:
+        return Reading(error=float(target.mass @ (1.0 - target.confidence)))

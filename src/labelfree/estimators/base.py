@@ -1,0 +1,242 @@
+"""The contract of every method: `fit(source)`, then `estimate(target)`.
+
+A method's own file holds its formula (`_learn` from the source, `_read` off the target); the
+bookkeeping that all methods share is here: calibration, matching target to source, details, warnings,
+saving and loading.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from labelfree.calibration import CALIBRATIONS, Calibration, fit_calibration
+from labelfree.errors import FileError, InputError, NotFittedError, nearest
+from labelfree.estimators.view import View
+from labelfree.results import Estimate
+from labelfree.types import Source, Target
+
+FORMAT = "labelfree-estimator"
+E = TypeVar("E", bound="Estimator")
+
+
+@dataclass
+class Reading:
+    """What a method reads off the target: an error or a score, with details and warnings."""
+
+    error: float | None = None
+    score: float | None = None
+    details: dict[str, Any] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+
+class Estimator(ABC):
+    """Base of all methods. Attributes with a trailing underscore are learned by `fit`.
+
+    Args:
+        calibration: `"temperature"`, `"vector"` or `"none"`; fitted on the source.
+    """
+
+    #: The registry name.
+    name: ClassVar[str]
+    #: The name people print.
+    title: ClassVar[str]
+    #: One line: what the number is.
+    meaning: ClassVar[str]
+    #: Whether the target must carry a second model's predictions.
+    needs_second: ClassVar[bool] = False
+
+    calibration_: Calibration
+    classes_: tuple[Hashable, ...] | None
+    n_source_: int
+    n_source_effective_: float
+    source_error_: float
+    label_marginal_: npt.NDArray[np.float64]
+    source_warnings_: tuple[str, ...]
+
+    def __init__(self, calibration: str = "temperature") -> None:
+        if calibration not in CALIBRATIONS:
+            raise InputError(
+                f"calibration {calibration!r} is not known; wanted one of {', '.join(CALIBRATIONS)}"
+                f"{nearest(str(calibration), CALIBRATIONS)}"
+            )
+        self.calibration = calibration
+
+    def fit(self: E, source: Source) -> E:
+        """Calibrate on the source and learn what the method needs from it."""
+        if not isinstance(source, Source):
+            raise InputError(f"fit: arrived {type(source).__name__}; wanted labelfree.Source(logits=..., labels=...)")
+        return self.fit_view(View(source, fit_calibration(self.calibration, source)))
+
+    def fit_view(self: E, view: View) -> E:
+        """Learn from a source that is calibrated already, so that several methods can share the work."""
+        source = view.sample
+        assert isinstance(source, Source)
+        self.calibration_ = view.calibration
+        self.classes_ = source.classes
+        self.n_source_ = source.n
+        self.n_source_effective_ = source.n_effective
+        self.source_error_ = source.error
+        self.label_marginal_ = source.label_marginal
+        self.source_warnings_ = (*_source_warnings(source), *view.calibration.warnings())
+        self._learn(view)
+        return self
+
+    def estimate(self, target: Target) -> Estimate:
+        """Read the error (or score) off the target."""
+        if not hasattr(self, "calibration_"):
+            raise NotFittedError(f"{self.title} is not fitted; call fit(source) before estimate(target)")
+        if not isinstance(target, Target):
+            raise InputError(f"estimate: arrived {type(target).__name__}; wanted labelfree.Target(logits=...)")
+        aligned = target.aligned(self.classes_, len(self.label_marginal_))
+        return self.estimate_view(View(aligned, self.calibration_))
+
+    def estimate_view(self, view: View) -> Estimate:
+        """Read off a target that is aligned and calibrated already."""
+        target = view.sample
+        reading = self._read(view)
+        details: dict[str, Any] = {**self.calibration_.details(), "source_error": self.source_error_}
+        if target.correction > 0.0:
+            details["largest_correction"] = target.correction
+        warnings = list(self.source_warnings_) + _target_warnings(target, self.classes_)
+        error = reading.error
+        if error is not None:
+            error = _clipped(error, reading.warnings)
+        return Estimate(
+            method=self.name,
+            error=error,
+            score=reading.score,
+            n_source=self.n_source_,
+            n_target=target.n,
+            details={**details, **reading.details},
+            warnings=(*warnings, *reading.warnings),
+        )
+
+    def _learn(self, source: View) -> None:  # noqa: B027 (some methods need nothing from the source)
+        """Learn the method's own state, in attributes with a trailing underscore."""
+
+    @abstractmethod
+    def _read(self, target: View) -> Reading:
+        """Apply the formula to the target."""
+
+    # -- parameters, as scikit-learn names them ------------------------------------------------------
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The constructor's arguments and their values."""
+        return {name: getattr(self, name) for name in inspect.signature(type(self).__init__).parameters if name != "self"}
+
+    def set_params(self: E, **params: Any) -> E:
+        """Replace constructor arguments; fit again afterwards."""
+        fresh = type(self)(**{**self.get_params(), **params})
+        vars(self).update(vars(fresh))
+        return self
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{name}={value!r}" for name, value in self.get_params().items())
+        return f"{type(self).__name__}({given})"
+
+    # -- saving and loading, without pickle -------------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted estimator as readable JSON; `labelfree.load` brings it back."""
+        if not hasattr(self, "calibration_"):
+            raise NotFittedError(f"{self.title} is not fitted; there is nothing to save yet; call fit(source) first")
+        state = {name: _plain(value) for name, value in vars(self).items() if name.endswith("_")}
+        document = {
+            "format": FORMAT,
+            "schema": 1,
+            "method": self.name,
+            "params": {name: _plain(value) for name, value in self.get_params().items()},
+            "state": state,
+        }
+        Path(path).write_text(json.dumps(document), encoding="utf-8")
+
+    @classmethod
+    def load(cls: type[E], path: str | Path) -> E:
+        """Read an estimator that `save` wrote; `labelfree.load` finds the right class by itself."""
+        document = read_document(path)
+        if document["method"] != cls.name:
+            raise FileError(f"{path}: holds a fitted {document['method']!r}, not {cls.name!r}; use labelfree.load")
+        try:
+            estimator = cls(**document["params"])
+            for name, value in document["state"].items():
+                setattr(estimator, name, estimator._restore(name, value))
+        except (KeyError, TypeError, AttributeError, ValueError) as problem:
+            raise FileError(f"{path}: not a complete saved estimator ({problem})") from None
+        return estimator
+
+    def _restore(self, name: str, value: Any) -> Any:
+        if name == "calibration_":
+            return Calibration.from_state(value)
+        if name in ("classes_", "source_warnings_"):
+            return None if value is None else tuple(value)
+        if isinstance(value, list):
+            return np.asarray(value, dtype=np.float64)
+        return value
+
+
+def read_document(path: str | Path) -> dict[str, Any]:
+    """Read and check the outer form of a saved estimator."""
+    try:
+        document = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as problem:
+        raise FileError(f"{path}: cannot be read ({problem.strerror}); wanted a file that save() wrote") from None
+    except ValueError:
+        raise FileError(f"{path}: not JSON; wanted a file that save() wrote") from None
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise FileError(f"{path}: not a saved estimator; wanted a file that save() wrote")
+    if document.get("schema") != 1:
+        raise FileError(f"{path}: written by a newer labelfree (schema {document.get('schema')}); upgrade to read it")
+    return document
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Calibration):
+        return value.state()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, tuple):
+        return list(value)
+    return value
+
+
+def _clipped(error: float, warnings: list[str]) -> float:
+    if -1e-9 <= error <= 1.0 + 1e-9:  # rounding
+        return float(min(1.0, max(0.0, error)))
+    clipped = float(min(1.0, max(0.0, error)))
+    warnings.append(f"the formula gave {error:.4f}, outside [0, 1]; clipped to {clipped:g}")
+    return clipped
+
+
+def _source_warnings(source: Source) -> list[str]:
+    warnings = []
+    unseen = np.flatnonzero(source.label_marginal == 0.0)
+    if len(unseen):
+        names = ", ".join(str(source.class_name(int(j))) for j in unseen[:5]) + (", ..." if len(unseen) > 5 else "")
+        warnings.append(
+            f"no source label is {names}: methods that use the source's class proportions take "
+            f"{'it' if len(unseen) == 1 else 'them'} to be absent from the target too"
+        )
+    if source.error == 0.0:
+        warnings.append("the source has no errors: methods that learn from its errors have nothing to learn from")
+    return warnings
+
+
+def _target_warnings(target: Any, classes: tuple[Hashable, ...] | None) -> list[str]:
+    warnings = []
+    if target.n == 1:
+        warnings.append("the target has one row: an error rate of one row is 0 or 1, and this is only its expectation")
+    if (classes is None) != (target.classes is None):
+        nameless = "source" if classes is None else "target"
+        warnings.append(f"the {nameless}'s columns have no names: they were taken to be in the other's order")
+    return warnings

@@ -1,0 +1,63 @@
+"""COTT: confidence optimal transport with a threshold."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from labelfree.estimators.base import Reading
+from labelfree.estimators.marginal import Array, MarginalEstimator
+from labelfree.estimators.threshold import cut_at_share, share_beyond
+from labelfree.estimators.view import View
+
+
+class COTT(MarginalEstimator):
+    """COT with thresholding: the share of target mass whose transport cost reaches the source's threshold.
+
+    The source is transported to its own label shares; with m source errors the threshold is its m-th
+    largest cost. Ties stay on one side, at the cut whose share of the source is nearest to its error.
+    A row that is split between labels counts by its parts.
+
+    Where rows tie, optimal plans differ: `details["tie_mass"]` bounds the mass whose side of the cut
+    another optimal plan could change. By complementary slackness every optimal plan uses only labels
+    that are tight at the optimal prices, so a row's cost lies between its cheapest and dearest tight
+    label; the same range on the source bounds the threshold.
+    (Lu et al., Characterizing Out-of-Distribution Error via Optimal Transport, 2023.)
+    """
+
+    name = "cott"
+    title = "COTT"
+    meaning = "share of rows whose transport cost exceeds the threshold learned on the source"
+
+    def _learn(self, source: View) -> None:
+        q, e = self.label_marginal_, self.source_error_
+        _, _, mass, cost = source.transport(q).pieces()
+        cut = cut_at_share(cost, mass, e)
+        self.threshold_, self.identified_ = cut.value, cut.identified
+        low, high = source.transport_range(q)
+        self.threshold_low_ = min(cut.value, cut_at_share(low, source.mass, e).value)
+        self.threshold_high_ = max(cut.value, cut_at_share(high, source.mass, e).value)
+
+    def _read(self, target: View) -> Reading:
+        choice = self._masses(target)
+        transport = target.transport(choice.masses)
+        _, _, mass, cost = transport.pieces()
+        reading = Reading(
+            error=share_beyond(cost, mass, self.threshold_),
+            details={
+                "certificate": transport.certificate.to_dict(),
+                "threshold": self.threshold_,
+                "tie_mass": self._tie_mass(target, choice.masses),
+                **choice.details,
+            },
+        )
+        if not self.identified_:
+            reading.warnings.append(
+                "the threshold is not identified by the source's errors: it lies just beyond every source cost"
+            )
+        return reading
+
+    def _tie_mass(self, target: View, masses: Array) -> float:
+        low, high = target.transport_range(masses)
+        either = (high >= self.threshold_low_) & (low < self.threshold_high_) & (low < high)
+        moved = (low >= self.threshold_low_) & (low < self.threshold_high_) & (low == high)
+        return float(min(1.0, np.sum(target.mass[either | moved])))

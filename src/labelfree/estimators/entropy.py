@@ -1,0 +1,17 @@
+"""Entropy: a score that grows with doubt."""
+
+from __future__ import annotations
+
+from labelfree.estimators.base import Estimator, Reading
+from labelfree.estimators.view import View
+
+
+class Entropy(Estimator):
+    """Mean entropy of the target's probabilities, in nats: a score to compare shifts by, not an error."""
+
+    name = "entropy"
+    title = "Entropy"
+    meaning = "mean entropy of the probabilities in nats: a score, not an error"
+
+    def _read(self, target: View) -> Reading:
+        return Reading(score=float(target.mass @ target.entropy()))

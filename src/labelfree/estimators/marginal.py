@@ -1,0 +1,58 @@
+"""What COT, COTT and SCOT share: the choice of the label masses to transport to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from labelfree._door import as_marginal
+from labelfree.estimators.base import Estimator
+from labelfree.estimators.view import View
+from labelfree.labelshift import Marginal, check_marginal, shrink, total_variation
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The label masses that were used, and how to report them."""
+
+    masses: Array
+    details: dict[str, Any]
+
+
+class MarginalEstimator(Estimator):
+    """Base of the methods that transport the target to label masses.
+
+    Args:
+        calibration: as for every method.
+        marginal: `"source"` (the source's label shares), `"shrunk"` (less the sampling noise), an array
+            of K shares, or a mapping from class names to shares.
+    """
+
+    def __init__(self, calibration: str = "temperature", marginal: Marginal = "source") -> None:
+        super().__init__(calibration)
+        check_marginal(marginal)
+        self.marginal = marginal
+
+    def _reference(self, target: View) -> tuple[Array, Array]:
+        """(K,) each: the target's own label shares h by its predictions, and their variance per row."""
+        h = target.pseudo_labels
+        return h, h * (1.0 - h)
+
+    def _masses(self, target: View) -> Choice:
+        q = self.label_marginal_
+        pseudo = target.pseudo_labels
+        if not isinstance(self.marginal, str):
+            chosen, details = as_marginal(self.marginal, target.k, self.classes_), {"marginal": "given"}
+        elif self.marginal == "shrunk":
+            h, variance = self._reference(target)
+            chosen, kept = shrink(q, h, variance, self.n_source_effective_, target.n_effective)
+            details = {"marginal": "shrunk", "shrinkage_kept": kept}
+        else:
+            chosen, details = q, {"marginal": "source"}
+        shift = {"label_marginal": chosen.tolist(), "pseudo_label_shift": total_variation(pseudo, chosen)}
+        return Choice(chosen, {**details, **shift})

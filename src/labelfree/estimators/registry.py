@@ -1,0 +1,54 @@
+"""All methods by name. A new method adds its file, its test and one line here."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+from labelfree.errors import FileError, InputError, nearest
+from labelfree.estimators.ac import AC
+from labelfree.estimators.atc import ATCMC, ATCNE
+from labelfree.estimators.base import Estimator, read_document
+from labelfree.estimators.cot import COT
+from labelfree.estimators.cott import COTT
+from labelfree.estimators.doc import DoC
+from labelfree.estimators.entropy import Entropy
+from labelfree.estimators.gde import GDE
+from labelfree.estimators.im import IM
+from labelfree.estimators.scot import SCOT
+
+METHODS: dict[str, type[Estimator]] = {
+    method.name: method for method in (AC, DoC, IM, GDE, ATCMC, ATCNE, COT, COTT, SCOT, Entropy)
+}
+
+
+def find(name: str) -> type[Estimator]:
+    """The method of that name; an unknown one is refused with the nearest known name."""
+    if name not in METHODS:
+        known = ", ".join(METHODS)
+        raise InputError(f"method {name!r} is not known{nearest(str(name), METHODS)} (known: {known})")
+    return METHODS[name]
+
+
+def accepts(method: type[Estimator], option: str) -> bool:
+    """Whether the method's constructor takes the option."""
+    return option in inspect.signature(method.__init__).parameters
+
+
+def load(path: str | Path) -> Estimator:
+    """Read a fitted estimator that `save` wrote. Nothing is unpickled."""
+    name = read_document(path).get("method")
+    if name not in METHODS:
+        raise FileError(f"{path}: holds the unknown method {name!r}; was it saved by a newer labelfree?")
+    return METHODS[name].load(path)
+
+
+def make(name: str, **options: Any) -> Estimator:
+    """A new estimator by name; an option that the method does not take is refused."""
+    method = find(name)
+    for option in options:
+        if not accepts(method, option):
+            takers = ", ".join(n for n, m in METHODS.items() if accepts(m, option)) or "no method"
+            raise InputError(f"{name} takes no {option}=; {takers} would")
+    return method(**options)
