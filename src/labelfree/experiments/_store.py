@@ -1,0 +1,79 @@
+"""Files that are whole or absent: write beside the final name, then rename."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelfree.errors import FileError
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """Open a temporary file that becomes ``path`` when the block ends well, and vanishes when it does not."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        # mkstemp makes private files; results are meant to be read by others.
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def write_arrays(path: Path, **arrays: NDArray[Any]) -> None:
+    """Write a compressed ``.npz`` atomically."""
+    with replacing(path) as file:
+        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+
+
+def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """Read an ``.npz`` without pickle; a broken file is one clear line."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return {key: file[key] for key in file.files}
+    except FileNotFoundError:
+        raise FileError(f"{path} does not exist; run `labelfree bench collect` first") from None
+    except Exception as error:
+        raise FileError(
+            f"{path} is not a readable .npz file ({error}); delete it and collect again"
+        ) from None
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write JSON atomically, sorted and indented so that differences are readable."""
+    with replacing(path) as file:
+        file.write((json.dumps(value, indent=1, sort_keys=True) + "\n").encode())
+
+
+def read_json(path: Path) -> Any:
+    """Read JSON; a missing or broken file is one clear line."""
+    try:
+        return json.loads(path.read_text())
+    except FileNotFoundError:
+        raise FileError(f"{path} does not exist") from None
+    except ValueError as error:
+        raise FileError(f"{path} is not valid JSON ({error})") from None
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write text atomically."""
+    with replacing(path) as file:
+        file.write(text.encode())
+
+
+Progress = Callable[[int, int, str], None]
+"""Called with (done, total, what is being done)."""

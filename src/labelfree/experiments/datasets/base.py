@@ -1,0 +1,82 @@
+"""What a data set is: a description, a training set, a reserved validation set and its shifts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelfree.errors import FileError
+from labelfree.experiments.examples import Examples
+
+
+@dataclass(frozen=True)
+class Shift:
+    """One target set: its name, the column of the paper's table it belongs to, and how to read it.
+
+    ``kind`` is ``clean`` (no shift; in no table), ``synthetic``, ``natural``, ``same`` or ``novel``.
+    """
+
+    name: str
+    kind: str
+    load: Callable[[], Examples]
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A data set as officially distributed, under one directory of the user's.
+
+    ``expects`` are the paths below that directory without which it cannot be used, ``extras`` those
+    that add shifts. ``training``, ``validation`` and ``shifts`` take the directory.
+    """
+
+    name: str
+    title: str
+    classes: int
+    expects: tuple[str, ...]
+    origin: str
+    licence: str
+    size: str
+    splits: str
+    network: str
+    recipe: str
+    training: Callable[[Path], Examples]
+    validation: Callable[[Path], Examples]
+    shifts: Callable[[Path], Sequence[Shift]]
+    extras: tuple[str, ...] = ()
+    text: bool = False
+
+    def missing(self, root: Path) -> list[str]:
+        """The expected paths that are not there."""
+        return [path for path in self.expects if not any_of(root, path)]
+
+    def require(self, root: Path) -> None:
+        """One clear line if something is missing."""
+        missing = self.missing(root)
+        if missing:
+            raise FileError(
+                f"{self.title} is not complete: {root / missing[0]} is missing"
+                + (f" (and {len(missing) - 1} more)" if len(missing) > 1 else "")
+                + f"; get it from {self.origin} and unpack it there, or name its directory with --data"
+            )
+
+
+def any_of(root: Path, path: str) -> bool:
+    """Whether ``path`` exists below ``root``, plain or gzipped."""
+    return (root / path).exists() or (root / f"{path}.gz").exists()
+
+
+def reserve(n: int, held_out: int, seed: int = 0) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Split range(n) into rows to train on and ``held_out`` reserved rows, both ascending.
+
+    The split has its own seed: networks trained from different seeds share one validation set.
+
+    >>> training, reserved = reserve(10, 3)
+    >>> len(training), len(reserved), sorted([*training, *reserved]) == list(range(10))
+    (7, 3, True)
+    """
+    order = np.random.default_rng(seed).permutation(n)
+    return np.sort(order[held_out:]), np.sort(order[:held_out])

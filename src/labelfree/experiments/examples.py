@@ -1,0 +1,194 @@
+"""Labelled examples that can hand out batches: images in memory, images in files, texts.
+
+Everything that trains or scores sees one small contract: ``labels``, ``len`` and
+``batch(rows, rng)``. A generator asks for the training view (augmented); none asks for the plain one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelfree.errors import FileError, InputError
+
+Pixels = NDArray[np.uint8]
+Rows = NDArray[np.int64]
+
+
+class Examples(Protocol):
+    """What training and collecting need to know of a data set."""
+
+    @property
+    def labels(self) -> Rows:
+        """Class numbers, shape (n,)."""
+
+    def __len__(self) -> int:
+        """How many examples there are."""
+
+    def batch(self, rows: Rows, rng: np.random.Generator | None = None) -> Pixels | list[str]:
+        """The inputs of ``rows``: images (b, H, W, 3) or texts; augmented where ``rng`` is given."""
+
+
+@dataclass(frozen=True)
+class ArrayImages:
+    """Images in memory, uint8 (n, H, W, 3); the training view pads by ``pad``, crops and mirrors."""
+
+    pixels: Pixels
+    labels: Rows
+    pad: int = 4
+    mirror: bool = True
+
+    def __post_init__(self) -> None:
+        """Check the shapes once."""
+        if self.pixels.ndim != 4 or self.pixels.shape[3] != 3 or self.pixels.dtype != np.uint8:
+            raise InputError(
+                f"images must be uint8 of shape (n, height, width, 3); these are {self.pixels.dtype} "
+                f"of shape {self.pixels.shape}"
+            )
+        if len(self.pixels) != len(self.labels):
+            raise InputError(f"{len(self.pixels)} images came with {len(self.labels)} labels")
+
+    def __len__(self) -> int:
+        """How many images there are."""
+        return len(self.labels)
+
+    def batch(self, rows: Rows, rng: np.random.Generator | None = None) -> Pixels:
+        """The images of ``rows``."""
+        images = self.pixels[rows]
+        return images if rng is None else crop_and_mirror(images, rng, self.pad, self.mirror)
+
+    def take(self, rows: Rows) -> ArrayImages:
+        """Only these rows."""
+        return ArrayImages(self.pixels[rows], self.labels[rows], self.pad, self.mirror)
+
+
+def crop_and_mirror(images: Pixels, rng: np.random.Generator, pad: int, mirror: bool) -> Pixels:
+    """Pad with zeros, cut a window of the old size at a random place, mirror every second image or so.
+
+    One gather for the whole batch: window starts and mirroring become index arrays.
+    """
+    n, height, width, _ = images.shape
+    padded = np.pad(images, ((0, 0), (pad, pad), (pad, pad), (0, 0)))
+    top, left = rng.integers(0, 2 * pad + 1, size=(2, n))
+    columns = left[:, None] + np.arange(width)
+    if mirror:
+        flip = rng.random(n) < 0.5
+        columns[flip] = columns[flip, ::-1]
+    lines = top[:, None] + np.arange(height)
+    return padded[np.arange(n)[:, None, None], lines[:, :, None], columns[:, None, :]]
+
+
+@dataclass(frozen=True)
+class FileImages:
+    """Images in files. Plain view: shorter side to ``size * 8 / 7``, middle ``size`` square.
+
+    The training view is a random resized crop (area 0.08 to 1, aspect 3/4 to 4/3) and a mirror.
+    ``ready`` says the files already have the final size, as those of ImageNet-C do.
+    """
+
+    paths: Sequence[Path]
+    labels: Rows
+    size: int = 224
+    ready: bool = False
+
+    def __len__(self) -> int:
+        """How many images there are."""
+        return len(self.labels)
+
+    def batch(self, rows: Rows, rng: np.random.Generator | None = None) -> Pixels:
+        """The images of ``rows``, read now."""
+        return np.stack([self._read(self.paths[row], rng) for row in rows])
+
+    def take(self, rows: Rows) -> FileImages:
+        """Only these rows."""
+        return FileImages([self.paths[row] for row in rows], self.labels[rows], self.size, self.ready)
+
+    def _read(self, path: Path, rng: np.random.Generator | None) -> Pixels:
+        from PIL import Image
+
+        try:
+            with Image.open(path) as file:
+                image = file.convert("RGB")
+        except OSError as error:
+            raise FileError(f"{path} is not a readable image ({error}); download it again") from None
+        if rng is not None:
+            box = _random_box(image.size, rng)
+            pixels = np.asarray(image.resize((self.size, self.size), Image.Resampling.BILINEAR, box=box))
+            return pixels[:, ::-1] if rng.random() < 0.5 else pixels
+        if not self.ready:
+            scale = self.size * 8 / 7 / min(image.size)
+            image = image.resize((round(image.width * scale), round(image.height * scale)))
+        left, top = (image.width - self.size) // 2, (image.height - self.size) // 2
+        return np.asarray(image.crop((left, top, left + self.size, top + self.size)))
+
+
+def _random_box(size: tuple[int, int], rng: np.random.Generator) -> tuple[float, float, float, float]:
+    width, height = size
+    for _ in range(10):
+        area = width * height * rng.uniform(0.08, 1.0)
+        aspect = np.exp(rng.uniform(np.log(3 / 4), np.log(4 / 3)))
+        w, h = float(np.sqrt(area * aspect)), float(np.sqrt(area / aspect))
+        if w <= width and h <= height:
+            left, top = rng.uniform(0, width - w), rng.uniform(0, height - h)
+            return left, top, left + w, top + h
+    side = min(width, height)
+    left, top = (width - side) / 2, (height - side) / 2
+    return left, top, left + side, top + side
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Texts in memory; there is no augmentation."""
+
+    texts: Sequence[str]
+    labels: Rows
+
+    def __len__(self) -> int:
+        """How many texts there are."""
+        return len(self.labels)
+
+    def batch(self, rows: Rows, rng: np.random.Generator | None = None) -> list[str]:
+        """The texts of ``rows``."""
+        return [self.texts[row] for row in rows]
+
+    def take(self, rows: Rows) -> Texts:
+        """Only these rows."""
+        return Texts([self.texts[row] for row in rows], self.labels[rows])
+
+
+@dataclass(frozen=True)
+class Shifted:
+    """An image set seen through a corruption, batch by batch, for sets that do not fit in memory.
+
+    The noise of a batch is drawn from (seed, first row), so the same batches give the same images.
+    """
+
+    base: Examples
+    corruption: str
+    severity: int
+    constants: str = "imagenet"
+    seed: int = 0
+
+    @property
+    def labels(self) -> Rows:
+        """The base set's labels."""
+        return self.base.labels
+
+    def __len__(self) -> int:
+        """How many images there are."""
+        return len(self.base)
+
+    def batch(self, rows: Rows, rng: np.random.Generator | None = None) -> Pixels:
+        """The corrupted images of ``rows``."""
+        from labelfree.experiments.corruptions import corrupt
+
+        images = self.base.batch(rows, rng)
+        if isinstance(images, list):
+            raise InputError("corruptions are for images; this set holds texts")
+        key = (self.seed, int(rows[0]) if len(rows) else 0)
+        return corrupt(images, self.corruption, self.severity, constants=self.constants, seed=key)

@@ -1,0 +1,60 @@
+"""Pieces shared by the image networks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from labelfree.errors import FileError
+
+# Channel means and standard deviations of the training images, as commonly published.
+CIFAR_MEAN, CIFAR_STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
+IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+class Normalise(nn.Module):  # type: ignore[misc]
+    """(x - mean) / std by channel; not part of the state, so that public weights load unchanged."""
+
+    def __init__(self, mean: tuple[float, ...], std: tuple[float, ...]) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.tensor(mean).view(1, -1, 1, 1), persistent=False)
+        self.register_buffer("scale", 1 / torch.tensor(std).view(1, -1, 1, 1), persistent=False)
+
+    def forward(self, x: Any) -> Any:
+        """Shape (n, 3, H, W) in and out."""
+        return (x - self.mean) * self.scale
+
+
+def initialise(network: Any) -> Any:
+    """He initialisation of convolutions, ones and zeros of batch normalisation; returns the network."""
+    for module in network.modules():
+        if isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+        elif isinstance(module, nn.BatchNorm2d):
+            nn.init.ones_(module.weight)
+            nn.init.zeros_(module.bias)
+    return network
+
+
+def load_body(network: Any, weights: Path, head: str) -> Any:
+    """Load public weights into everything but the head, which keeps its seeded initial weights.
+
+    This is how the paper makes several ImageNet networks from one set of weights.
+    """
+    try:
+        state = torch.load(weights, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise FileError(
+            f"{weights} does not exist; put the public ImageNet weights (a torch state dict) there"
+        ) from None
+    except Exception as error:
+        raise FileError(f"{weights} is not a torch state dict ({type(error).__name__})") from None
+    body = {key: value for key, value in state.items() if not key.startswith(f"{head}.")}
+    missing, unexpected = network.load_state_dict(body, strict=False)
+    wrong = [key for key in missing if not key.startswith(f"{head}.")] + list(unexpected)
+    if wrong:
+        raise FileError(f"{weights} does not fit this network: {wrong[0]} and {len(wrong) - 1} more differ")
+    return network
