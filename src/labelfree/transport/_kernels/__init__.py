@@ -1,0 +1,7 @@
+"""The compiled inside of the solver: contiguous arrays in, arrays and an integer status out."""
+
+from labelfree.transport._kernels.moves import Moves, start
+from labelfree.transport._kernels.passes import audit, best_classes
+from labelfree.transport._kernels.search import DONE, FULL, MORE, STUCK, drive
+
+__all__ = ["DONE", "FULL", "MORE", "STUCK", "Moves", "audit", "best_classes", "drive", "start"]
