@@ -53,7 +53,9 @@ def as_scores(values: Any, kind: str, where: str, tolerance: float | None) -> tu
     half = str(getattr(values, "dtype", "")) == "torch.bfloat16"
     array = as_array(values, what)
     if array.dtype == object or array.dtype.kind not in "fiub":
-        raise InputError(f"{what}: arrived as {array.dtype.name} values; wanted numbers, one column per class")
+        raise InputError(
+            f"{what}: arrived as {array.dtype.name} values; wanted numbers, one column per class"
+        )
     if array.ndim != 2:
         hint = (
             "; for two classes pass both columns, e.g. numpy.column_stack([1 - p, p])"
@@ -63,7 +65,9 @@ def as_scores(values: Any, kind: str, where: str, tolerance: float | None) -> tu
         raise InputError(f"{what}: arrived with shape {array.shape}; wanted (rows, classes){hint}")
     n, k = array.shape
     if n == 0 or k == 0:
-        raise InputError(f"{what}: arrived empty, with shape {array.shape}; wanted at least one row and class")
+        raise InputError(
+            f"{what}: arrived empty, with shape {array.shape}; wanted at least one row and class"
+        )
     if array.dtype.kind != "f":
         array = array.astype(np.float64)
     if tolerance is None:
@@ -122,13 +126,13 @@ def as_classes(classes: Sequence[Hashable] | None, k: int, where: str) -> tuple[
         raise InputError(f"{where} classes: {len(names)} names for {k} columns of scores; wanted one each")
     if len(set(names)) != k:
         twice = next(c for c in names if names.count(c) > 1)
-        raise InputError(f"{where} classes: {twice!r} stands for more than one column; wanted different names")
+        raise InputError(
+            f"{where} classes: {twice!r} stands for more than one column; wanted different names"
+        )
     return names
 
 
-def as_labels(
-    values: Any, n: int, k: int, classes: tuple[Hashable, ...] | None, what: str
-) -> IntArray:
+def as_labels(values: Any, n: int, k: int, classes: tuple[Hashable, ...] | None, what: str) -> IntArray:
     """Check one label per row, as class indices or, with `classes`, as names; return indices."""
     array = as_array(values, what)
     if array.ndim == 2 and 1 in array.shape and array.size == n:
@@ -149,7 +153,9 @@ def _indexed(array: npt.NDArray[Any], k: int, what: str) -> IntArray:
     if array.dtype.kind == "f":
         missing = ~np.isfinite(array)
         if missing.any():
-            raise InputError(f"{what}: row {int(np.argmax(missing))} is missing; wanted a class index in every row")
+            raise InputError(
+                f"{what}: row {int(np.argmax(missing))} is missing; wanted a class index in every row"
+            )
         broken = array != np.floor(array)
         if broken.any():
             row = int(np.argmax(broken))
@@ -241,5 +247,7 @@ def as_marginal(values: Any, k: int, classes: tuple[Hashable, ...] | None) -> np
         raise InputError(f"{what}: the mass of class {j} is {array[j]:g}; wanted shares from 0 to 1")
     total = float(array.sum())
     if abs(total - 1.0) > 1e-6:
-        raise InputError(f"{what}: the masses sum to {total:.6g}; wanted shares that sum to 1; divide by their sum")
+        raise InputError(
+            f"{what}: the masses sum to {total:.6g}; wanted shares that sum to 1; divide by their sum"
+        )
     return np.asarray(array / total, dtype=np.float64)

@@ -83,7 +83,9 @@ class Estimate:
         return text
 
     def __repr__(self) -> str:
-        lines = [f"{self.method}: {self.headline()} ({self.n_source} source rows, {self.n_target} target rows)"]
+        lines = [
+            f"{self.method}: {self.headline()} ({self.n_source} source rows, {self.n_target} target rows)"
+        ]
         lines += [f"  ! {warning}" for warning in self.warnings]
         return "\n".join(lines)
 

@@ -46,7 +46,9 @@ class Sample:
     ) -> None:
         if (logits is None) == (probs is None):
             given = "neither" if logits is None else "both"
-            raise InputError(f"{where}: {given} of logits= and probs= arrived; wanted exactly one, never guessed")
+            raise InputError(
+                f"{where}: {given} of logits= and probs= arrived; wanted exactly one, never guessed"
+            )
         kind, values = ("probs", probs) if logits is None else ("logits", logits)
         scores, correction = _door.as_scores(values, kind, where, tolerance)
         n, k = scores.shape

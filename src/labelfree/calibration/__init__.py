@@ -1,6 +1,13 @@
 """Making confidence honest on the source: temperature and vector scaling, ECE and NLL."""
 
-from labelfree.calibration.fit import CALIBRATIONS, Calibration, fit_calibration, log_scores, softmax, zero_floor
+from labelfree.calibration.fit import (
+    CALIBRATIONS,
+    Calibration,
+    fit_calibration,
+    log_scores,
+    softmax,
+    zero_floor,
+)
 from labelfree.calibration.metrics import ece, mean_nll
 from labelfree.calibration.temperature import Temperature, fit_temperature
 from labelfree.calibration.vector import Vector, fit_vector

@@ -118,7 +118,9 @@ def fit_calibration(name: str, source: Source) -> Calibration:
     """
     if name not in CALIBRATIONS:
         known = ", ".join(CALIBRATIONS)
-        raise InputError(f"calibration {name!r} is not known; wanted one of {known}{nearest(str(name), CALIBRATIONS)}")
+        raise InputError(
+            f"calibration {name!r} is not known; wanted one of {known}{nearest(str(name), CALIBRATIONS)}"
+        )
     z = log_scores(source, slice(None), zero_floor(source))
     mass, labels = source.mass, source.labels
     calibrator: Calibrator = CALIBRATIONS[name](z, labels, mass)

@@ -37,7 +37,9 @@ class Temperature:
             if self.temperature >= HIGHEST
             else "the source has no errors, or its scores are far too timid"
         )
-        return (f"the temperature ran to its bound {self.temperature:g}: {why}; confidences are not calibrated",)
+        return (
+            f"the temperature ran to its bound {self.temperature:g}: {why}; confidences are not calibrated",
+        )
 
 
 def fit_temperature(

@@ -73,7 +73,9 @@ class Estimator(ABC):
     def fit(self: E, source: Source) -> E:
         """Calibrate on the source and learn what the method needs from it."""
         if not isinstance(source, Source):
-            raise InputError(f"fit: arrived {type(source).__name__}; wanted labelfree.Source(logits=..., labels=...)")
+            raise InputError(
+                f"fit: arrived {type(source).__name__}; wanted labelfree.Source(logits=..., labels=...)"
+            )
         return self.fit_view(View(source, fit_calibration(self.calibration, source)))
 
     def fit_view(self: E, view: View) -> E:
@@ -95,7 +97,9 @@ class Estimator(ABC):
         if not hasattr(self, "calibration_"):
             raise NotFittedError(f"{self.title} is not fitted; call fit(source) before estimate(target)")
         if not isinstance(target, Target):
-            raise InputError(f"estimate: arrived {type(target).__name__}; wanted labelfree.Target(logits=...)")
+            raise InputError(
+                f"estimate: arrived {type(target).__name__}; wanted labelfree.Target(logits=...)"
+            )
         aligned = target.aligned(self.classes_, len(self.label_marginal_))
         return self.estimate_view(View(aligned, self.calibration_))
 
@@ -131,7 +135,11 @@ class Estimator(ABC):
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The constructor's arguments and their values."""
-        return {name: getattr(self, name) for name in inspect.signature(type(self).__init__).parameters if name != "self"}
+        return {
+            name: getattr(self, name)
+            for name in inspect.signature(type(self).__init__).parameters
+            if name != "self"
+        }
 
     def set_params(self: E, **params: Any) -> E:
         """Replace constructor arguments; fit again afterwards."""
@@ -148,7 +156,9 @@ class Estimator(ABC):
     def save(self, path: str | Path) -> None:
         """Write the fitted estimator as readable JSON; `labelfree.load` brings it back."""
         if not hasattr(self, "calibration_"):
-            raise NotFittedError(f"{self.title} is not fitted; there is nothing to save yet; call fit(source) first")
+            raise NotFittedError(
+                f"{self.title} is not fitted; there is nothing to save yet; call fit(source) first"
+            )
         state = {name: _plain(value) for name, value in vars(self).items() if name.endswith("_")}
         document = {
             "format": FORMAT,
@@ -164,7 +174,9 @@ class Estimator(ABC):
         """Read an estimator that `save` wrote; `labelfree.load` finds the right class by itself."""
         document = read_document(path)
         if document["method"] != cls.name:
-            raise FileError(f"{path}: holds a fitted {document['method']!r}, not {cls.name!r}; use labelfree.load")
+            raise FileError(
+                f"{path}: holds a fitted {document['method']!r}, not {cls.name!r}; use labelfree.load"
+            )
         try:
             estimator = cls(**document["params"])
             for name, value in document["state"].items():
@@ -188,13 +200,17 @@ def read_document(path: str | Path) -> dict[str, Any]:
     try:
         document = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as problem:
-        raise FileError(f"{path}: cannot be read ({problem.strerror}); wanted a file that save() wrote") from None
+        raise FileError(
+            f"{path}: cannot be read ({problem.strerror}); wanted a file that save() wrote"
+        ) from None
     except ValueError:
         raise FileError(f"{path}: not JSON; wanted a file that save() wrote") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise FileError(f"{path}: not a saved estimator; wanted a file that save() wrote")
     if document.get("schema") != 1:
-        raise FileError(f"{path}: written by a newer labelfree (schema {document.get('schema')}); upgrade to read it")
+        raise FileError(
+            f"{path}: written by a newer labelfree (schema {document.get('schema')}); upgrade to read it"
+        )
     return document
 
 
@@ -222,20 +238,26 @@ def _source_warnings(source: Source) -> list[str]:
     warnings = []
     unseen = np.flatnonzero(source.label_marginal == 0.0)
     if len(unseen):
-        names = ", ".join(str(source.class_name(int(j))) for j in unseen[:5]) + (", ..." if len(unseen) > 5 else "")
+        names = ", ".join(str(source.class_name(int(j))) for j in unseen[:5]) + (
+            ", ..." if len(unseen) > 5 else ""
+        )
         warnings.append(
             f"no source label is {names}: methods that use the source's class proportions take "
             f"{'it' if len(unseen) == 1 else 'them'} to be absent from the target too"
         )
     if source.error == 0.0:
-        warnings.append("the source has no errors: methods that learn from its errors have nothing to learn from")
+        warnings.append(
+            "the source has no errors: methods that learn from its errors have nothing to learn from"
+        )
     return warnings
 
 
 def _target_warnings(target: Any, classes: tuple[Hashable, ...] | None) -> list[str]:
     warnings = []
     if target.n == 1:
-        warnings.append("the target has one row: an error rate of one row is 0 or 1, and this is only its expectation")
+        warnings.append(
+            "the target has one row: an error rate of one row is 0 or 1, and this is only its expectation"
+        )
     if (classes is None) != (target.classes is None):
         nameless = "source" if classes is None else "target"
         warnings.append(f"the {nameless}'s columns have no names: they were taken to be in the other's order")

@@ -61,7 +61,9 @@ def compare(
     say = progress or (lambda step: None)
     warnings = []
     if methods is None:
-        chosen = [name for name, method in METHODS.items() if target.second is not None or not method.needs_second]
+        chosen = [
+            name for name, method in METHODS.items() if target.second is not None or not method.needs_second
+        ]
         if target.second is None:
             warnings.append("gde left out: it needs a second model's predictions (second=, --second)")
     else:

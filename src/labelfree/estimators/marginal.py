@@ -43,6 +43,10 @@ class MarginalEstimator(Estimator):
         h = target.pseudo_labels
         return h, h * (1.0 - h)
 
+    def masses(self, target: View) -> Array:
+        """(K,) the label masses that this target is transported to."""
+        return self._masses(target).masses
+
     def _masses(self, target: View) -> Choice:
         q = self.label_marginal_
         pseudo = target.pseudo_labels

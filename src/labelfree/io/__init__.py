@@ -1,1 +1,7 @@
-""""""
+"""Files in and out: npz, npy, CSV, Parquet, Arrow and torch files. Nothing is ever unpickled."""
+
+from labelfree.io.form import Form
+from labelfree.io.read import read_labels, read_marginal, read_second, read_source, read_target
+from labelfree.io.write import write_table
+
+__all__ = ["Form", "read_labels", "read_marginal", "read_second", "read_source", "read_target", "write_table"]

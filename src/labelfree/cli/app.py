@@ -1,0 +1,74 @@
+"""The command's frame: its verbs, its exit codes, and one readable line when something is wrong."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+from labelfree._version import __version__
+from labelfree.cli import demo, estimate
+from labelfree.errors import LabelfreeError
+
+app = typer.Typer(
+    name="labelfree",
+    help="How wrong is your classifier on data nobody has labelled?",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("estimate")(estimate.estimate)
+app.command("demo")(demo.demo)
+
+# typer brings its own click in newer releases: the class is found through one that is always exported.
+_UsageProblem = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"labelfree {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Show the version."
+    ),
+) -> None:
+    pass
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command and leave with 0 (fine), 1 (a stated limit was exceeded) or 2 (bad usage or data)."""
+    raise SystemExit(run(arguments))
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    try:
+        result = typer.main.get_command(app).main(arguments, prog_name="labelfree", standalone_mode=False)
+        sys.stdout.flush()
+        return result if isinstance(result, int) else 0
+    except LabelfreeError as problem:
+        return _fail(str(problem))
+    except _UsageProblem as problem:
+        return _fail(problem.format_message() if hasattr(problem, "format_message") else str(problem))
+    except (KeyboardInterrupt, typer.Abort):
+        return _fail("interrupted", code=130)
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except MemoryError:
+        return _fail("not enough memory for these scores; try fewer rows, or float32 scores in a .npy file")
+
+
+def _fail(text: str, code: int = 2) -> int:
+    line = " ".join(text.split()).rstrip(".")
+    print(
+        f"labelfree: {line or 'bad usage'}; see labelfree --help" if not line else f"labelfree: {line}",
+        file=sys.stderr,
+    )  # noqa: T201
+    return code

@@ -1,0 +1,100 @@
+"""`labelfree demo`: every method on recorded predictions that ship with the package."""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from typing import Annotated, Any
+
+import typer
+
+from labelfree.cli.screen import console, working
+
+
+def demo(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table")] = False,
+) -> None:
+    """Run all methods on real recorded predictions under shifts from mild to severe, beside the truth."""
+    with working() as say:
+        results = _run(say)
+    if as_json:
+        typer.echo(json.dumps(results, allow_nan=False))
+    else:
+        _print(results)
+
+
+def _run(say: Any) -> dict[str, Any]:
+    import numpy as np
+
+    from labelfree.estimators import METHODS, compare
+    from labelfree.types import Source, Target
+
+    with resources.files("labelfree").joinpath("data/demo.npz").open("rb") as file:
+        held = dict(np.load(file, allow_pickle=False))
+    classes = held["classes"].tolist()
+    names = held["classes"]
+    source = Source(logits=held["val_logits"], labels=names[held["val_labels"]], classes=classes)
+    shifts = []
+    for shift in held["shifts"].tolist():
+        say(shift)
+        target = Target(
+            logits=held[f"{shift}_logits"], classes=classes, second=names[held[f"{shift}_second"]]
+        )
+        found = compare(source, target, target_labels=names[held["labels"]])
+        errors = {e.method: e.error for e in found if e.error is not None}
+        shifts.append({"shift": shift, "true_error": found.true_error, "estimates": errors})
+    methods = [name for name in METHODS if name in shifts[0]["estimates"]]
+    mae = {m: float(np.mean([abs(s["estimates"][m] - s["true_error"]) for s in shifts])) for m in methods}
+    worst = {m: float(np.max([abs(s["estimates"][m] - s["true_error"]) for s in shifts])) for m in methods}
+    return {
+        "schema": 1,
+        "source": {"n": source.n, "k": source.k, "error": source.error},
+        "shifts": shifts,
+        "mae": mae,
+        "worst": worst,
+    }
+
+
+def _print(results: dict[str, Any]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from labelfree.estimators import METHODS
+
+    methods = list(results["mae"])
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1))
+    table.add_column("shift")
+    table.add_column("truth", justify="right", style="bold")
+    for method in methods:
+        table.add_column(METHODS[method].title, justify="right")
+    for row in results["shifts"]:
+        truth = row["true_error"]
+        cells = [_shaded(row["estimates"][m], truth) for m in methods]
+        table.add_row(row["shift"].replace("_", " "), f"{100 * truth:.1f}", *cells)
+    table.add_section()
+    best = min(results["mae"].values())
+    for label, key in (("mean miss", "mae"), ("worst miss", "worst")):
+        values = [results[key][m] for m in methods]
+        style = ["bold green" if key == "mae" and v == best else "bold" for v in values]
+        cells = [Text(f"{100 * v:.1f}", style=s) for v, s in zip(values, style, strict=True)]
+        table.add_row(Text(label, style="bold"), "", *cells)
+    out = console()
+    out.print("Estimated error in percent, beside the true error, on 10 kinds of clothing (Fashion-MNIST):\n")
+    out.print(table)
+    out.print(
+        "\nA small network was checked on photographs it knows, then met the same photographs blurred, darkened, "
+        "moved or noisy: no method saw a single new label, yet the transport methods (COT, COTT, SCOT) follow the "
+        "true error where plain confidence (AC) falls behind."
+    )
+    out.print(
+        "On your own files: labelfree estimate SOURCE.npz TARGET.npz --method all, where both hold logits or probs "
+        "and SOURCE also labels (CSV, Parquet, Arrow too: labelfree estimate --help)."
+    )
+
+
+def _shaded(estimate: float, truth: float) -> Any:
+    from rich.text import Text
+
+    miss = abs(estimate - truth)
+    style = "green" if miss <= 0.02 else "red" if miss > 0.1 else ""
+    return Text(f"{100 * estimate:.1f}", style=style)

@@ -1,0 +1,62 @@
+"""What the verbs share when they speak: results on stdout, progress on stderr, tables for people."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+#: Nothing is shown for work that is done sooner than this.
+PATIENCE_SECONDS = 1.0
+
+
+class Say(Protocol):
+    """Name the step that begins now."""
+
+    def __call__(self, step: str) -> None:
+        """Say it."""
+        ...
+
+
+def console() -> Console:
+    """A console on stdout that never wraps or colours what goes to a file."""
+    from rich.console import Console
+
+    terminal = sys.stdout.isatty()
+    return Console(soft_wrap=not terminal, highlight=False, width=None if terminal else 200)
+
+
+@contextmanager
+def working(quiet: bool = False) -> Iterator[Say]:
+    """Show the current step on stderr once the work takes longer than a second."""
+    if quiet or not sys.stderr.isatty():
+        yield _plain_steps(quiet)
+        return
+    import threading
+
+    from rich.console import Console
+
+    status = Console(stderr=True).status("working")
+    timer = threading.Timer(PATIENCE_SECONDS, status.start)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield lambda step: status.update(step)
+    finally:
+        timer.cancel()
+        status.stop()
+
+
+def _plain_steps(quiet: bool) -> Say:
+    begun = time.monotonic()
+
+    def say(step: str) -> None:
+        if not quiet and time.monotonic() - begun > PATIENCE_SECONDS:
+            print(f"labelfree: {step} ...", file=sys.stderr)  # noqa: T201
+
+    return say

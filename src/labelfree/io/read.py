@@ -1,0 +1,161 @@
+"""From files to `Source`, `Target`, labels and marginals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from labelfree.errors import FileError, InputError
+from labelfree.io.arrays import read_mapping, read_npy, read_scores_mapping, read_scores_npy
+from labelfree.io.form import Content, Form
+from labelfree.io.tables import read_scores_table, read_table, texts
+from labelfree.types import Source, Target
+
+READERS: dict[str, Callable[[Path, Form], Content]] = {
+    ".npz": read_scores_mapping,
+    ".npy": read_scores_npy,
+    ".pt": read_scores_mapping,
+    ".pth": read_scores_mapping,
+    ".csv": read_scores_table,
+    ".tsv": read_scores_table,
+    ".parquet": read_scores_table,
+    ".pq": read_scores_table,
+    ".arrow": read_scores_table,
+    ".feather": read_scores_table,
+}
+TABLES = {suffix for suffix, reader in READERS.items() if reader is read_scores_table}
+
+
+def read_source(path: str | Path, form: Form | None = None, labels: str | Path | None = None) -> Source:
+    """Read labelled scores.
+
+    Args:
+        path: the file of scores.
+        form: what the file does not say by itself.
+        labels: a separate file of labels, for `.npy` scores.
+    """
+    form = form or Form()
+    content = _content(path, form)
+    truth = content.labels if labels is None else read_labels(labels, form, content.classes)
+    if truth is None:
+        where = f"a column {form.label!r}" if _path(path).suffix in TABLES else "a key 'labels'"
+        raise FileError(f"{path}: no labels; the source needs {where}, or a file of labels (--labels FILE)")
+    with _names(path):
+        return Source(labels=truth, **content.arguments(form.tolerance))
+
+
+def read_target(
+    path: str | Path, form: Form | None = None, second: str | Path | None = None
+) -> tuple[Target, Any]:
+    """Read unlabelled scores; labels that the file holds all the same come back beside the target."""
+    form = form or Form()
+    content = _content(path, form)
+    other = content.second if second is None else read_second(second, form)
+    with _names(path):
+        return Target(second=other, **content.arguments(form.tolerance)), content.labels
+
+
+def read_labels(
+    path: str | Path, form: Form | None = None, classes: tuple[Hashable, ...] | None = None
+) -> Any:
+    """Read labels alone: a 1-D `.npy`, the key `labels`, or the label column of a table.
+
+    A table's labels come as text where the classes have names, and as stored where they have not.
+    """
+    form = form or Form()
+    file = _path(path)
+    if file.suffix == ".npy":
+        return read_npy(file)
+    if file.suffix not in TABLES:
+        held = read_mapping(file)
+        if "labels" not in held:
+            raise FileError(f"{path}: no key 'labels' (found {', '.join(held)})")
+        return held["labels"]
+    table = read_table(file)
+    if form.label not in table.column_names:
+        raise FileError(f"{path}: no column {form.label!r} (found {', '.join(table.column_names[:8])})")
+    return texts(table, form.label) if classes is not None else table.column(form.label).to_numpy()
+
+
+def read_second(path: str | Path, form: Form | None = None) -> Any:
+    """Read a second model: predictions (1-D, or a `prediction` column or key) or scores."""
+    form = form or Form()
+    file = _path(path)
+    if file.suffix == ".npy":
+        return read_npy(file)
+    if file.suffix in TABLES:
+        column = form.prediction or "prediction"
+        table = read_table(file)
+        if column in table.column_names:
+            return texts(table, column)
+    else:
+        held = read_mapping(file)
+        for key in ("predictions", "second"):
+            if key in held:
+                return held[key]
+    content = READERS[file.suffix](file, form)
+    with _names(path):
+        model = Target(**content.arguments(form.tolerance))
+    if model.classes is None:
+        return model.predictions
+    return np.array([model.classes[j] for j in model.predictions], dtype=object)
+
+
+def read_marginal(path: str | Path, classes: tuple[Hashable, ...] | None) -> Any:
+    """Read label masses: a CSV with columns `class` and `mass`, or a 1-D `.npy` in column order."""
+    file = _path(path)
+    if file.suffix == ".npy":
+        return np.array(read_npy(file))
+    if file.suffix not in TABLES:
+        raise FileError(f"{path}: wanted a CSV with the columns class,mass or a 1-D .npy")
+    table = read_table(file)
+    if not {"class", "mass"} <= set(table.column_names):
+        raise FileError(f"{path}: found the columns {', '.join(table.column_names[:8])}; wanted class,mass")
+    names = [str(v) for v in table.column("class").to_pylist()]
+    masses = table.column("mass").to_pylist()
+    for name, mass in zip(names, masses, strict=True):
+        if not isinstance(mass, int | float):
+            raise FileError(f"{path}: the mass of class {name!r} is {mass!r}; wanted a number")
+        if names.count(name) > 1:
+            raise FileError(f"{path}: class {name!r} stands there twice")
+    known = {str(c): c for c in (classes or ())}
+    if classes is None:
+        known = {name: int(name) for name in names if name.isdigit()}
+    return {known.get(name, name): mass for name, mass in zip(names, masses, strict=True)}
+
+
+def _content(path: str | Path, form: Form) -> Content:
+    file = _path(path)
+    return READERS[file.suffix](file, form)
+
+
+def _path(path: str | Path) -> Path:
+    file = Path(path)
+    if not file.exists():
+        raise FileError(f"{path}: no such file")
+    if file.is_dir():
+        raise FileError(f"{path}: is a folder; wanted a file")
+    if file.suffix not in READERS:
+        raise FileError(
+            f"{path}: cannot tell its form from {file.suffix or 'its name'!r}; wanted {', '.join(READERS)}"
+        )
+    if file.stat().st_size == 0:
+        raise FileError(f"{path}: is empty")
+    return file
+
+
+class _names:  # noqa: N801 (reads as a word in `with _names(path)`)
+    """Put the file's name before what the door says of its content."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, problem: Any, trace: Any) -> None:
+        if isinstance(problem, InputError) and not isinstance(problem, FileError):
+            raise FileError(f"{self.path}: {problem}") from None
