@@ -181,14 +181,13 @@ def _indexed(array: npt.NDArray[Any], k: int, what: str) -> IntArray:
 
 def _named(array: npt.NDArray[Any], classes: tuple[Hashable, ...], what: str) -> IntArray:
     place = {name: j for j, name in enumerate(classes)}
-    values, inverse = np.unique(array, return_inverse=True) if array.dtype != object else (None, None)
-    if values is None:
+    if array.dtype == object:
         return np.array([_place(v, i, place, what) for i, v in enumerate(array.tolist())], dtype=np.intp)
-    first = {v: int(np.argmax(inverse == u)) for u, v in enumerate(values.tolist()) if v not in place}
-    for value, row in sorted(first.items(), key=lambda item: item[1]):
-        _place(value, row, place, what)
+    values, first, inverse = np.unique(array, return_index=True, return_inverse=True)
+    for u in np.argsort(first):  # so that the first wrong row is the one named
+        _place(values[u].item(), int(first[u]), place, what)
     lookup = np.array([place[v] for v in values.tolist()], dtype=np.intp)
-    return lookup[inverse.reshape(-1)]
+    return np.asarray(lookup[inverse.reshape(-1)], dtype=np.intp)
 
 
 def _place(value: Any, row: int, place: dict[Hashable, int], what: str) -> int:

@@ -83,7 +83,7 @@ class Sample:
         """(n,) each row's share of the whole; sums to 1."""
         if self.weights is None:
             return np.full(self.n, 1.0 / self.n)
-        return self.weights / self.weights.sum()
+        return np.asarray(self.weights / self.weights.sum())
 
     @property
     def n_effective(self) -> float:
@@ -145,7 +145,7 @@ class Source(Sample):
     @property
     def label_marginal(self) -> npt.NDArray[np.float64]:
         """(K,) the share of each label."""
-        return np.bincount(self.labels, weights=self.mass, minlength=self.k)
+        return np.asarray(np.bincount(self.labels, self.mass, self.k), dtype=np.float64)
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
@@ -229,6 +229,6 @@ def _argmax(scores: FloatArray) -> IntArray:
 
 
 def _read_only(array: FloatArray) -> FloatArray:
-    view = array.view()
+    view: FloatArray = array.view()
     view.flags.writeable = False
     return view

@@ -5,8 +5,9 @@ Calibration changes confidence, never the prediction.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -59,7 +60,8 @@ def _fit_none(logits: FloatArray, labels: npt.NDArray[np.intp], mass: FloatArray
     return Identity()
 
 
-CALIBRATIONS = {"temperature": fit_temperature, "vector": fit_vector, "none": _fit_none}
+Fit: TypeAlias = Callable[[FloatArray, npt.NDArray[np.intp], npt.NDArray[np.float64]], Calibrator]
+CALIBRATIONS: dict[str, Fit] = {"temperature": fit_temperature, "vector": fit_vector, "none": _fit_none}
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,7 @@ def fit_calibration(name: str, source: Source) -> Calibration:
         )
     z = log_scores(source, slice(None), zero_floor(source))
     mass, labels = source.mass, source.labels
-    calibrator: Calibrator = CALIBRATIONS[name](z, labels, mass)
+    calibrator = CALIBRATIONS[name](z, labels, mass)
     before, after = (_quality(source, c, z) for c in (Identity(), calibrator))
     report = {
         "nll_before": before[0],

@@ -23,7 +23,7 @@ app.command("estimate")(estimate.estimate)
 app.command("demo")(demo.demo)
 
 # typer brings its own click in newer releases: the class is found through one that is always exported.
-_UsageProblem = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+_UsageProblem: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 
 
 def _version(wanted: bool) -> None:
@@ -66,9 +66,6 @@ def run(arguments: list[str] | None = None) -> int:
 
 
 def _fail(text: str, code: int = 2) -> int:
-    line = " ".join(text.split()).rstrip(".")
-    print(
-        f"labelfree: {line or 'bad usage'}; see labelfree --help" if not line else f"labelfree: {line}",
-        file=sys.stderr,
-    )  # noqa: T201
+    line = " ".join(text.split()).rstrip(".") or "bad usage; see labelfree --help"
+    typer.echo(f"labelfree: {line}", err=True)
     return code

@@ -82,9 +82,9 @@ def _print(results: dict[str, Any]) -> None:
     out.print("Estimated error in percent, beside the true error, on 10 kinds of clothing (Fashion-MNIST):\n")
     out.print(table)
     out.print(
-        "\nA small network was checked on photographs it knows, then met the same photographs blurred, darkened, "
-        "moved or noisy: no method saw a single new label, yet the transport methods (COT, COTT, SCOT) follow the "
-        "true error where plain confidence (AC) falls behind."
+        "\nA small network was checked on photographs like those it learned from, then met new ones blurred, "
+        "faded, moved or noisy: without a single new label the transport methods (COT, COTT, SCOT) follow the "
+        "true error, while average confidence (AC) falls far behind."
     )
     out.print(
         "On your own files: labelfree estimate SOURCE.npz TARGET.npz --method all, where both hold logits or probs "

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
+import typer
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -57,6 +59,6 @@ def _plain_steps(quiet: bool) -> Say:
 
     def say(step: str) -> None:
         if not quiet and time.monotonic() - begun > PATIENCE_SECONDS:
-            print(f"labelfree: {step} ...", file=sys.stderr)  # noqa: T201
+            typer.echo(f"labelfree: {step} ...", err=True)
 
     return say

@@ -48,7 +48,7 @@ class ATCMC(_ATC):
     meaning = "share of rows less confident than the threshold learned on the source"
 
     def _doubt(self, view: View) -> npt.NDArray[np.float64]:
-        return -view.probs.max(axis=1)
+        return np.asarray(-view.probs.max(axis=1))
 
 
 class ATCNE(_ATC):

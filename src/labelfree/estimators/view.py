@@ -57,7 +57,7 @@ class View:
     @property
     def pseudo_labels(self) -> Array:
         """(K,) the share of mass predicted as each class."""
-        return np.bincount(self.predictions, weights=self.mass, minlength=self.k)
+        return np.asarray(np.bincount(self.predictions, self.mass, self.k), dtype=np.float64)
 
     @property
     def mean_posterior(self) -> Array:

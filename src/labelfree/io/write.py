@@ -41,7 +41,8 @@ def write_table(path: str | Path, columns: Mapping[str, Any]) -> None:
 
 def _write(part: Path, suffix: str, columns: Mapping[str, Any]) -> None:
     if suffix == ".npz":
-        np.savez_compressed(part, **{name: np.asarray(values) for name, values in columns.items()})
+        arrays: dict[str, Any] = {name: np.asarray(values) for name, values in columns.items()}
+        np.savez_compressed(part, **arrays)
         return
     import pyarrow as pa
 

@@ -105,7 +105,7 @@ class _Kernel:
     def weights(self, v: Array) -> Array:
         if np.abs(v - self.base).max() > ABSORB:
             self.absorb(v)
-        return np.exp(v - self.base)
+        return np.asarray(np.exp(v - self.base))
 
     def read(self, v: Array) -> tuple[float, Array, Array, Array]:
         """F without its linear term, the column masses, w, and each row's normaliser, at v."""
