@@ -1,0 +1,38 @@
+"""What the tests share."""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+
+import labelfree as lf
+
+settings.register_profile(
+    "project", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.load_profile("project")
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+@pytest.fixture(scope="session")
+def scores():
+    """An overconfident model of 5 classes on 600 labelled rows and on 800 shifted ones."""
+    rng = np.random.default_rng(7)
+    labels = rng.choice(5, 600, p=[0.3, 0.25, 0.2, 0.15, 0.1])
+    logits = 2.0 * rng.normal(size=(600, 5)) + 3.0 * np.eye(5)[labels]
+    truth = rng.choice(5, 800, p=[0.3, 0.25, 0.2, 0.15, 0.1])
+    shifted = 2.0 * rng.normal(size=(800, 5)) + 2.0 * np.eye(5)[truth] + [1.0, 0, 0, 0, -0.5]
+    return {"logits": logits, "labels": labels, "shifted": shifted, "truth": truth}
+
+
+@pytest.fixture(scope="session")
+def source(scores):
+    return lf.Source(logits=scores["logits"], labels=scores["labels"])
+
+
+@pytest.fixture(scope="session")
+def target(scores):
+    return lf.Target(logits=scores["shifted"])

@@ -1,0 +1,48 @@
+"""Every registered method passes every check: a new method inherits the suite."""
+
+import numpy as np
+import pytest
+
+from labelfree import AC, METHODS, Source
+from labelfree.estimators.base import Reading
+from labelfree.estimators.checks import CHECKS, check_inputs_stay, check_permuting_rows, check_saving
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.__name__)
+@pytest.mark.parametrize("name", METHODS)
+def test_check(name, check):
+    check(METHODS[name])
+
+
+class FirstRow(AC):
+    """Broken on purpose: the answer depends on the order of rows."""
+
+    def _read(self, target):
+        return Reading(error=float(1 - target.confidence[0]))
+
+
+class Scribbler(AC):
+    """Broken on purpose: writes into the user's array."""
+
+    def fit(self, source: Source):
+        source.scores.base[0, 0] += 1.0
+        return super().fit(source)
+
+
+class Forgetful(AC):
+    """Broken on purpose: learns something that does not end in an underscore."""
+
+    def _learn(self, source):
+        self.hidden = float(np.mean(source.confidence))
+
+    def _read(self, target):
+        return Reading(error=self.hidden)
+
+
+@pytest.mark.parametrize(
+    ("method", "check"),
+    [(FirstRow, check_permuting_rows), (Scribbler, check_inputs_stay), (Forgetful, check_saving)],
+)
+def test_the_checks_can_fail(method, check):
+    with pytest.raises((AssertionError, AttributeError)):
+        check(method)
