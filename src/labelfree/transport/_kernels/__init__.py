@@ -1,7 +1,19 @@
 """The compiled inside of the solver: contiguous arrays in, arrays and an integer status out."""
 
 from labelfree.transport._kernels.moves import Moves, start
-from labelfree.transport._kernels.passes import audit, best_classes
-from labelfree.transport._kernels.search import DONE, FULL, MORE, STUCK, drive
+from labelfree.transport._kernels.passes import audit, best_classes, rows_of
+from labelfree.transport._kernels.search import DONE, FULL, MORE, STUCK, Search, drive
 
-__all__ = ["DONE", "FULL", "MORE", "STUCK", "Moves", "audit", "best_classes", "drive", "start"]
+__all__ = [
+    "DONE",
+    "FULL",
+    "MORE",
+    "STUCK",
+    "Moves",
+    "Search",
+    "audit",
+    "best_classes",
+    "drive",
+    "rows_of",
+    "start",
+]

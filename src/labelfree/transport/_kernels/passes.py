@@ -57,3 +57,12 @@ def audit(P: Array, lo: int, hi: int, w: Array, u: Array, c: Array, cost: Array,
         held[c[i]] += weight
         total += weight * best
     return total
+
+
+@kernel
+def rows_of(items: Array, step: int) -> Array:
+    """Return the rows that the given items of a sample mean."""
+    rows = np.empty(items.size, np.int64)
+    for k in range(items.size):
+        rows[k] = row_of(items[k], step)
+    return rows

@@ -16,65 +16,70 @@ a grid where float arithmetic is exact (see `base`), so R = 0 can be tested with
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from labelfree.transport._kernels.base import Array, kernel
-from labelfree.transport._kernels.moves import Moves, refresh, shift, stale
+from labelfree.transport._kernels.moves import Moves, shift
 
 DONE, MORE, FULL, STUCK = 0, 1, 2, 3
 
 
-@kernel
-def shorten(s: Moves, u: Array, dist: Array, parent: Array, order: Array, settled: int, b: int) -> None:
-    """Find b's distance through the settled classes again."""
-    dist[b] = np.inf
-    for k in range(settled):
-        a = order[k]
-        d = dist[a] + (s.D[a, b] - u[a] + u[b])
-        if d < dist[b]:
-            dist[b], parent[b] = d, a
-
-
-@kernel
-def search(
-    s: Moves, u: Array, excess: Array, dist: Array, parent: Array, order: Array, done: Array, wanted: int
-) -> int:
-    """Settle classes in order of distance (Dijkstra) until `wanted` underfull ones are; return how many in all.
-
-    A stale move is a lower bound, so the search is run on lower bounds; the move that would settle a class is
-    refreshed first, and if it turns out dearer the class waits with its new distance.
+class Search(NamedTuple):
+    """Room for one search, (K,) each: distances, parents, classes in the order they were settled, and two
+    arrays that find the next one quickly. log (4,) counts searches, settled classes, augmentations, moves.
     """
-    K = u.size
-    done[:] = False
-    for b in range(K):
-        dist[b] = 0.0 if excess[b] > 0 else np.inf
-        parent[b] = -1
-    settled = 0
-    while settled < K:
-        nearest, b = np.inf, -1
-        for j in range(K):
-            if not done[j] and dist[j] < nearest:
-                nearest, b = dist[j], j
-        if b < 0:
-            break
-        a = parent[b]
-        if a >= 0 and stale(s, a, b):
-            refresh(s, a, b)
-            shorten(s, u, dist, parent, order, settled, b)
-            continue
-        done[b] = True
+
+    dist: Array
+    parent: Array
+    order: Array
+    wall: Array
+    key: Array
+    log: Array
+
+
+@kernel
+def settle(s: Moves, u: Array, dist: Array, parent: Array, wall: Array, key: Array, a: int) -> float:
+    """Relax all moves out of a, just settled; return the least distance of the classes not yet settled.
+
+    wall is 0 for those and infinite for settled ones, which no move can bring nearer: R >= 0.
+    """
+    base, D, least = dist[a] - u[a], s.D[a], np.inf
+    for b in range(u.size):  # selections, not branches: the loop is vectorised
+        d = base + (D[b] + u[b])
+        nearer = d < dist[b]
+        best = d if nearer else dist[b]
+        dist[b] = best
+        parent[b] = a if nearer else parent[b]
+        key[b] = best + wall[b]
+        least = min(least, key[b])
+    return least
+
+
+@kernel
+def search(s: Moves, u: Array, excess: Array, g: Search, source: int, wanted: int) -> int:
+    """Settle classes by their distance from the source (Dijkstra) until `wanted` underfull ones are.
+
+    Returns how many classes were settled; fewer than wanted are underfull only if no more can be reached.
+    """
+    dist, parent, order, wall, key = g.dist, g.parent, g.order, g.wall, g.key
+    dist[:] = np.inf
+    parent[:] = -1
+    wall[:] = 0.0
+    b, settled, nearest = source, 0, 0.0
+    while nearest < np.inf:
+        dist[b], wall[b] = nearest, np.inf
         order[settled] = b
         settled += 1
         if excess[b] < 0:
             wanted -= 1
             if wanted == 0:
                 break
-        base = nearest - u[b]
-        D = s.D[b]
-        for j in range(K):
-            d = base + (D[j] + u[j])
-            if not done[j] and d < dist[j]:
-                dist[j], parent[j] = d, b
+        nearest = settle(s, u, dist, parent, wall, key, b)
+        b = 0
+        while nearest < np.inf and key[b] != nearest:
+            b += 1
     return settled
 
 
@@ -89,13 +94,11 @@ def reprice(u: Array, dist: Array, order: Array, settled: int) -> None:
 
 @kernel
 def augment(s: Moves, u: Array, excess: Array, parent: Array, t: int) -> int:
-    """Move as much as one path to t can carry, and return how much: 0 if some move on it is no longer free."""
+    """Move as much as one path to t can carry, and return the moves made: 0 if one is no longer free."""
     d = -excess[t]
     b = t
     while parent[b] >= 0:
         a = parent[b]
-        if stale(s, a, b):
-            refresh(s, a, b)
         if s.D[a, b] - u[a] + u[b] != 0.0:
             return 0
         d = min(d, s.mass[s.arg[a, b]])
@@ -105,36 +108,42 @@ def augment(s: Moves, u: Array, excess: Array, parent: Array, t: int) -> int:
         return 0
     excess[b] -= d
     excess[t] += d
-    b = t
+    b, moves = t, 0
     while parent[b] >= 0:
         shift(s, parent[b], b, d)
         b = parent[b]
-    return d
+        moves += 1
+    return moves
 
 
 @kernel
-def drive(
-    s: Moves, u: Array, excess: Array, dist: Array, parent: Array, order: Array, done: Array, phases: int
-) -> int:
-    """Run up to `phases` phases. Return DONE, MORE (call again), FULL (room for pieces) or STUCK (no path)."""
+def drive(s: Moves, u: Array, excess: Array, g: Search, phases: int, wanted: int) -> int:
+    """Run up to `phases` phases. Return DONE, MORE (call again), FULL (pieces need room) or STUCK (no path)."""
     K = u.size
+    a, idle = 0, 0
     for _ in range(phases):
-        under = 0
-        for b in range(K):
-            under += excess[b] < 0
-        if under == 0:
-            return DONE
-        settled = search(s, u, excess, dist, parent, order, done, under)
-        reprice(u, dist, order, settled)
+        while excess[a] <= 0:
+            a = (a + 1) % K
+            idle += 1
+            if idle > K:
+                return DONE
+        idle = 0
+        settled = search(s, u, excess, g, a, wanted)
+        reprice(u, g.dist, g.order, settled)
+        g.log[0] += 1
+        g.log[1] += settled
         reached = False
         for k in range(settled):
-            t = order[k]
+            t = g.order[k]
             reached |= excess[t] < 0
             while excess[t] < 0:
                 if s.size[0] + K > s.row.size:
                     return FULL
-                if augment(s, u, excess, parent, t) == 0:
+                moves = augment(s, u, excess, g.parent, t)
+                if moves == 0:
                     break
+                g.log[2] += 1
+                g.log[3] += moves
         if not reached:
             return STUCK
     return MORE
