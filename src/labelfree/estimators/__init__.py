@@ -10,6 +10,7 @@ from labelfree.estimators.doc import DoC
 from labelfree.estimators.entropy import Entropy
 from labelfree.estimators.gde import GDE
 from labelfree.estimators.im import IM
+from labelfree.estimators.label_shift import LabelShift
 from labelfree.estimators.registry import METHODS, load, make
 from labelfree.estimators.scot import SCOT
 
@@ -26,6 +27,7 @@ __all__ = [
     "DoC",
     "Entropy",
     "Estimator",
+    "LabelShift",
     "Reading",
     "compare",
     "estimate",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -11,9 +11,20 @@ import numpy.typing as npt
 from labelfree._door import as_marginal
 from labelfree.estimators.base import Estimator
 from labelfree.estimators.view import View
-from labelfree.labelshift import Marginal, check_marginal, shrink, total_variation
+from labelfree.labelshift import (
+    LABEL_SHIFT,
+    Marginal,
+    bbse,
+    check_marginal,
+    joint_confusion,
+    mlls,
+    rlls,
+    shrink,
+    total_variation,
+)
 
 Array = npt.NDArray[np.float64]
+M = TypeVar("M", bound="MarginalEstimator")
 
 
 @dataclass(frozen=True)
@@ -29,14 +40,26 @@ class MarginalEstimator(Estimator):
 
     Args:
         calibration: as for every method.
-        marginal: `"source"` (the source's label shares), `"shrunk"` (less the sampling noise), an array
-            of K shares, or a mapping from class names to shares.
+        marginal: `"source"` (the source's label shares), `"shrunk"` (less the sampling noise), `"bbse"`,
+            `"rlls"` or `"mlls"` (the target's own shares, estimated under label shift), an array of K
+            shares, or a mapping from class names to shares.
     """
+
+    confusion_: Array
+    prior_: Array
 
     def __init__(self, calibration: str = "temperature", marginal: Marginal = "source") -> None:
         super().__init__(calibration)
         check_marginal(marginal)
         self.marginal = marginal
+
+    def fit_view(self: M, view: View) -> M:
+        """Learn from a calibrated source, and keep of it what the marginal's estimate will need."""
+        if isinstance(self.marginal, str) and self.marginal in ("bbse", "rlls"):
+            self.confusion_ = joint_confusion(view.predictions, view.labels, view.mass, view.k)
+        elif isinstance(self.marginal, str) and self.marginal == "mlls":
+            self.prior_ = view.mean_posterior
+        return super().fit_view(view)
 
     def _reference(self, target: View) -> tuple[Array, Array]:
         """(K,) each: the target's own label shares h by its predictions, and their variance per row."""
@@ -50,13 +73,25 @@ class MarginalEstimator(Estimator):
     def _masses(self, target: View) -> Choice:
         q = self.label_marginal_
         pseudo = target.pseudo_labels
+        details: dict[str, Any]
         if not isinstance(self.marginal, str):
             chosen, details = as_marginal(self.marginal, target.k, self.classes_), {"marginal": "given"}
         elif self.marginal == "shrunk":
             h, variance = self._reference(target)
             chosen, kept = shrink(q, h, variance, self.n_source_effective_, target.n_effective)
             details = {"marginal": "shrunk", "shrinkage_kept": kept}
+        elif self.marginal in LABEL_SHIFT:
+            chosen, details = self._label_shift(target)
         else:
             chosen, details = q, {"marginal": "source"}
         shift = {"label_marginal": chosen.tolist(), "pseudo_label_shift": total_variation(pseudo, chosen)}
         return Choice(chosen, {**details, **shift})
+
+    def _label_shift(self, target: View) -> tuple[Array, dict[str, Any]]:
+        if self.marginal == "bbse":
+            return bbse(self.confusion_, target.pseudo_labels), {"marginal": "bbse"}
+        if self.marginal == "rlls":
+            shares = rlls(self.confusion_, target.pseudo_labels, self.n_source_effective_)
+            return shares, {"marginal": "rlls"}
+        found = mlls(target.probs, self.prior_, target.mass)
+        return found.shares, {"marginal": "mlls", "likelihood_gap": found.gap}

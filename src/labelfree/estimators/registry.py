@@ -16,10 +16,11 @@ from labelfree.estimators.doc import DoC
 from labelfree.estimators.entropy import Entropy
 from labelfree.estimators.gde import GDE
 from labelfree.estimators.im import IM
+from labelfree.estimators.label_shift import LabelShift
 from labelfree.estimators.scot import SCOT
 
 METHODS: dict[str, type[Estimator]] = {
-    method.name: method for method in (AC, DoC, IM, GDE, ATCMC, ATCNE, COT, COTT, SCOT, Entropy)
+    method.name: method for method in (AC, DoC, IM, GDE, ATCMC, ATCNE, COT, COTT, SCOT, LabelShift, Entropy)
 }
 
 

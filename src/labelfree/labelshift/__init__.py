@@ -1,6 +1,35 @@
-"""What the target's labels are taken to be: the label marginal and its assumptions."""
+"""What the target's labels are taken to be: the label marginal, its assumptions, and label shift."""
 
-from labelfree.labelshift.marginal import MARGINALS, Marginal, check_marginal, total_variation
+from labelfree.labelshift.bbse import bbse
+from labelfree.labelshift.bias_corrected import BiasCorrected, bias_corrected
+from labelfree.labelshift.confusion import joint_confusion
+from labelfree.labelshift.dirichlet import dirichlet_shares, resample_to
+from labelfree.labelshift.marginal import (
+    LABEL_SHIFT,
+    MARGINALS,
+    Marginal,
+    check_marginal,
+    total_variation,
+)
+from labelfree.labelshift.mlls import LabelShares, mlls, reweighted
+from labelfree.labelshift.rlls import rlls
 from labelfree.labelshift.shrinkage import shrink
 
-__all__ = ["MARGINALS", "Marginal", "check_marginal", "shrink", "total_variation"]
+__all__ = [
+    "LABEL_SHIFT",
+    "MARGINALS",
+    "BiasCorrected",
+    "LabelShares",
+    "Marginal",
+    "bbse",
+    "bias_corrected",
+    "check_marginal",
+    "dirichlet_shares",
+    "joint_confusion",
+    "mlls",
+    "resample_to",
+    "reweighted",
+    "rlls",
+    "shrink",
+    "total_variation",
+]

@@ -16,7 +16,13 @@ Marginal: TypeAlias = Any
 MARGINALS = {
     "source": "the target has the source's class proportions",
     "shrunk": "as source, less what sampling noise alone would explain",
+    "bbse": "only class proportions changed; estimated from the predictions (BBSE)",
+    "rlls": "only class proportions changed; estimated from the predictions, regularised (RLLS)",
+    "mlls": "only class proportions changed; estimated by maximum likelihood (MLLS)",
 }
+
+#: The names that estimate the target's own label shares, under label shift.
+LABEL_SHIFT = ("bbse", "rlls", "mlls")
 
 
 def check_marginal(marginal: Marginal) -> None:
