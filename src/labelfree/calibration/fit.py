@@ -84,7 +84,11 @@ class Calibration:
         """(n, K) calibrated probabilities in float64."""
         out = np.empty((sample.n, sample.k))
         for rows in chunks(sample.n, sample.k):
-            out[rows] = softmax(self.calibrator.transform(log_scores(sample, rows)))
+            if sample.kind == "probs" and isinstance(self.calibrator, Identity):
+                part = np.asarray(sample.scores[rows], dtype=np.float64)
+                out[rows] = part / part.sum(axis=1, keepdims=True)
+            else:
+                out[rows] = softmax(self.calibrator.transform(log_scores(sample, rows)))
         return out
 
     def log_probs(self, sample: Sample) -> npt.NDArray[np.float64]:

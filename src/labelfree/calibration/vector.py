@@ -17,14 +17,18 @@ OFFSETS = (-20.0, 20.0)
 
 @dataclass(frozen=True)
 class Vector:
-    """Calibrated log-scores are `scale_j * z_j + offset_j` (vector scaling; Guo et al., 2017)."""
+    """Calibrated log-scores are `scale_j * z_j + offset_j` (vector scaling; Guo et al., 2017).
+
+    z is the log-score less the row's largest, so that logits and log-probabilities give the same.
+    """
 
     scale: npt.NDArray[np.float64]
     offset: npt.NDArray[np.float64]
 
     def transform(self, logits: FloatArray) -> FloatArray:
         """(n, K) log-scores in, calibrated log-scores out."""
-        return logits * self.scale + self.offset
+        z = logits - logits.max(axis=1, keepdims=True)
+        return np.asarray(z * self.scale + self.offset)
 
     def details(self) -> dict[str, Any]:
         """What to report: the scale and offset of each class."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from labelfree.estimators.base import Reading
 from labelfree.estimators.marginal import Array, MarginalEstimator
-from labelfree.estimators.threshold import cut_at_share, share_beyond
+from labelfree.estimators.threshold import TIE, cut_at_share, share_beyond
 from labelfree.estimators.view import View
 
 
@@ -58,6 +58,5 @@ class COTT(MarginalEstimator):
 
     def _tie_mass(self, target: View, masses: Array) -> float:
         low, high = target.transport_range(masses)
-        either = (high >= self.threshold_low_) & (low < self.threshold_high_) & (low < high)
-        moved = (low >= self.threshold_low_) & (low < self.threshold_high_) & (low == high)
-        return float(min(1.0, np.sum(target.mass[either | moved])))
+        either = (high >= self.threshold_low_ - TIE) & (low < self.threshold_high_ - TIE)
+        return float(min(1.0, np.sum(target.mass[either])))

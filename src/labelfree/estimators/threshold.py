@@ -9,6 +9,9 @@ import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
 
+#: Values closer than this are equal up to rounding: the same probability reached in another order.
+TIE = 1e-12
+
 
 @dataclass(frozen=True)
 class Cut:
@@ -41,17 +44,19 @@ def cut_at_share(values: Array, mass: Array, share: float) -> Cut:
     >>> cut_at_share(np.array([.1, .4, .4, .9]), np.full(4, .25), .5)  # 1/4 and 3/4 are equally near
     Cut(value=0.4, share=0.75, identified=True)
     """
-    kept = mass > 0.0
-    levels, inverse = np.unique(-values[kept], return_inverse=True)
-    above = np.cumsum(np.bincount(inverse.reshape(-1), weights=mass[kept], minlength=len(levels)))
-    shares = np.concatenate([[0.0], above])
+    order = np.argsort(-values, kind="stable")
+    order = order[mass[order] > 0.0]
+    falling, above = values[order], np.cumsum(mass[order])
+    last = np.append(np.diff(falling) < -TIE, True)  # the last row of each group of equal values
+    levels = falling[last]
+    shares = np.append(0.0, above[last])
     distance = np.abs(shares - share)
-    best = int(np.flatnonzero(distance <= distance.min() + 1e-12)[-1])  # 1e-12: sums of masses round
+    best = int(np.flatnonzero(distance <= distance.min() + TIE)[-1])
     if best == 0:
-        return Cut(float(np.nextafter(-levels[0], np.inf)), 0.0, False)
-    return Cut(float(-levels[best - 1]), float(min(shares[best], 1.0)), True)
+        return Cut(float(falling[0] + 2 * TIE), 0.0, False)
+    return Cut(float(levels[best - 1]), float(min(shares[best], 1.0)), True)
 
 
 def share_beyond(values: Array, mass: Array, cut: float) -> float:
-    """The share of mass whose value is at or above the cut."""
-    return float(min(1.0, mass[values >= cut].sum()))
+    """The share of mass whose value is at or above the cut, up to rounding."""
+    return float(min(1.0, mass[values >= cut - TIE].sum()))
