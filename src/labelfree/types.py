@@ -85,6 +85,10 @@ class Sample:
             return np.full(self.n, 1.0 / self.n)
         return np.asarray(self.weights / self.weights.sum())
 
+    def share(self, rows: npt.NDArray[np.bool_]) -> float:
+        """The share of mass in the rows marked True."""
+        return float(np.mean(rows)) if self.weights is None else float(self.mass[rows].sum())
+
     @property
     def n_effective(self) -> float:
         """Kish's effective number of rows: n, or less where weights differ."""
@@ -140,7 +144,7 @@ class Source(Sample):
     @property
     def error(self) -> float:
         """The share of mass whose prediction is not its label."""
-        return float(self.mass[self.predictions != self.labels].sum())
+        return self.share(self.predictions != self.labels)
 
     @property
     def label_marginal(self) -> npt.NDArray[np.float64]:

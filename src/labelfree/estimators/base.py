@@ -108,7 +108,7 @@ class Estimator(ABC):
         target = view.sample
         reading = self._read(view)
         details: dict[str, Any] = {**self.calibration_.details(), "source_error": self.source_error_}
-        if target.correction > 0.0:
+        if target.correction > 1e-12:  # beyond rounding
             details["largest_correction"] = target.correction
         warnings = list(self.source_warnings_) + _target_warnings(target, self.classes_)
         error = reading.error

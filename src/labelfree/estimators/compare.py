@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from labelfree import _door
 from labelfree.calibration import fit_calibration
 from labelfree.errors import InputError
@@ -100,4 +98,4 @@ def _truth(target: Target, labels: Any) -> dict[str, float]:
     if labels is None:
         return {}
     truth = _door.as_labels(labels, target.n, target.k, target.classes, "target labels")
-    return {"true_error": float(np.sum(target.mass[target.predictions != truth]))}
+    return {"true_error": target.share(target.predictions != truth)}

@@ -25,4 +25,4 @@ class GDE(Estimator):
                 "gde needs a second model trained independently: pass Target(second=...) (--second FILE) "
                 "with its scores or predictions on the same rows"
             )
-        return Reading(error=float(target.mass[target.predictions != target.second].sum()))
+        return Reading(error=target.sample.share(target.predictions != target.second))

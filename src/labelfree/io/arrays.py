@@ -63,7 +63,7 @@ def read_scores_mapping(path: Path, form: Form) -> Content:
 
 def _read_npz(path: Path) -> dict[str, Any]:
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             if isinstance(archive, np.ndarray):
                 raise FileError(f"{path}: is a single .npy array; rename it to .npy")
             return {key: archive[key] for key in archive.files}

@@ -37,6 +37,8 @@ def read_table(path: Path) -> Any:
 def read_scores_table(path: Path, form: Form) -> Content:
     """Scores, labels and the rest by column; class names are what stands behind the prefix."""
     table = read_table(path)
+    if table.num_rows == 0:
+        raise FileError(f"{path}: has a header but no rows; is it empty by mistake?")
     names = table.column_names
     repeated = next((name for name in names if names.count(name) > 1), None)
     if repeated is not None:

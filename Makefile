@@ -1,0 +1,50 @@
+# Two commands do everything on a machine with only Python 3.10+ and make: `make demo`, `make test`.
+PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python3.10; do \
+  $$p -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null && echo $$p && break; done)
+VENV ?= .venv
+BIN = $(VENV)/bin
+
+.PHONY: demo test test-all check format bench docs clean
+
+demo: $(VENV)/.package
+	$(BIN)/labelfree demo
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest -n auto
+
+check: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+# Every Python from 3.10 to 3.13 that is found, then the lowest versions that pyproject.toml allows.
+test-all:
+	scripts/test_all
+
+bench: $(VENV)/.bench
+	for script in benchmarks/[a-z]*.py; do $(BIN)/python $$script --quick || exit 1; done
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# The environment is made anew whenever pyproject.toml changes.
+$(VENV)/.package: pyproject.toml
+	@test -n "$(PYTHON)" || { echo "labelfree needs Python 3.10 or newer"; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable .
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.package
+	scripts/install_torch $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+$(VENV)/.bench: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --editable '.[bench]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) .venvs build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

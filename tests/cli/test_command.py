@@ -1,0 +1,178 @@
+"""The command as a whole: help, version, failures in one line, the demo."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from labelfree import __version__
+
+
+def test_help_and_version(labelfree):
+    assert labelfree("--version").out.strip() == f"labelfree {__version__}"
+    for words in (["--help"], ["estimate", "--help"], ["demo", "--help"], ["-h"]):
+        ran = labelfree(*words)
+        assert ran.code == 0
+        assert "Usage" in ran.out
+    assert "--json" in labelfree("estimate", "--help").out
+
+
+def test_help_is_light():
+    """`labelfree --help` imports none of the heavy packages."""
+    code = (
+        "import sys\n"
+        "from labelfree.cli.app import run\n"
+        "run(['--help']); run(['estimate', '--help'])\n"
+        "heavy = {'numba', 'scipy', 'pyarrow', 'torch', 'matplotlib', 'pandas'} & set(sys.modules)\n"
+        "sys.exit(str(heavy) if heavy else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def damaged(folder, scores):
+    """Files that cannot be used, each with a part of the line it should give."""
+    logits, labels = scores["logits"], scores["labels"]
+    good = folder / "good.npz"
+    np.savez(good, logits=logits, labels=labels)
+
+    def npz(name, **arrays):
+        np.savez(folder / name, **arrays)
+        return folder / name
+
+    def text(name, content):
+        (folder / name).write_text(content)
+        return folder / name
+
+    def raw(name, content):
+        (folder / name).write_bytes(content)
+        return folder / name
+
+    broken = logits.copy()
+    broken[3, 1] = np.nan
+    hostile = np.array([{"a": 1}], dtype=object)
+    np.savez(folder / "hostile.npz", logits=hostile, allow_pickle=True)
+    np.save(folder / "hostile.npy", hostile, allow_pickle=True)
+    whole = good.read_bytes()
+    return [
+        (folder / "missing.npz", "no such file"),
+        (folder, "is a folder"),
+        (raw("empty.npz", b""), "is empty"),
+        (raw("cut.npz", whole[: len(whole) // 2]), "is it complete?"),
+        (raw("text.npz", b"hello there, this is no archive"), "not a .npz file"),
+        (folder / "hostile.npz", "pickled objects, which are never loaded"),
+        (raw("cut.parquet", b"PAR1 but not really"), "cannot be read as .parquet"),
+        (raw("cut.arrow", b"nonsense"), "cannot be read as .arrow"),
+        (text("scores.xlsx", "x"), "cannot tell its form from '.xlsx'"),
+        (npz("keys.npz", logit=logits, labels=labels), "unknown key 'logit'; did you mean 'logits'?"),
+        (npz("weight.npz", logits=logits, labels=labels, weight=np.ones(600)), "did you mean 'weights'?"),
+        (npz("nothing.npz", x=labels), "no key 'logits' or 'probs'; found 'x'"),
+        (npz("both.npz", logits=logits, probs=logits, labels=labels), "say which with --logits or --probs"),
+        (npz("unlabelled.npz", logits=logits), "no labels; the source needs a key 'labels'"),
+        (npz("nan.npz", logits=broken, labels=labels), "row 3, column 1 is nan"),
+        (npz("flat.npz", probs=logits[:, 0], labels=labels), "wanted (rows, classes)"),
+        (npz("probs.npz", probs=logits, labels=labels), "logits"),
+        (npz("short.npz", logits=logits, labels=labels[:9]), "9 labels for 600 rows"),
+        (npz("outside.npz", logits=logits, labels=labels + 1), "outside the 5 classes"),
+        (text("words.csv", "prob_a,prob_b,label\n0.5,0.5,a\nx,0.5,b\n"), "column 'prob_a' holds string"),
+        (text("hole.csv", "prob_a,prob_b,label\n0.5,0.5,a\n,0.5,b\n"), "column 'prob_a', row 1 is empty"),
+        (text("twice.csv", "prob_a,prob_a,label\n0.5,0.5,a\n"), "'prob_a' stands there twice"),
+        (text("plain.csv", "a,b,label\n0.5,0.5,a\n"), "no columns begin with 'logit_' or 'prob_'"),
+        (text("lable.csv", "prob_a,prob_b,lable\n0.5,0.5,a\n"), "unknown column 'lable'; did you mean 'label'?"),
+        (text("other.csv", "prob_a,prob_b,label\n0.5,0.5,c\n"), "row 0 is 'c', which is not a class"),
+        (text("blank.csv", "prob_a,prob_b,label\n0.5,0.5,\n0.5,0.5,a\n"), "row 0 is missing"),
+        (text("ragged.csv", "prob_a,prob_b,label\n0.5,0.5\n"), "cannot be read as .csv"),
+        (text("none.csv", "prob_a,prob_b,label\n"), "empty"),
+    ]
+
+
+def test_every_damaged_file_is_one_clear_line(labelfree, tmp_path, scores):
+    target = tmp_path / "target.npz"
+    np.savez(target, logits=scores["shifted"])
+    for path, message in damaged(tmp_path, scores):
+        ran = labelfree("estimate", path, target)
+        assert ran.code == 2, path
+        assert message in ran.err, (path, ran.err)
+        assert ran.err.count("\n") == 1, ran.err
+        assert "Traceback" not in ran.err
+        assert ran.out == ""
+
+
+def test_a_hostile_torch_file_is_refused(labelfree, tmp_path, files):
+    torch = pytest.importorskip("torch")
+
+    class Hostile:
+        def __reduce__(self):
+            return (print, ("owned",))
+
+    torch.save({"logits": Hostile()}, tmp_path / "bad.pt")
+    ran = labelfree("estimate", tmp_path / "bad.pt", files[1])
+    assert ran.code == 2
+    assert "refused by torch's safe loader" in ran.err
+    assert "owned" not in ran.out
+
+
+def test_torch_files_are_read(labelfree, tmp_path, files, scores):
+    torch = pytest.importorskip("torch")
+    torch.save({"logits": torch.tensor(scores["logits"]), "labels": torch.tensor(scores["labels"])}, tmp_path / "s.pt")
+    expected = labelfree("estimate", *files, "--json").json["estimates"]
+    assert labelfree("estimate", tmp_path / "s.pt", files[1], "--json").json["estimates"] == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--method", "cotts"], "'cotts' is not known; did you mean 'cott'"),
+        (["--calibration", "temp"], "wanted one of temperature, vector, none"),
+        (["--marginal", "shrink"], "'shrink' is not known"),
+        (["--marginal", "nowhere.csv"], "no such file"),
+        (["--logits", "--probs"], "both given"),
+        (["--probs"], "the file holds only logits"),
+        (["--nonsense"], "No such option"),
+        (["--rows", "rows.xyz"], "wanted a name ending in"),
+        (["--rows", "nowhere/rows.csv"], "does not exist"),
+        (["--second", "nowhere.npy"], "no such file"),
+    ],
+)
+def test_bad_usage(labelfree, files, words, message):
+    ran = labelfree("estimate", *files, *words)
+    assert ran.code == 2
+    assert message in ran.err
+    assert ran.err.count("\n") == 1
+
+
+def test_check_without_labels(labelfree, files, tmp_path, scores):
+    np.savez(tmp_path / "bare.npz", logits=scores["shifted"])
+    ran = labelfree("estimate", files[0], tmp_path / "bare.npz", "--check")
+    assert (ran.code, "no labels to check against" in ran.err) == (2, True)
+
+
+def test_demo_prints_estimates_beside_truth(labelfree):
+    ran = labelfree("demo")
+    assert ran.code == 0
+    for word in ("truth", "SCOT", "mean miss", "labelfree estimate"):
+        assert word in ran.out
+
+
+def test_demo_numbers(labelfree):
+    results = labelfree("demo", "--json").json
+    truths = [row["true_error"] for row in results["shifts"]]
+    assert len(truths) >= 8
+    assert min(truths) < 0.15
+    assert max(truths) > 0.5
+    for method, mae in results["mae"].items():
+        again = np.mean([abs(row["estimates"][method] - row["true_error"]) for row in results["shifts"]])
+        assert mae == pytest.approx(again)
+    assert results["mae"]["cot"] < results["mae"]["ac"]
+    json.dumps(results, allow_nan=False)
+
+
+def test_as_a_process(files):
+    """The installed command itself, with its exit codes."""
+    command = [sys.executable, "-c", "from labelfree.cli import main; main()"]
+    done = subprocess.run([*command, "estimate", "a", "b"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, "labelfree: a: no such file\n")
+    done = subprocess.run([*command], capture_output=True, text=True, check=False)
+    assert "Usage" in done.stdout + done.stderr

@@ -1,0 +1,229 @@
+"""`labelfree estimate`: what it prints, what it writes, how it leaves."""
+
+import csv
+import json
+from importlib import resources
+
+import jsonschema
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import feather, parquet
+
+import labelfree as lf
+
+NAMES = ["ant", "bee", "cat", "dog", "eel"]
+
+
+def softmax(z):
+    p = np.exp(z - z.max(1, keepdims=True))
+    return p / p.sum(1, keepdims=True)
+
+
+def table(scores, prefix="prob_", labels=None, label="label"):
+    columns = {f"{prefix}{name}": scores[:, j] for j, name in enumerate(NAMES)}
+    if labels is not None:
+        columns[label] = [NAMES[j] for j in labels]
+    return pa.table(columns)
+
+
+def write_csv(path, data):
+    from pyarrow import csv as arrow_csv
+
+    arrow_csv.write_csv(data, path)
+    return path
+
+
+def test_json_is_the_library_s_answer_and_fits_the_schema(labelfree, files, source, target, scores):
+    ran = labelfree("estimate", *files, "--method", "all", "--check", "--json")
+    assert ran.code == 0
+    schema = json.loads(resources.files("labelfree").joinpath("data/schema.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(ran.json, schema)
+    expected = lf.compare(source, target, target_labels=scores["truth"]).to_dict()
+    assert ran.json["estimates"] == json.loads(json.dumps(expected["estimates"]))
+    assert ran.json["target"]["true_error"] == expected["target"]["true_error"]
+    assert ran.json["source"]["path"] == str(files[0])
+    cott = next(e for e in ran.json["estimates"] if e["method"] == "cott")
+    assert set(cott["details"]["certificate"]) >= {"primal", "dual", "gap"}
+    entropy = next(e for e in ran.json["estimates"] if e["method"] == "entropy")
+    assert entropy["error"] is None
+    assert entropy["score"] > 0
+    assert all(e["details"]["temperature"] > 0 for e in ran.json["estimates"])
+
+
+def test_the_schema_can_refuse(source, target):
+    schema = json.loads(resources.files("labelfree").joinpath("data/schema.json").read_text())
+    document = lf.compare(source, target, ["cott"]).to_dict()
+    for damage in (
+        lambda d: d["estimates"][0].pop("error"),
+        lambda d: d["estimates"][0]["details"].pop("certificate"),
+        lambda d: d["estimates"][0].update(error=12.3),
+        lambda d: d.update(schema=2),
+        lambda d: d["estimates"][0].update(error=None),
+    ):
+        damaged = json.loads(json.dumps(document))
+        damage(damaged)
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(damaged, schema)
+
+
+def test_the_default_is_cott_and_the_table_speaks_percent(labelfree, files, source, target):
+    ran = labelfree("estimate", *files)
+    assert ran.code == 0
+    error = lf.estimate(source, target, method="cott").error
+    assert "COTT" in ran.out
+    assert f"{100 * error:.1f}%" in ran.out
+    assert "transport cost exceeds" in ran.out
+    assert "ATC" not in ran.out
+
+
+def test_check_shows_each_miss(labelfree, files, source, target, scores):
+    ran = labelfree("estimate", *files, "-m", "ac", "-m", "scot", "--check")
+    truth = np.mean(scores["shifted"].argmax(1) != scores["truth"])
+    for method in ("ac", "scot"):
+        miss = 100 * (lf.estimate(source, target, method=method).error - truth)
+        assert f"{miss:+.1f}" in ran.out
+    assert f"truth{100 * truth:.1f}%" in ran.out.replace(" ", "")
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "arrow", "feather"])
+@pytest.mark.parametrize("prefix", ["prob_", "logit_"])
+def test_tables_agree_with_npz(labelfree, files, tmp_path, scores, form, prefix):
+    expected = labelfree("estimate", *files, "--json").json["estimates"][0]["error"]
+    paths = []
+    for name, z, labels in (("s", scores["logits"], scores["labels"]), ("t", scores["shifted"], None)):
+        data = table(z if prefix == "logit_" else softmax(z), prefix, labels)
+        path = tmp_path / f"{name}.{form}"
+        if form == "csv":
+            write_csv(path, data)
+        elif form == "parquet":
+            parquet.write_table(data, path)
+        else:
+            feather.write_feather(data, path)
+        paths.append(path)
+    ran = labelfree("estimate", *paths, "--json")
+    assert ran.json["estimates"][0]["error"] == pytest.approx(expected, abs=1e-9)
+    assert ran.json["source"]["classes"] == NAMES
+
+
+def test_prefixes_label_weights_and_predictions_by_name(labelfree, tmp_path, scores):
+    p = softmax(scores["logits"])
+    data = table(p, "p:", scores["labels"], label="truth")
+    data = data.append_column("w", pa.array(np.ones(600))).append_column("said", pa.array(["ant"] * 600))
+    path = write_csv(tmp_path / "s.csv", data)
+    words = ("--prob-prefix", "p:", "--label-column", "truth", "--weight-column", "w", "--prediction-column", "said")
+    ran = labelfree("estimate", path, path, *words, "-m", "ac", "--json")
+    assert ran.code == 0, ran.err
+    assert ran.json["source"]["error"] == pytest.approx(np.mean(scores["labels"] != 0))
+
+
+def test_npy_says_what_it_holds(labelfree, tmp_path, scores):
+    np.save(tmp_path / "s.npy", scores["logits"])
+    np.save(tmp_path / "y.npy", scores["labels"])
+    np.save(tmp_path / "t.npy", scores["shifted"])
+    np.save(tmp_path / "ty.npy", scores["truth"])
+    paths = (tmp_path / "s.npy", tmp_path / "t.npy")
+    ran = labelfree("estimate", *paths, "--labels", tmp_path / "y.npy")
+    assert (ran.code, "pass --logits or --probs" in ran.err) == (2, True)
+    words = ("--logits", "--labels", tmp_path / "y.npy", "--target-labels", tmp_path / "ty.npy", "--check", "--json")
+    ran = labelfree("estimate", *paths, *words)
+    assert ran.code == 0
+    assert ran.json["target"]["true_error"] == pytest.approx(np.mean(scores["shifted"].argmax(1) != scores["truth"]))
+
+
+def test_two_classes_in_one_column(labelfree, tmp_path):
+    (tmp_path / "s.csv").write_text("prob,label\n0.9,spam\n0.2,ham\n0.6,ham\n0.7,spam\n")
+    (tmp_path / "t.csv").write_text("prob\n0.8\n0.4\n")
+    ran = labelfree("estimate", tmp_path / "s.csv", tmp_path / "t.csv")
+    assert ran.code == 2
+    assert "--positive NAME --negative NAME" in ran.err
+    words = ("--positive", "spam", "--negative", "ham", "-m", "ac", "--calibration", "none", "--json")
+    ran = labelfree("estimate", tmp_path / "s.csv", tmp_path / "t.csv", *words)
+    assert ran.json["source"]["classes"] == ["ham", "spam"]
+    assert ran.json["source"]["error"] == pytest.approx(0.25)
+    assert ran.json["estimates"][0]["error"] == pytest.approx(0.3)
+
+
+def test_fail_above(labelfree, files, source, target):
+    error = lf.estimate(source, target, method="cott").error
+    ran = labelfree("estimate", *files, "--fail-above", error - 0.01, "--json")
+    assert ran.code == 1
+    assert ran.json["limit"] == {"method": "cott", "fail_above": pytest.approx(error - 0.01), "exceeded": True}
+    assert labelfree("estimate", *files, "--fail-above", error + 0.01).code == 0
+    scot = lf.estimate(source, target, method="scot").error
+    ran = labelfree("estimate", *files, "-m", "scot", "-m", "cott", "--fail-above", scot - 0.001)
+    assert ran.code == 1
+    assert "scot is above the limit" in ran.out
+    assert labelfree("estimate", *files, "-m", "all", "--fail-above", error - 0.01).code == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [("20", "did you mean 0.2?"), ("-0.1", "from 0 to 1"), ("nan", "from 0 to 1"), ("x", "number")],
+)
+def test_fail_above_refuses(labelfree, files, value, message):
+    ran = labelfree("estimate", *files, "--fail-above", value)
+    assert ran.code == 2
+    assert message in ran.err
+    assert ran.err.count("\n") == 1
+
+
+def test_fail_above_needs_an_error(labelfree, files):
+    ran = labelfree("estimate", *files, "-m", "entropy", "--fail-above", "0.2")
+    assert (ran.code, "entropy is a score" in ran.err) == (2, True)
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "arrow", "npz"])
+def test_rows(labelfree, files, tmp_path, target, ending):
+    out = tmp_path / f"rows.{ending}"
+    ran = labelfree("estimate", *files, "-m", "cot", "-m", "scot", "--rows", out, "--json")
+    assert ran.code == 0
+    if ending == "csv":
+        with out.open() as file:
+            rows = list(csv.DictReader(file))
+        columns = {key: np.array([row[key] for row in rows], dtype=float) for key in rows[0]}
+    elif ending == "npz":
+        columns = dict(np.load(out))
+    else:
+        data = parquet.read_table(out) if ending == "parquet" else feather.read_table(out)
+        columns = {name: data.column(name).to_numpy() for name in data.column_names}
+    assert set(columns) == {"prediction", "confidence", "transport_label", "transport_cost", "error_probability"}
+    assert (columns["prediction"] == target.predictions).all()
+    errors = {e["method"]: e["error"] for e in ran.json["estimates"]}
+    assert columns["transport_cost"].mean() == pytest.approx(errors["cot"], abs=1e-9)
+    assert columns["error_probability"].mean() == pytest.approx(errors["scot"], abs=1e-9)
+    assert [p.name for p in tmp_path.iterdir() if "part" in p.name] == []
+
+
+def test_marginal_files(labelfree, files, tmp_path, source, target):
+    q = np.array([0.1, 0.2, 0.3, 0.2, 0.2])
+    np.save(tmp_path / "q.npy", q)
+    (tmp_path / "q.csv").write_text("class,mass\n" + "".join(f"{j},{m}\n" for j, m in reversed(list(enumerate(q)))))
+    expected = lf.estimate(source, target, method="cot", marginal=q).error
+    for name in ("q.npy", "q.csv"):
+        ran = labelfree("estimate", *files, "-m", "cot", "--marginal", tmp_path / name, "--json")
+        assert ran.json["estimates"][0]["error"] == pytest.approx(expected, abs=1e-12)
+        assert ran.json["estimates"][0]["details"]["marginal"] == "given"
+    ran = labelfree("estimate", *files, "--marginal", "shrunk", "--json")
+    assert ran.json["estimates"][0]["details"]["marginal"] == "shrunk"
+
+
+def test_second_model(labelfree, files, tmp_path, scores):
+    second = np.random.default_rng(0).integers(0, 5, 800)
+    np.save(tmp_path / "labels.npy", second)
+    np.savez(tmp_path / "scores.npz", probs=np.eye(5)[second])
+    expected = np.mean(scores["shifted"].argmax(1) != second)
+    for name in ("labels.npy", "scores.npz"):
+        ran = labelfree("estimate", *files, "-m", "gde", "--second", tmp_path / name, "--json")
+        assert ran.json["estimates"][0]["error"] == pytest.approx(expected)
+    ran = labelfree("estimate", *files, "-m", "gde")
+    assert (ran.code, "--second" in ran.err) == (2, True)
+
+
+def test_second_model_in_a_table_with_other_column_order(labelfree, tmp_path, scores):
+    source = write_csv(tmp_path / "s.csv", table(scores["logits"], "logit_", scores["labels"]))
+    target = write_csv(tmp_path / "t.csv", table(scores["shifted"], "logit_"))
+    turned = table(scores["shifted"], "logit_").select([f"logit_{n}" for n in reversed(NAMES)])
+    ran = labelfree("estimate", source, target, "-m", "gde", "--second", write_csv(tmp_path / "u.csv", turned), "--json")
+    assert ran.json["estimates"][0]["error"] == 0.0

@@ -1,0 +1,129 @@
+"""Bad input gets one clear line: what arrived, what was wanted, what to try."""
+
+import numpy as np
+import pytest
+
+import labelfree as lf
+
+GOOD = [[0.9, 0.1], [0.2, 0.8]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"probs": [[0.9, float("nan")], [0.2, 0.8]]}, "row 0, column 1 is nan"),
+        ({"logits": [[0.9, 0.1], [float("inf"), 0.8]]}, "row 1, column 0 is inf"),
+        ({"probs": [[0.9, 0.1], [3.0, -1.0]]}, "row 1, column 1 is -1; .*logits"),
+        ({"probs": [[0.9, 0.1], [3.0, 1.0]]}, "row 1 sums to 4; .*are these logits"),
+        ({"probs": [[0.9, 0.1], [0.9, 0.9]]}, "row 1 sums to 1.8; .*multi-label"),
+        ({"probs": [[0.9, 0.1], [0.9, 0.101]]}, "row 1 sums to 1.001; .*tolerance"),
+        ({"probs": [0.9, 0.2]}, r"shape \(2,\); wanted \(rows, classes\).*both columns"),
+        ({"probs": [[0.9], [0.2]]}, "row 0 sums to 0.9; .*both columns"),
+        ({"probs": np.ones((2, 2, 2))}, r"shape \(2, 2, 2\); wanted"),
+        ({"probs": np.empty((0, 2))}, "arrived empty"),
+        ({"probs": np.empty((2, 0))}, "arrived empty"),
+        ({"probs": [["a", "b"], ["c", "d"]]}, "wanted numbers"),
+        ({"probs": [[0.5, 0.5], [1.0]]}, "different lengths"),
+        ({}, "neither of logits= and probs="),
+        ({"probs": GOOD, "logits": GOOD}, "both of logits= and probs="),
+        ({"probs": GOOD, "classes": ["a"]}, "1 names for 2 columns"),
+        ({"probs": GOOD, "classes": ["a", "a"]}, "'a' stands for more than one column"),
+        ({"probs": GOOD, "classes": "ab"}, "arrived as the text 'ab'"),
+        ({"probs": GOOD, "weights": [1.0, -1.0]}, "row 1 is -1; .*0 or more"),
+        ({"probs": GOOD, "weights": [0.0, 0.0]}, "sum to zero"),
+        ({"probs": GOOD, "weights": [1.0]}, "wanted one per row"),
+        ({"probs": GOOD, "weights": [1.0, float("nan")]}, "row 1 is nan"),
+        ({"probs": GOOD, "weights": ["a", "b"]}, "wanted one number per row"),
+        ({"probs": GOOD, "predictions": [0, 5]}, "row 1 is 5, outside the 2 classes"),
+        ({"probs": GOOD, "predictions": [0]}, "1 labels for 2 rows"),
+    ],
+)
+def test_scores(arguments, message):
+    with pytest.raises(lf.InputError, match=message) as caught:
+        lf.Target(**arguments)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes", "message"),
+    [
+        (None, None, "none arrived; wanted one true label per row"),
+        ([0, 2], None, "row 1 is 2, outside the 2 classes 0 to 1"),
+        ([0, -1], None, "row 1 is -1, outside"),
+        ([0], None, "1 labels for 2 rows"),
+        ([0.0, float("nan")], None, "row 1 is missing"),
+        ([0.0, 0.5], None, "row 1 is 0.5; .*regression"),
+        (["cat", "dog"], None, "arrived as names such as 'cat'; .*classes="),
+        ([[1, 0], [0, 1]], None, "multi-label"),
+        (["cat", "dgo"], ["cat", "dog"], "row 1 is 'dgo', which is not a class.*did you mean 'dog'"),
+        (["cat", None], ["cat", "dog"], "row 1 is missing"),
+        (["cat", ""], ["cat", "dog"], "row 1 is missing"),
+        ([0, 1], ["cat", "dog"], "labels are names"),
+    ],
+)
+def test_labels(labels, classes, message):
+    with pytest.raises(lf.InputError, match=message):
+        lf.Source(probs=GOOD, labels=labels, classes=classes)
+
+
+def test_different_classes_in_source_and_target():
+    source = lf.Source(probs=GOOD, labels=[0, 1])
+    with pytest.raises(lf.InputError, match="3 classes, but the source has 2"):
+        lf.estimate(source, lf.Target(probs=[[0.5, 0.3, 0.2]]))
+    named = lf.Source(probs=GOOD, labels=["cat", "dog"], classes=["cat", "dog"])
+    with pytest.raises(lf.InputError, match="no column for the source's class 'dog'; did you mean 'dogs'"):
+        lf.estimate(named, lf.Target(probs=GOOD, classes=["cat", "dogs"]))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda s, t: lf.estimate(s, t, method="cot2"), "'cot2' is not known; did you mean 'cot'"),
+        (lambda s, t: lf.estimate(s, t, method="ac", marginal="shrunk"), "ac takes no marginal=; cot, cott, scot"),
+        (lambda s, t: lf.estimate(s, t, marginal="sorce"), "'sorce' is not known.*did you mean 'source'"),
+        (lambda s, t: lf.estimate(s, t, marginal=None), "marginal None"),
+        (lambda s, t: lf.estimate(s, t, marginal=[0.5, 0.6]), "sum to 1.1; wanted shares that sum to 1"),
+        (lambda s, t: lf.estimate(s, t, marginal=[1.5, -0.5]), "class 1 is -0.5"),
+        (lambda s, t: lf.estimate(s, t, marginal=[1.0]), "wanted one mass per class"),
+        (lambda s, t: lf.estimate(s, t, marginal={0: 1.0}), "class 1 has no mass"),
+        (lambda s, t: lf.estimate(s, t, method="gde"), "needs a second model"),
+        (lambda s, t: lf.COTT().fit(t), "wanted labelfree.Source"),
+        (lambda s, t: lf.COTT().fit(s).estimate(s), "wanted labelfree.Target"),
+        (lambda s, t: lf.COTT().estimate(t), "not fitted"),
+        (lambda s, t: lf.compare(t, s), "wanted labelfree.Source"),
+        (lambda s, t: lf.compare(s, t, []), "no methods named"),
+        (lambda s, t: lf.compare(s, t, target_labels=[0]), "1 labels for 2 rows"),
+        (lambda s, t: lf.Target(probs=GOOD, second=[[1.0, 2.0, 3.0]] * 2), "wanted the same rows and classes"),
+        (lambda s, t: lf.Target(probs=GOOD, second=[0, 7]), "outside the 2 classes"),
+    ],
+)
+def test_calls(call, message):
+    source, target = lf.Source(probs=GOOD, labels=[0, 0]), lf.Target(probs=GOOD)
+    with pytest.raises(lf.LabelfreeError, match=message):
+        call(source, target)
+
+
+def test_a_class_never_seen_is_legal_and_said():
+    source = lf.Source(probs=[[0.8, 0.1, 0.1], [0.3, 0.6, 0.1]], labels=[0, 0])
+    estimate = lf.estimate(source, lf.Target(probs=[[0.2, 0.2, 0.6]]), method="cot", calibration="none")
+    assert estimate.error == pytest.approx(0.8)
+    assert any("no source label is 1, 2" in w for w in estimate.warnings)
+    assert any("one row" in w for w in estimate.warnings)
+
+
+def test_rounded_rows_are_renormalised_and_said():
+    probs = np.array([[0.9, 0.1], [0.2, 0.8003]])
+    with pytest.raises(lf.InputError, match="tolerance"):
+        lf.Target(probs=probs)
+    target = lf.Target(probs=probs, tolerance=1e-3)
+    estimate = lf.estimate(lf.Source(probs=GOOD, labels=[0, 0]), target, method="ac", calibration="none")
+    assert estimate.details["largest_correction"] == pytest.approx(0.0003)
+    assert estimate.error == pytest.approx((0.1 + 0.2 / 1.0003) / 2)
+
+
+@pytest.mark.parametrize(("dtype", "off"), [("f2", 5e-3), ("f4", 5e-5), ("f8", 5e-7)])
+def test_tolerance_follows_the_precision(dtype, off):
+    probs = np.array([[0.5 + off, 0.5]], dtype=dtype)
+    lf.Target(probs=probs)
+    with pytest.raises(lf.InputError, match="sums to"):
+        lf.Target(probs=np.array([[0.5 + 40 * off, 0.5]], dtype=dtype))

@@ -1,0 +1,145 @@
+"""Source and Target: forms of input, names, weights, immutability."""
+
+import dataclasses
+import json
+import pickle
+
+import numpy as np
+import pytest
+
+import labelfree as lf
+
+P = np.array([[0.7, 0.2, 0.1], [0.1, 0.6, 0.3], [0.3, 0.3, 0.4]])
+
+
+def test_lists_arrays_and_precisions_agree():
+    expected = lf.Target(probs=P).predictions
+    for probs in (P.tolist(), P.astype("f2"), P.astype("f4"), P.astype(np.longdouble), np.asfortranarray(P)):
+        assert (lf.Target(probs=probs).predictions == expected).all()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_torch_tensors(dtype):
+    torch = pytest.importorskip("torch")
+    probs = torch.tensor(P, dtype=getattr(torch, dtype), requires_grad=True)
+    source = lf.Source(probs=probs, labels=torch.tensor([0, 1, 2]))
+    assert source.error == 0.0
+    assert lf.estimate(source, lf.Target(probs=probs), method="ac", calibration="none").error == pytest.approx(1.3 / 3, abs=0.01)
+
+
+def test_names_are_matched_in_any_order():
+    names = ["cat", "dog", "eel"]
+    source = lf.Source(probs=P, labels=["cat", "dog", "cat"], classes=names)
+    assert source.labels.tolist() == [0, 1, 0]
+    straight = lf.Target(probs=P, classes=names, second=["cat", "eel", "eel"])
+    turned = lf.Target(probs=P[:, [2, 0, 1]], classes=["eel", "cat", "dog"], second=["cat", "eel", "eel"])
+    one, two = lf.compare(source, straight), lf.compare(source, turned)
+    assert [e.to_dict() for e in one] == [e.to_dict() for e in two]
+    assert one["gde"].error == pytest.approx(1 / 3)
+
+
+def test_names_may_be_numbers():
+    source = lf.Source(probs=P, labels=[30, 10, 20], classes=[10, 20, 30])
+    assert source.labels.tolist() == [2, 0, 1]
+
+
+def test_a_nameless_target_is_taken_in_order_and_said():
+    source = lf.Source(probs=P, labels=["a", "b", "c"], classes=["a", "b", "c"])
+    assert any("no names" in w for w in lf.estimate(source, lf.Target(probs=P), method="ac").warnings)
+
+
+def test_classes_come_from_the_columns():
+    assert lf.Source(probs=P, labels=[0, 0, 0]).k == 3
+    assert lf.Source(probs=P, labels=[0, 0, 0]).label_marginal.tolist() == [1.0, 0.0, 0.0]
+
+
+def test_weights_are_masses():
+    source = lf.Source(probs=P, labels=[1, 1, 1], weights=[2, 1, 1])
+    assert source.error == pytest.approx(0.75)
+    assert source.n_effective == pytest.approx(16 / 6)
+
+
+def test_frozen_and_not_copied():
+    scores = P.copy()
+    target = lf.Target(probs=scores)
+    assert target.scores.base is scores
+    with pytest.raises(ValueError, match="read-only"):
+        target.scores[0, 0] = 0.5
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        target.kind = "logits"
+    scores[0, 0] = 0.5  # the user's own array stays writable
+
+
+def test_memory_maps_stay_maps(tmp_path):
+    np.save(tmp_path / "p.npy", P)
+    mapped = np.load(tmp_path / "p.npy", mmap_mode="r")
+    assert isinstance(lf.Target(probs=mapped).scores.base, np.memmap | np.ndarray)
+    assert lf.Target(probs=mapped).predictions.tolist() == [0, 1, 2]
+
+
+def test_samples_survive_pickling():
+    source = pickle.loads(pickle.dumps(lf.Source(probs=P, labels=[0, 1, 0])))
+    assert source.error == pytest.approx(1 / 3)
+    assert repr(source) == "Source(probs, 3 rows x 3 classes)"
+
+
+def test_results_speak(source, target, scores):
+    comparison = lf.compare(source, target, ["cott", "entropy"], target_labels=scores["truth"])
+    assert comparison.true_error == pytest.approx(np.mean(scores["shifted"].argmax(1) != scores["truth"]))
+    cott, entropy = comparison
+    assert cott.accuracy == pytest.approx(1 - cott.error)
+    assert repr(cott).startswith(f"cott: error {100 * cott.error:.1f}% (600 source rows, 800 target rows)")
+    assert "score" in repr(entropy)
+    assert comparison["cott"] is cott
+    assert json.loads(comparison.to_json()) == comparison.to_dict()
+    assert "<table>" in comparison._repr_html_()
+    assert "cott" in cott._repr_html_()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        cott.error = 0.0
+
+
+def test_html_is_escaped():
+    estimate = lf.Estimate("ac", 0.1, 1, 1, warnings=("<script>",))
+    assert "<script>" not in estimate._repr_html_()
+
+
+def test_compare_takes_every_method_the_evidence_allows(source, target, scores):
+    names = [e.method for e in lf.compare(source, target)]
+    assert names == [m for m in lf.METHODS if m != "gde"]
+    assert any("gde left out" in w for w in lf.compare(source, target).warnings)
+    both = lf.compare(source, lf.Target(logits=scores["shifted"], second=scores["truth"]))
+    assert [e.method for e in both] == list(lf.METHODS)
+
+
+def test_compare_is_estimate_for_each(source, target):
+    for one in lf.compare(source, target, marginal="shrunk"):
+        options = {"marginal": "shrunk"} if one.method in ("cot", "cott", "scot") else {}
+        assert lf.estimate(source, target, method=one.method, **options).to_json() == one.to_json()
+
+
+def test_load_finds_the_class(source, target, tmp_path):
+    lf.COTT(marginal=np.full(5, 0.2)).fit(source).save(tmp_path / "e.json")
+    twin = lf.load(tmp_path / "e.json")
+    assert isinstance(twin, lf.COTT)
+    assert twin.estimate(target).error == lf.estimate(source, target, marginal=np.full(5, 0.2)).error
+    with pytest.raises(lf.FileError, match="holds a fitted 'cott', not 'ac'"):
+        lf.AC.load(tmp_path / "e.json")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("not json", "not JSON"),
+        ('{"a": 1}', "not a saved estimator"),
+        ('{"format": "labelfree-estimator", "schema": 2}', "newer"),
+        ('{"format": "labelfree-estimator", "schema": 1, "method": "zz"}', "unknown method 'zz'"),
+        ('{"format": "labelfree-estimator", "schema": 1, "method": "ac", "params": {}, "state": {"calibration_": {}}}', "not a complete"),
+        ('{"format": "labelfree-estimator", "schema": 1, "method": "ac", "params": {"x": 1}, "state": {}}', "not a complete"),
+    ],
+)
+def test_damaged_estimator_files(tmp_path, text, message):
+    (tmp_path / "e.json").write_text(text)
+    with pytest.raises(lf.FileError, match=message):
+        lf.load(tmp_path / "e.json")
+    with pytest.raises(lf.FileError, match="cannot be read"):
+        lf.load(tmp_path / "none.json")
