@@ -87,7 +87,7 @@ def _root(slope: Any, low: float, high: float) -> float:
         else:
             high = b
         step = b - value / rate if rate > 0.0 else low
-        new = step if low < step < high else np.sqrt(low * high)
+        new = step if low <= step <= high else np.sqrt(low * high)
         if abs(new - b) <= 1e-13 * b:
             return float(new)
         b = float(new)

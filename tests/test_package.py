@@ -1,0 +1,106 @@
+"""The package as a stranger meets it: a wheel alone in a clean environment, light imports, honest docstrings."""
+
+import doctest
+import importlib
+import os
+import pkgutil
+import re
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import labelfree
+
+ROOT = Path(__file__).resolve().parent.parent
+OPTIONAL = ("torch", "transformers", "cv2", "PIL", "sklearn")
+
+
+def modules():
+    for info in pkgutil.walk_packages(labelfree.__path__, "labelfree."):
+        yield info.name
+
+
+@pytest.mark.parametrize("name", modules())
+def test_docstring_examples_run(name):
+    try:
+        module = importlib.import_module(name)
+    except ImportError as problem:
+        if problem.name and problem.name.split(".")[0] in OPTIONAL:
+            pytest.skip(f"{name} needs {problem.name}")
+        raise
+    failures, _ = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert failures == 0
+
+
+def python(code, **variables):
+    """Run code in a fresh process and return what it prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env={**os.environ, **variables}
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_import_is_light():
+    """`import labelfree` brings numpy and nothing heavy; beyond numpy it takes well under 0.3 s."""
+    code = (
+        "import sys, time, numpy\n"
+        "begun = time.process_time(); import labelfree; spent = time.process_time() - begun\n"
+        "heavy = {'scipy', 'numba', 'pyarrow', 'torch', 'matplotlib', 'pandas', 'rich', 'typer'} & set(sys.modules)\n"
+        "print(sorted(heavy), spent)"
+    )
+    runs = [python(code).rsplit(" ", 1) for _ in range(3)]
+    assert runs[0][0] == "[]"
+    assert min(float(seconds) for _, seconds in runs) < 0.3
+
+
+def test_every_import_is_declared():
+    """Top-level packages that the code imports are dependencies, optional extras or the standard library."""
+    declared = set(re.findall(r'"([A-Za-z0-9_-]+)(?:\[[a-z,]+\])?[>=<]', (ROOT / "pyproject.toml").read_text()))
+    names = {"opencv-python-headless": "cv2", "pillow": "PIL", "scikit-learn": "sklearn"}
+    known = {names.get(name, name) for name in declared} | set(sys.stdlib_module_names) | {"labelfree", "__future__"}
+    for file in (ROOT / "src").rglob("*.py"):
+        for found in re.findall(r"^\s*(?:from|import) ([A-Za-z_][A-Za-z0-9_]*)", file.read_text(), re.M):
+            assert found in known or found.startswith("_"), f"{file.name} imports {found}, which is not declared"
+
+
+def test_random_numbers_are_never_global():
+    for file in (ROOT / "src").rglob("*.py"):
+        text = file.read_text()
+        assert not re.search(r"np\.random\.(seed|rand|randn|normal|choice|shuffle|permutation)\(", text), file
+
+
+@pytest.fixture(scope="session")
+def clean_environment(tmp_path_factory):
+    """A new environment that holds the built wheel and its declared dependencies, nothing else."""
+    folder = tmp_path_factory.mktemp("wheel")
+    subprocess.run([sys.executable, "-m", "build", "--wheel", "--outdir", folder, ROOT], check=True, capture_output=True)
+    (wheel,) = folder.glob("*.whl")
+    venv.create(folder / "env", with_pip=True)
+    binaries = folder / "env" / ("Scripts" if os.name == "nt" else "bin")
+    subprocess.run([binaries / "python", "-m", "pip", "install", "--quiet", wheel], check=True, capture_output=True)
+    return binaries
+
+
+def test_the_wheel_alone(clean_environment, tmp_path):
+    """Installed by itself, the command shows its help, runs the demo and estimates from files."""
+
+    def run(*words):
+        return subprocess.run(
+            [clean_environment / "labelfree", *words], capture_output=True, text=True, check=False, cwd=tmp_path
+        )
+
+    assert "estimate" in run("--help").stdout
+    demo = run("demo")
+    assert demo.returncode == 0, demo.stderr
+    assert "mean miss" in demo.stdout
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, 300)
+    np.savez(tmp_path / "s.npz", logits=rng.normal(size=(300, 3)) + 2 * np.eye(3)[labels], labels=labels)
+    done = run("estimate", "s.npz", "s.npz", "--method", "all", "--check")
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
