@@ -98,9 +98,8 @@ def main() -> None:
         first, second = scores[name]
         arrays[f"{name}_logits"] = first.astype(np.float16)
         arrays[f"{name}_second"] = second.argmax(1).astype(np.uint8)
-        print(
-            f"{name:16s} true error {errors[name]:6.1%}   disagreement {(first.argmax(1) != second.argmax(1)).mean():6.1%}"
-        )
+        differ = (first.argmax(1) != second.argmax(1)).mean()
+        print(f"{name:16s} true error {errors[name]:6.1%}   disagreement {differ:6.1%}")
     write_arrays(given.out, **arrays)
     print(f"{given.out}: {given.out.stat().st_size / 1e6:.2f} MB, {len(order)} target sets")
 

@@ -7,9 +7,9 @@ Everything that trains or scores sees one small contract: ``labels``, ``len`` an
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,7 +64,7 @@ class ArrayImages:
 
     def take(self, rows: Rows) -> ArrayImages:
         """Only these rows."""
-        return ArrayImages(self.pixels[rows], self.labels[rows], self.pad, self.mirror)
+        return replace(self, pixels=self.pixels[rows], labels=self.labels[rows])
 
 
 def crop_and_mirror(images: Pixels, rng: np.random.Generator, pad: int, mirror: bool) -> Pixels:
@@ -80,21 +80,23 @@ def crop_and_mirror(images: Pixels, rng: np.random.Generator, pad: int, mirror: 
         flip = rng.random(n) < 0.5
         columns[flip] = columns[flip, ::-1]
     lines = top[:, None] + np.arange(height)
-    return padded[np.arange(n)[:, None, None], lines[:, :, None], columns[:, None, :]]
+    return np.asarray(padded[np.arange(n)[:, None, None], lines[:, :, None], columns[:, None, :]])
 
 
 @dataclass(frozen=True)
 class FileImages:
     """Images in files. Plain view: shorter side to ``size * 8 / 7``, middle ``size`` square.
 
-    The training view is a random resized crop (area 0.08 to 1, aspect 3/4 to 4/3) and a mirror.
-    ``ready`` says the files already have the final size, as those of ImageNet-C do.
+    ``ready`` says the files already have the final size, as those of ImageNet-C do. ``augment`` is the
+    training view: ``crop`` (random resized crop, area 0.08 to 1, aspect 3/4 to 4/3, and mirror), ``turn``
+    (quarter turns and mirror) or ``none``.
     """
 
     paths: Sequence[Path]
     labels: Rows
     size: int = 224
     ready: bool = False
+    augment: str = "crop"
 
     def __len__(self) -> int:
         """How many images there are."""
@@ -106,7 +108,7 @@ class FileImages:
 
     def take(self, rows: Rows) -> FileImages:
         """Only these rows."""
-        return FileImages([self.paths[row] for row in rows], self.labels[rows], self.size, self.ready)
+        return replace(self, paths=[self.paths[row] for row in rows], labels=self.labels[rows])
 
     def _read(self, path: Path, rng: np.random.Generator | None) -> Pixels:
         from PIL import Image
@@ -116,10 +118,17 @@ class FileImages:
                 image = file.convert("RGB")
         except OSError as error:
             raise FileError(f"{path} is not a readable image ({error}); download it again") from None
-        if rng is not None:
+        if rng is not None and self.augment == "crop":
             box = _random_box(image.size, rng)
             pixels = np.asarray(image.resize((self.size, self.size), Image.Resampling.BILINEAR, box=box))
             return pixels[:, ::-1] if rng.random() < 0.5 else pixels
+        pixels = self._middle(image)
+        if rng is not None and self.augment == "turn":
+            pixels = np.rot90(pixels, int(rng.integers(4)))
+            pixels = pixels[:, ::-1] if rng.random() < 0.5 else pixels
+        return pixels
+
+    def _middle(self, image: Any) -> Pixels:
         if not self.ready:
             scale = self.size * 8 / 7 / min(image.size)
             image = image.resize((round(image.width * scale), round(image.height * scale)))

@@ -24,6 +24,8 @@ def make_network(dataset: Dataset, network: str, recipe: Recipe, seed: int, root
         options["max_tokens"] = recipe.max_tokens
     if recipe.pretrained and network in ("resnet18", "resnet50"):
         options["weights"] = root / "weights" / f"{network}.pth"
+    if dataset.name == "rxrx1" and network == "resnet50":
+        options["standardise"] = True
     if recipe.pretrained and network == "distilbert":
         local = root / "weights" / recipe.pretrained
         options["weights"] = local if local.exists() else recipe.pretrained

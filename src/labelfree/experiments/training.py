@@ -56,12 +56,12 @@ def train(network: Any, examples: Examples, recipe: Recipe, seed: int, run: Run 
     scaler = torch.amp.GradScaler(run.on.type, enabled=run.on.type == "cuda")
     network.train()
     saved = time.monotonic()
-    while step < total:
-        if run.stop_after is not None and step >= run.stop_after:
-            break
+    stop = total if run.stop_after is None else min(total, run.stop_after)
+    order = _order(seed, step // steps, len(examples))
+    while step < stop:
         epoch, within = divmod(step, steps)
-        if within == 0 or "order" not in locals():
-            order = np.random.default_rng([seed, epoch]).permutation(len(examples))
+        if within == 0:
+            order = _order(seed, epoch, len(examples))
         for group in optimiser.param_groups:
             # The middle of the step, so that a warm-up's first step moves.
             group["lr"] = recipe.rate_at((step + 0.5) / steps)
@@ -72,12 +72,14 @@ def train(network: Any, examples: Examples, recipe: Recipe, seed: int, run: Run 
         step += 1
         if run.progress and (step % 10 == 0 or step == total):
             run.progress(step, total, f"epoch {epoch + 1}, loss {float(loss):.3f}")
-        if run.checkpoint and (time.monotonic() - saved > run.every_seconds or step == total):
+        if run.checkpoint and (time.monotonic() - saved > run.every_seconds or step == stop):
             _save(run.checkpoint, network, optimiser, recipe, seed, step)
             saved = time.monotonic()
-    if run.checkpoint and run.stop_after is not None and step < total:
-        _save(run.checkpoint, network, optimiser, recipe, seed, step)
     return network.eval()
+
+
+def _order(seed: int, epoch: int, n: int) -> NDArray[np.int64]:
+    return np.random.default_rng([seed, epoch]).permutation(n)
 
 
 def make_optimiser(network: Any, recipe: Recipe) -> Any:

@@ -16,7 +16,9 @@ Floats = NDArray[np.float32]
 
 def to_planes(images: NDArray[np.uint8]) -> Floats:
     """uint8 (n, H, W, C) to float32 planes (n, C, H, W) in [0, 1]."""
-    return np.ascontiguousarray(images.transpose(0, 3, 1, 2), dtype=np.float32) / np.float32(255)
+    planes = np.ascontiguousarray(images.transpose(0, 3, 1, 2), dtype=np.float32)
+    planes /= np.float32(255)
+    return planes
 
 
 def to_images(planes: Floats) -> NDArray[np.uint8]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,9 +22,9 @@ def defocus_blur(images: Images, c: tuple[float, float], rng: np.random.Generato
     """A disk of radius c[0], its edge softened by a Gaussian of c[1]; mirrored edges."""
     cv2 = need_cv2()
     kernel = disk(*c)
-    unit = images.astype(np.float32) / np.float32(255)
+    unit = np.divide(images, np.float32(255), dtype=np.float32)
     blurred = np.stack([cv2.filter2D(image, -1, kernel) for image in unit])
-    return (np.clip(blurred, 0, 1) * np.float32(255)).astype(np.uint8)
+    return np.asarray(np.clip(blurred, 0, 1) * np.float32(255)).astype(np.uint8)
 
 
 def disk(radius: float, softness: float) -> Floats:
@@ -79,7 +81,7 @@ def zoom_blur(images: Images, c: NDArray[np.float64], rng: np.random.Generator) 
     return to_images(total / np.float32(len(c) + 1))
 
 
-def need_cv2():  # type: ignore[no-untyped-def]
+def need_cv2() -> Any:
     """OpenCV, or one clear line."""
     try:
         import cv2

@@ -15,12 +15,13 @@ Floats = NDArray[np.float32]
 
 
 def _unit(images: Images) -> Floats:
-    return images.astype(np.float32) / np.float32(255)
+    return np.asarray(np.divide(images, np.float32(255), dtype=np.float32))
 
 
 def _finish(x: Floats) -> Images:
     # Half a thousandth of a grey level: float32 rounding must not lose a level where nothing changed.
-    return np.clip(np.clip(x, 0, 1) * np.float32(255) + np.float32(5e-4), 0, 255).astype(np.uint8)
+    levels = np.clip(x, 0, 1) * np.float32(255) + np.float32(5e-4)
+    return np.asarray(np.clip(levels, 0, 255)).astype(np.uint8)
 
 
 def contrast(images: Images, c: float, rng: np.random.Generator) -> Images:

@@ -9,11 +9,11 @@ Images = NDArray[np.uint8]
 
 
 def _finish(x: NDArray[np.float32]) -> Images:
-    return (np.clip(x, 0, 1) * np.float32(255)).astype(np.uint8)
+    return np.asarray(np.clip(x, 0, 1) * np.float32(255), dtype=np.float32).astype(np.uint8)
 
 
 def _unit(images: Images) -> NDArray[np.float32]:
-    return images.astype(np.float32) / np.float32(255)
+    return np.asarray(np.divide(images, np.float32(255), dtype=np.float32))
 
 
 def gaussian_noise(images: Images, c: float, rng: np.random.Generator) -> Images:
@@ -32,7 +32,7 @@ def shot_noise(images: Images, c: float, rng: np.random.Generator) -> Images:
 def impulse_noise(images: Images, c: float, rng: np.random.Generator) -> Images:
     """A share c of all values becomes 0 or full, with equal chance."""
     draw = rng.random(images.shape, np.float32)
-    out = images.copy()
+    out: Images = images.copy()
     out[draw < c / 2] = 255
     out[(draw >= c / 2) & (draw < c)] = 0
     return out

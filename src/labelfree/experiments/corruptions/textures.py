@@ -53,4 +53,4 @@ def procedural(seed: int, size: int) -> NDArray[np.uint8]:
         ridges += (1 - np.abs(noise) / (2 * noise.std())).clip(0) ** 2 / 1.6**octave
     value = (ridges - ridges.min()) / np.ptp(ridges)
     tint = np.array([0.82, 0.92, 1.0]) * value[..., None] ** 0.8
-    return (255 * tint.clip(0, 1)).astype(np.uint8)
+    return np.asarray(255 * tint.clip(0, 1)).astype(np.uint8)

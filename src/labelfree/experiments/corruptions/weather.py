@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -39,7 +41,7 @@ def plasma(n: int, size: int, decay: float, rng: np.random.Generator) -> Floats:
         maps[:, half::step, ::step] = _wobbled(down, wobble, rng)
         step, wobble = half, wobble / decay
     maps -= maps.min(axis=(1, 2), keepdims=True)
-    return (maps / maps.max(axis=(1, 2), keepdims=True)).astype(np.float32)
+    return np.asarray(maps / maps.max(axis=(1, 2), keepdims=True)).astype(np.float32)
 
 
 def _wobbled(total: NDArray[np.float64], wobble: float, rng: np.random.Generator) -> NDArray[np.float64]:
@@ -51,10 +53,11 @@ def frost(images: Images, c: tuple[float, float], rng: np.random.Generator) -> I
     """c[0] times the image plus c[1] times a random window of a frost texture."""
     n, height, width, _ = images.shape
     sheets = textures(small=max(height, width) <= 64)
-    which = rng.integers(len(sheets), size=n)
+    which = rng.integers(0, len(sheets), size=(n,))
     place = rng.random((n, 2))
     out = np.empty_like(images)
-    for i, (sheet, (u, v)) in enumerate(zip((sheets[w] for w in which), place, strict=True)):
+    for i in range(n):
+        sheet, (u, v) = sheets[int(which[i])], place[i]
         top, left = int(u * (sheet.shape[0] - height)), int(v * (sheet.shape[1] - width))
         window = sheet[top : top + height, left : left + width].astype(np.float32)
         out[i] = np.clip(c[0] * images[i] + c[1] * window, 0, 255)
@@ -69,7 +72,7 @@ def snow(images: Images, c: tuple[float, ...], rng: np.random.Generator) -> Imag
     flakes = zoom(flakes, c[2])
     flakes[flakes < c[3]] = 0
     flakes = np.floor(np.clip(flakes, 0, 1) * np.float32(255))
-    flakes = np.rint(along(flakes, c[4], c[5], rng.uniform(-135, -45, n))) / np.float32(255)
+    flakes = np.rint(along(flakes, c[4], c[5], np.asarray(rng.uniform(-135, -45, size=n)))) / np.float32(255)
     grey = np.tensordot(planes, np.array([0.299, 0.587, 0.114], np.float32), axes=(1, 0))[:, None]
     keep = np.float32(c[6])
     planes = keep * planes + (1 - keep) * np.maximum(planes, grey * np.float32(1.5) + np.float32(0.5))
@@ -104,7 +107,7 @@ def _water(images: Images, liquid: Floats, strength: float) -> Images:
     return to_images(to_planes(images) + cover[:, None] * turquoise)
 
 
-def _drops(cv2, layer: NDArray[np.uint8]) -> Floats:  # type: ignore[no-untyped-def]
+def _drops(cv2: Any, layer: NDArray[np.uint8]) -> Floats:
     edges = 255 - cv2.Canny(layer, 50, 150)
     distance = cv2.distanceTransform(edges, cv2.DIST_L2, 5)
     _, distance = cv2.threshold(distance, 20, 20, cv2.THRESH_TRUNC)

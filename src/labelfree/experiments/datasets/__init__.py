@@ -3,12 +3,35 @@
 from __future__ import annotations
 
 from labelfree.errors import InputError, nearest
-from labelfree.experiments.datasets import cifar10, fashion_mnist
+from labelfree.experiments.datasets import (
+    amazon,
+    breeds,
+    camelyon17,
+    cifar10,
+    cifar100,
+    civilcomments,
+    fashion_mnist,
+    imagenet,
+    rxrx1,
+)
 from labelfree.experiments.datasets.base import Dataset, Shift
 
 __all__ = ["DATASETS", "Dataset", "Shift", "dataset"]
 
-DATASETS: dict[str, Dataset] = {module.name: module for module in (fashion_mnist.DATASET, cifar10.DATASET)}
+DATASETS: dict[str, Dataset] = {
+    known.name: known
+    for known in (
+        fashion_mnist.DATASET,
+        cifar10.DATASET,
+        cifar100.DATASET,
+        imagenet.DATASET,
+        *breeds.DATASETS,
+        camelyon17.DATASET,
+        rxrx1.DATASET,
+        amazon.DATASET,
+        civilcomments.DATASET,
+    )
+}
 
 
 def dataset(name: str) -> Dataset:

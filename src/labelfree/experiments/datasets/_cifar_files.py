@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -47,11 +47,7 @@ def corruption_shifts(folder: Path, test: Callable[[], ArrayImages]) -> list[Shi
     if not folder.exists():
         return corrupted(test, "cifar")
     published = [
-        Shift(
-            f"{name}_{severity}",
-            "synthetic",
-            lambda name=name, severity=severity: _slice(folder, name, severity),
-        )  # type: ignore[misc]
+        Shift(f"{name}_{severity}", "synthetic", partial(_slice, folder, name, severity))
         for name in NAMES
         for severity in range(1, 6)
     ]

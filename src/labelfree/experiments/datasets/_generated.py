@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 
 from labelfree.experiments.corruptions import NAMES, corrupt
 from labelfree.experiments.datasets.base import Shift
@@ -19,7 +19,7 @@ def corrupted(read: Callable[[], ArrayImages], constants: str, kind: str = "synt
         return ArrayImages(corrupt(images.pixels, name, severity, constants=constants), images.labels)
 
     made = [
-        Shift(f"{name}_{severity}", kind, lambda name=name, severity=severity: shifted(name, severity))  # type: ignore[misc]
+        Shift(f"{name}_{severity}", kind, partial(shifted, name, severity))
         for name in NAMES
         for severity in range(1, 6)
     ]

@@ -31,4 +31,4 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
     values = np.frombuffer(data, np.uint8, offset=4 + 4 * data[3])
     if values.size != math.prod(shape):
         raise FileError(f"{path} promises {shape} values and holds {values.size}; download it again")
-    return values.reshape(shape).copy()
+    return np.array(values.reshape(shape))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -41,7 +42,7 @@ def shifts(root: Path) -> list[Shift]:
     found = corruption_shifts(root / CORRUPTED, lambda: read_test(root))
     for version in ("v4", "v6"):
         if (root / NATURAL / f"cifar10.1_{version}_data.npy").exists():
-            found.append(Shift(f"cifar10.1_{version}", "natural", lambda v=version: _natural(root, v)))  # type: ignore[misc]
+            found.append(Shift(f"cifar10.1_{version}", "natural", partial(_natural, root, version)))
     return found
 
 

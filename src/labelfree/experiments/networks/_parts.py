@@ -28,6 +28,15 @@ class Normalise(nn.Module):  # type: ignore[misc]
         return (x - self.mean) * self.scale
 
 
+class Standardise(nn.Module):  # type: ignore[misc]
+    """Zero mean and unit variance of each image's channels, as WILDS does for microscopy."""
+
+    def forward(self, x: Any) -> Any:
+        """Shape (n, 3, H, W) in and out."""
+        mean, std = x.mean(dim=(2, 3), keepdim=True), x.std(dim=(2, 3), keepdim=True)
+        return (x - mean) / std.clamp_min(1e-6)
+
+
 def initialise(network: Any) -> Any:
     """He initialisation of convolutions, ones and zeros of batch normalisation; returns the network."""
     for module in network.modules():

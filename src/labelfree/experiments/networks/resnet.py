@@ -16,6 +16,7 @@ from labelfree.experiments.networks._parts import (
     IMAGENET_MEAN,
     IMAGENET_STD,
     Normalise,
+    Standardise,
     initialise,
     load_body,
 )
@@ -127,9 +128,14 @@ def resnet18_cifar(classes: int) -> Any:
     return initialise(ResNet(Basic, [2, 2, 2, 2], _WIDTHS, classes, "cifar"))
 
 
-def resnet50(classes: int, weights: Path | None = None) -> Any:
-    """ResNet-50 with the ImageNet stem; ``weights`` loads everything but the head."""
+def resnet50(classes: int, weights: Path | None = None, standardise: bool = False) -> Any:
+    """ResNet-50 with the ImageNet stem; ``weights`` loads everything but the head.
+
+    ``standardise`` normalises each image by its own channels instead of ImageNet's.
+    """
     network = initialise(ResNet(Bottleneck, [3, 4, 6, 3], _WIDTHS, classes, "imagenet"))
+    if standardise:
+        network.normalise = Standardise()
     return network if weights is None else load_body(network, weights, "fc")
 
 

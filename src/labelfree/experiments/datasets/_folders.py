@@ -1,0 +1,36 @@
+"""Read image sets laid out as one folder per class."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+from labelfree.errors import FileError
+from labelfree.experiments.examples import FileImages
+
+_ENDINGS = (".jpeg", ".jpg", ".png")
+
+
+def list_images(folder: Path) -> dict[str, list[Path]]:
+    """Class folder name -> its image files, both sorted."""
+    if not folder.is_dir():
+        raise FileError(f"{folder} does not exist or is not a folder of class folders")
+    found: dict[str, list[Path]] = {}
+    for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+        if entry.is_dir():
+            names = sorted(f.name for f in os.scandir(entry.path) if f.name.lower().endswith(_ENDINGS))
+            found[entry.name] = [Path(entry.path) / name for name in names]
+    if not any(found.values()):
+        raise FileError(f"{folder} holds no image in any class folder")
+    return found
+
+
+def images_of(
+    files: dict[str, list[Path]], class_of: dict[str, int], size: int = 224, ready: bool = False
+) -> FileImages:
+    """The images of the named folders, labelled by ``class_of``; other folders are left out."""
+    paths = [(path, class_of[name]) for name, group in files.items() if name in class_of for path in group]
+    labels = np.array([label for _, label in paths], np.int64)
+    return FileImages([path for path, _ in paths], labels, size, ready)

@@ -1,0 +1,107 @@
+"""ProjNorm (Yu et al., 2022): how far pseudo-labels of the target pull a network away.
+
+From one set of initial weights, one network is trained on source labels and another on the target's
+pseudo-labels, for the same number of steps; ProjNorm is the norm of the difference of their weights.
+It is a score: it follows the error, it does not estimate it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelfree.errors import InputError
+
+Parameters = Mapping[str, NDArray[Any]]
+Refit = Callable[[Parameters, Any, NDArray[np.int64]], Parameters]
+"""``refit(initial, inputs, labels) -> parameters``: train from ``initial``; any framework can provide it."""
+
+
+def projnorm(
+    refit: Refit,
+    initial: Parameters,
+    source: tuple[Any, NDArray[np.int64]],
+    target: tuple[Any, NDArray[np.int64]],
+    reference: Parameters | None = None,
+) -> float:
+    """Euclidean norm of theta_reference - theta_target.
+
+    source: inputs and labels; target: inputs and pseudo-labels. ``reference`` is the result of
+    ``refit(initial, *source)`` where it is known already, so that many targets share it.
+    """
+    if reference is None:
+        reference = refit(initial, *source)
+    return distance(reference, refit(initial, *target))
+
+
+def distance(a: Parameters, b: Parameters) -> float:
+    """Norm of the difference of two sets of named arrays.
+
+    >>> distance({"w": np.array([0.0, 3.0])}, {"w": np.array([4.0, 3.0])})
+    4.0
+    """
+    if a.keys() != b.keys():
+        different = sorted(a.keys() ^ b.keys())
+        raise InputError(f"the two networks do not have the same weights: {different[0]} is in one only")
+    squares = [
+        float(np.sum((np.asarray(a[key], np.float64) - np.asarray(b[key], np.float64)) ** 2)) for key in a
+    ]
+    return float(np.sqrt(sum(squares)))
+
+
+class TorchRefit:
+    """``refit`` for a torch module: ``steps`` of plain SGD, the batches drawn from ``seed`` alone.
+
+    inputs are an ``Examples`` (its own labels are not looked at). The same seed gives the same order of
+    rows for source and target, as far as their sizes agree.
+    """
+
+    def __init__(
+        self,
+        network: Any,
+        steps: int = 100,
+        batch: int = 128,
+        rate: float = 0.01,
+        momentum: float = 0.9,
+        seed: int = 0,
+        device: str | None = None,
+    ) -> None:
+        self.network, self.steps, self.batch = network, steps, batch
+        self.rate, self.momentum, self.seed, self.device = rate, momentum, seed, device
+
+    def __call__(
+        self, initial: Parameters, inputs: Any, labels: NDArray[np.int64]
+    ) -> dict[str, NDArray[Any]]:
+        """Train a copy from ``initial`` and return its trained weights (buffers are no weights)."""
+        import copy
+
+        import torch
+        from torch.nn.functional import cross_entropy
+
+        from labelfree.experiments.training import Run, to_inputs
+
+        device = Run(device=self.device).on
+        model = copy.deepcopy(self.network).to(device)
+        with torch.no_grad():
+            for name, weight in model.named_parameters():
+                weight.copy_(torch.from_numpy(np.asarray(initial[name])))
+        optimiser = torch.optim.SGD(model.parameters(), self.rate, self.momentum)
+        rng = np.random.default_rng(self.seed)
+        # Statistics stay those of the trained network: small target batches must not move them.
+        model.eval()
+        for _ in range(self.steps):
+            rows = rng.integers(0, len(labels), min(self.batch, len(labels)))
+            outputs = model(to_inputs(model, inputs.batch(rows), device))
+            loss = cross_entropy(outputs, torch.from_numpy(labels[rows].astype(np.int64)).to(device))
+            optimiser.zero_grad(set_to_none=True)
+            loss.backward()
+            optimiser.step()
+        return parameters_of(model)
+
+
+def parameters_of(network: Any) -> dict[str, NDArray[Any]]:
+    """A torch module's weights as named numpy arrays."""
+    return {name: weight.detach().cpu().numpy().copy() for name, weight in network.named_parameters()}

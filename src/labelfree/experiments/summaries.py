@@ -1,0 +1,133 @@
+"""Numbers of the paper's tables from the flat table of estimates."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelfree.experiments.protocol import Row
+
+
+@dataclass(frozen=True)
+class Mae:
+    """Mean absolute error over the shifts of one kind, in fractions; mean and deviation over seeds."""
+
+    dataset: str
+    network: str
+    kind: str
+    method: str
+    mean: float
+    deviation: float
+    worst: float
+    shifts: int
+    seeds: int
+
+
+def mae_table(rows: Iterable[Row]) -> list[Mae]:
+    """MAE per (data set, network, kind of shift, method); clean sets and scores are left out.
+
+    The mean over shifts is taken per seed; ``mean`` and ``deviation`` (dividing by the number of seeds,
+    as numpy does) are over seeds; ``worst`` is the largest single miss.
+    """
+    misses: dict[tuple[str, str, str, str], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        if not row.is_score and row.kind != "clean":
+            misses[row.dataset, row.network, row.kind, row.method][row.seed].append(row.miss)
+    table = []
+    for key, by_seed in misses.items():
+        means = [float(np.mean(values)) for values in by_seed.values()]
+        worst = max(max(values) for values in by_seed.values())
+        count = max(len(values) for values in by_seed.values())
+        table.append(Mae(*key, float(np.mean(means)), float(np.std(means)), worst, count, len(means)))
+    return table
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """How a method's output follows the true error over many shifts."""
+
+    dataset: str
+    network: str
+    method: str
+    r2: float
+    rho: float
+    shifts: int
+    seeds: int
+
+
+def correlation_table(rows: Iterable[Row]) -> list[Correlation]:
+    """R^2 (squared Pearson) and Spearman's rho per (data set, network, method), over the synthetic shifts.
+
+    Both are taken per seed and averaged. The paper does not say which ATC it means; both are here.
+    """
+    pairs: dict[tuple[str, str, str], dict[int, list[tuple[float, float]]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
+    for row in rows:
+        if row.kind in ("synthetic", "same"):
+            pairs[row.dataset, row.network, row.method][row.seed].append((row.estimate, row.true_error))
+    table = []
+    for key, by_seed in pairs.items():
+        both = [correlations(*np.array(values).T) for values in by_seed.values() if len(values) > 2]
+        if both:
+            r2, rho = np.mean(both, axis=0)
+            count = max(len(values) for values in by_seed.values())
+            table.append(Correlation(*key, float(r2), float(rho), count, len(both)))
+    return table
+
+
+def correlations(x: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[float, float]:
+    """(squared Pearson, Spearman); 0 where one side is constant.
+
+    >>> correlations(np.array([1.0, 2.0, 4.0]), np.array([2.0, 4.0, 8.0]))
+    (1.0, 1.0)
+    """
+    from scipy.stats import rankdata
+
+    return round(_pearson(x, y) ** 2, 12), round(_pearson(rankdata(x), rankdata(y)), 12)
+
+
+def _pearson(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
+    a, b = x - x.mean(), y - y.mean()
+    scale = float(np.sqrt((a @ a) * (b @ b)))
+    return float(a @ b) / scale if scale > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class Thresholding:
+    """Does a threshold help? Miss of the mean (AC, COT) and of the threshold (ATC-MC, COTT) on one shift."""
+
+    dataset: str
+    network: str
+    shift: str
+    true_error: float
+    ac: float
+    atc: float
+    cot: float
+    cott: float
+
+
+def thresholding_table(rows: Sequence[Row]) -> list[Thresholding]:
+    """Per shift, averaged over seeds: misses of AC against ATC-MC and of COT against COTT."""
+    grouped: dict[tuple[str, str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        here = grouped[row.dataset, row.network, row.shift]
+        here["truth"].append(row.true_error)
+        here[row.method].append(row.miss)
+    wanted = ("ac", "atc-mc", "cot", "cott")
+    return [
+        Thresholding(*key, float(np.mean(found["truth"])), *(float(np.mean(found[name])) for name in wanted))
+        for key, found in grouped.items()
+        if all(name in found for name in wanted)
+    ]
+
+
+def distinct_shifts(true_errors: dict[str, tuple[float, ...]], clean: str = "clean") -> int:
+    """How many shifts differ from the clean set in at least one seed's error."""
+    return sum(
+        1 for name, errors in true_errors.items() if name != clean and errors != true_errors.get(clean)
+    )

@@ -1,0 +1,9 @@
+"""Functions of results that return matplotlib figures; matplotlib is imported where it is used.
+
+Colours are Okabe and Ito's, distinguishable with every common form of colour blindness.
+"""
+
+from labelfree.plots.experiment import against_pseudo_shift, cost_distribution, scatter
+from labelfree.plots.triangle import triangle
+
+__all__ = ["against_pseudo_shift", "cost_distribution", "scatter", "triangle"]

@@ -1,0 +1,33 @@
+"""What all figures share: the palette, and axes without clutter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+#: Okabe and Ito's palette without black and yellow.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+MARKERS = ("o", "s", "^", "D", "v", "P")
+INK = "#333333"
+
+
+def axes(
+    columns: int = 1, rows: int = 1, width: float = 3.6, height: float = 3.4, **options: Any
+) -> tuple[Any, Any]:
+    """A figure and its axes in an array of shape (rows, columns), frames reduced to two sides."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
+    FigureCanvasAgg(figure)
+    grid = figure.subplots(rows, columns, squeeze=False, **options)
+    for one in grid.flat:
+        one.spines[["top", "right"]].set_visible(False)
+        one.tick_params(colors=INK)
+    return figure, grid
+
+
+def percent(axis: Any) -> None:
+    """Print fractions as percent on an axis."""
+    from matplotlib.ticker import PercentFormatter
+
+    axis.set_major_formatter(PercentFormatter(1, decimals=0))
