@@ -26,8 +26,8 @@ def estimate(source: Source, target: Target, method: str = "cott", **options: An
 
     >>> import labelfree as lf
     >>> source = lf.Source(probs=[[.9, .1], [.2, .8], [.6, .4]], labels=[0, 1, 1])
-    >>> lf.estimate(source, lf.Target(probs=[[.7, .3], [.4, .6]]), method="ac", calibration="none").error
-    0.35
+    >>> lf.estimate(source, lf.Target(probs=[[.7, .3], [.4, .6]]), method="ac", calibration="none")
+    ac: error 35.0% (3 source rows, 2 target rows)
     """
     return make(method, **options).fit(source).estimate(target)
 
