@@ -79,7 +79,10 @@ def test_different_classes_in_source_and_target():
     ("call", "message"),
     [
         (lambda s, t: lf.estimate(s, t, method="cot2"), "'cot2' is not known; did you mean 'cot'"),
-        (lambda s, t: lf.estimate(s, t, method="ac", marginal="shrunk"), "ac takes no marginal=; cot, cott, scot"),
+        (
+            lambda s, t: lf.estimate(s, t, method="ac", marginal="shrunk"),
+            "ac takes no marginal=; cot, cott, scot",
+        ),
         (lambda s, t: lf.estimate(s, t, marginal="sorce"), "'sorce' is not known.*did you mean 'source'"),
         (lambda s, t: lf.estimate(s, t, marginal=None), "marginal None"),
         (lambda s, t: lf.estimate(s, t, marginal=[0.5, 0.6]), "sum to 1.1; wanted shares that sum to 1"),
@@ -93,7 +96,10 @@ def test_different_classes_in_source_and_target():
         (lambda s, t: lf.compare(t, s), "wanted labelfree.Source"),
         (lambda s, t: lf.compare(s, t, []), "no methods named"),
         (lambda s, t: lf.compare(s, t, target_labels=[0]), "1 labels for 2 rows"),
-        (lambda s, t: lf.Target(probs=GOOD, second=[[1.0, 2.0, 3.0]] * 2), "wanted the same rows and classes"),
+        (
+            lambda s, t: lf.Target(probs=GOOD, second=[[1.0, 2.0, 3.0]] * 2),
+            "wanted the same rows and classes",
+        ),
         (lambda s, t: lf.Target(probs=GOOD, second=[0, 7]), "outside the 2 classes"),
     ],
 )

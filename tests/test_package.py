@@ -40,7 +40,11 @@ def test_docstring_examples_run(name):
 def python(code, **variables):
     """Run code in a fresh process and return what it prints."""
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env={**os.environ, **variables}
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **variables},
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
@@ -70,9 +74,15 @@ def imported(file):
 
 def test_every_import_is_declared():
     """Top-level packages that the code imports are dependencies, optional extras or the standard library."""
-    declared = set(re.findall(r'"([A-Za-z0-9_-]+)(?:\[[a-z,]+\])?[>=<]', (ROOT / "pyproject.toml").read_text()))
+    declared = set(
+        re.findall(r'"([A-Za-z0-9_-]+)(?:\[[a-z,]+\])?[>=<]', (ROOT / "pyproject.toml").read_text())
+    )
     names = {"opencv-python-headless": "cv2", "pillow": "PIL", "scikit-learn": "sklearn"}
-    known = {names.get(name, name) for name in declared} | set(sys.stdlib_module_names) | {"labelfree", "__future__"}
+    known = (
+        {names.get(name, name) for name in declared}
+        | set(sys.stdlib_module_names)
+        | {"labelfree", "__future__"}
+    )
     for file in (ROOT / "src").rglob("*.py"):
         for found in imported(file):
             assert found in known, f"{file.name} imports {found}, which is not declared"
@@ -88,11 +98,15 @@ def test_random_numbers_are_never_global():
 def clean_environment(tmp_path_factory):
     """A new environment that holds the built wheel and its declared dependencies, nothing else."""
     folder = tmp_path_factory.mktemp("wheel")
-    subprocess.run([sys.executable, "-m", "build", "--wheel", "--outdir", folder, ROOT], check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-m", "build", "--wheel", "--outdir", folder, ROOT], check=True, capture_output=True
+    )
     (wheel,) = folder.glob("*.whl")
     venv.create(folder / "env", with_pip=True)
     binaries = folder / "env" / ("Scripts" if os.name == "nt" else "bin")
-    subprocess.run([binaries / "python", "-m", "pip", "install", "--quiet", wheel], check=True, capture_output=True)
+    subprocess.run(
+        [binaries / "python", "-m", "pip", "install", "--quiet", wheel], check=True, capture_output=True
+    )
     return binaries
 
 
@@ -101,7 +115,11 @@ def test_the_wheel_alone(clean_environment, tmp_path):
 
     def run(*words):
         return subprocess.run(
-            [clean_environment / "labelfree", *words], capture_output=True, text=True, check=False, cwd=tmp_path
+            [clean_environment / "labelfree", *words],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=tmp_path,
         )
 
     assert "estimate" in run("--help").stdout

@@ -24,7 +24,9 @@ def test_torch_tensors(dtype):
     probs = torch.tensor(P, dtype=getattr(torch, dtype), requires_grad=True)
     source = lf.Source(probs=probs, labels=torch.tensor([0, 1, 2]))
     assert source.error == 0.0
-    assert lf.estimate(source, lf.Target(probs=probs), method="ac", calibration="none").error == pytest.approx(1.3 / 3, abs=0.01)
+    assert lf.estimate(
+        source, lf.Target(probs=probs), method="ac", calibration="none"
+    ).error == pytest.approx(1.3 / 3, abs=0.01)
 
 
 def test_names_are_matched_in_any_order():
@@ -133,8 +135,14 @@ def test_load_finds_the_class(source, target, tmp_path):
         ('{"a": 1}', "not a saved estimator"),
         ('{"format": "labelfree-estimator", "schema": 2}', "newer"),
         ('{"format": "labelfree-estimator", "schema": 1, "method": "zz"}', "unknown method 'zz'"),
-        ('{"format": "labelfree-estimator", "schema": 1, "method": "ac", "params": {}, "state": {"calibration_": {}}}', "not a complete"),
-        ('{"format": "labelfree-estimator", "schema": 1, "method": "ac", "params": {"x": 1}, "state": {}}', "not a complete"),
+        (
+            '{"format": "labelfree-estimator", "schema": 1, "method": "ac", "params": {}, "state": {"calibration_": {}}}',
+            "not a complete",
+        ),
+        (
+            '{"format": "labelfree-estimator", "schema": 1, "method": "ac", "params": {"x": 1}, "state": {}}',
+            "not a complete",
+        ),
     ],
 )
 def test_damaged_estimator_files(tmp_path, text, message):

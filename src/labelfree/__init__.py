@@ -26,6 +26,7 @@ from labelfree.estimators import (
     estimate,
     load,
 )
+from labelfree.io.demo import demo_data
 from labelfree.results import Comparison, Estimate, Interval
 from labelfree.types import Source, Target
 
@@ -53,6 +54,7 @@ __all__ = [
     "Target",
     "__version__",
     "compare",
+    "demo_data",
     "estimate",
     "load",
 ]

@@ -31,7 +31,10 @@ def test_temperature_beats_a_fine_grid(scores, source):
 
 def test_temperature_agrees_with_scipy(scores, source):
     found = minimize_scalar(
-        lambda t: nll(t, scores["logits"], scores["labels"]), bounds=(0.05, 20), method="bounded", options={"xatol": 1e-10}
+        lambda t: nll(t, scores["logits"], scores["labels"]),
+        bounds=(0.05, 20),
+        method="bounded",
+        options={"xatol": 1e-10},
     )
     assert temperature(source) == pytest.approx(found.x, rel=1e-6)
 
@@ -59,7 +62,9 @@ def test_probabilities_and_logits_agree(scores, source):
         for s in (source, lf.Source(probs=probs, labels=scores["labels"]))
     ]
     assert vector[0] == pytest.approx(vector[1], abs=1e-9)
-    assert temperature(lf.Source(probs=probs, labels=scores["labels"])) == pytest.approx(temperature(source), rel=1e-9)
+    assert temperature(lf.Source(probs=probs, labels=scores["labels"])) == pytest.approx(
+        temperature(source), rel=1e-9
+    )
 
 
 def test_a_shift_of_all_logits_changes_nothing(scores, source):
@@ -70,7 +75,9 @@ def test_a_shift_of_all_logits_changes_nothing(scores, source):
 def test_the_bounds_are_reached_and_said():
     rng = np.random.default_rng(3)
     z = 5 * rng.normal(size=(500, 4))
-    unrelated = fit_calibration("temperature", lf.Source(logits=z, labels=rng.integers(0, 4, 500) * 0 + z.argmin(1)))
+    unrelated = fit_calibration(
+        "temperature", lf.Source(logits=z, labels=rng.integers(0, 4, 500) * 0 + z.argmin(1))
+    )
     flawless = fit_calibration("temperature", lf.Source(logits=z, labels=z.argmax(1)))
     assert unrelated.details()["temperature"] == 20.0
     assert flawless.details()["temperature"] == 0.05

@@ -80,7 +80,10 @@ def damaged(folder, scores):
         (text("hole.csv", "prob_a,prob_b,label\n0.5,0.5,a\n,0.5,b\n"), "column 'prob_a', row 1 is empty"),
         (text("twice.csv", "prob_a,prob_a,label\n0.5,0.5,a\n"), "'prob_a' stands there twice"),
         (text("plain.csv", "a,b,label\n0.5,0.5,a\n"), "no columns begin with 'logit_' or 'prob_'"),
-        (text("lable.csv", "prob_a,prob_b,lable\n0.5,0.5,a\n"), "unknown column 'lable'; did you mean 'label'?"),
+        (
+            text("lable.csv", "prob_a,prob_b,lable\n0.5,0.5,a\n"),
+            "unknown column 'lable'; did you mean 'label'?",
+        ),
         (text("other.csv", "prob_a,prob_b,label\n0.5,0.5,c\n"), "row 0 is 'c', which is not a class"),
         (text("blank.csv", "prob_a,prob_b,label\n0.5,0.5,\n0.5,0.5,a\n"), "row 0 is missing"),
         (text("ragged.csv", "prob_a,prob_b,label\n0.5,0.5\n"), "cannot be read as .csv"),
@@ -116,7 +119,10 @@ def test_a_hostile_torch_file_is_refused(labelfree, tmp_path, files):
 
 def test_torch_files_are_read(labelfree, tmp_path, files, scores):
     torch = pytest.importorskip("torch")
-    torch.save({"logits": torch.tensor(scores["logits"]), "labels": torch.tensor(scores["labels"])}, tmp_path / "s.pt")
+    torch.save(
+        {"logits": torch.tensor(scores["logits"]), "labels": torch.tensor(scores["labels"])},
+        tmp_path / "s.pt",
+    )
     expected = labelfree("estimate", *files, "--json").json["estimates"]
     assert labelfree("estimate", tmp_path / "s.pt", files[1], "--json").json["estimates"] == expected
 

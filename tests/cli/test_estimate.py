@@ -112,7 +112,16 @@ def test_prefixes_label_weights_and_predictions_by_name(labelfree, tmp_path, sco
     data = table(p, "p:", scores["labels"], label="truth")
     data = data.append_column("w", pa.array(np.ones(600))).append_column("said", pa.array(["ant"] * 600))
     path = write_csv(tmp_path / "s.csv", data)
-    words = ("--prob-prefix", "p:", "--label-column", "truth", "--weight-column", "w", "--prediction-column", "said")
+    words = (
+        "--prob-prefix",
+        "p:",
+        "--label-column",
+        "truth",
+        "--weight-column",
+        "w",
+        "--prediction-column",
+        "said",
+    )
     ran = labelfree("estimate", path, path, *words, "-m", "ac", "--json")
     assert ran.code == 0, ran.err
     assert ran.json["source"]["error"] == pytest.approx(np.mean(scores["labels"] != 0))
@@ -126,10 +135,20 @@ def test_npy_says_what_it_holds(labelfree, tmp_path, scores):
     paths = (tmp_path / "s.npy", tmp_path / "t.npy")
     ran = labelfree("estimate", *paths, "--labels", tmp_path / "y.npy")
     assert (ran.code, "pass --logits or --probs" in ran.err) == (2, True)
-    words = ("--logits", "--labels", tmp_path / "y.npy", "--target-labels", tmp_path / "ty.npy", "--check", "--json")
+    words = (
+        "--logits",
+        "--labels",
+        tmp_path / "y.npy",
+        "--target-labels",
+        tmp_path / "ty.npy",
+        "--check",
+        "--json",
+    )
     ran = labelfree("estimate", *paths, *words)
     assert ran.code == 0
-    assert ran.json["target"]["true_error"] == pytest.approx(np.mean(scores["shifted"].argmax(1) != scores["truth"]))
+    assert ran.json["target"]["true_error"] == pytest.approx(
+        np.mean(scores["shifted"].argmax(1) != scores["truth"])
+    )
 
 
 def test_two_classes_in_one_column(labelfree, tmp_path):
@@ -149,7 +168,11 @@ def test_fail_above(labelfree, files, source, target):
     error = lf.estimate(source, target, method="cott").error
     ran = labelfree("estimate", *files, "--fail-above", error - 0.01, "--json")
     assert ran.code == 1
-    assert ran.json["limit"] == {"method": "cott", "fail_above": pytest.approx(error - 0.01), "exceeded": True}
+    assert ran.json["limit"] == {
+        "method": "cott",
+        "fail_above": pytest.approx(error - 0.01),
+        "exceeded": True,
+    }
     assert labelfree("estimate", *files, "--fail-above", error + 0.01).code == 0
     scot = lf.estimate(source, target, method="scot").error
     ran = labelfree("estimate", *files, "-m", "scot", "-m", "cott", "--fail-above", scot - 0.001)
@@ -188,7 +211,13 @@ def test_rows(labelfree, files, tmp_path, target, ending):
     else:
         data = parquet.read_table(out) if ending == "parquet" else feather.read_table(out)
         columns = {name: data.column(name).to_numpy() for name in data.column_names}
-    assert set(columns) == {"prediction", "confidence", "transport_label", "transport_cost", "error_probability"}
+    assert set(columns) == {
+        "prediction",
+        "confidence",
+        "transport_label",
+        "transport_cost",
+        "error_probability",
+    }
     assert (columns["prediction"] == target.predictions).all()
     errors = {e["method"]: e["error"] for e in ran.json["estimates"]}
     assert columns["transport_cost"].mean() == pytest.approx(errors["cot"], abs=1e-9)
@@ -199,7 +228,9 @@ def test_rows(labelfree, files, tmp_path, target, ending):
 def test_marginal_files(labelfree, files, tmp_path, source, target):
     q = np.array([0.1, 0.2, 0.3, 0.2, 0.2])
     np.save(tmp_path / "q.npy", q)
-    (tmp_path / "q.csv").write_text("class,mass\n" + "".join(f"{j},{m}\n" for j, m in reversed(list(enumerate(q)))))
+    (tmp_path / "q.csv").write_text(
+        "class,mass\n" + "".join(f"{j},{m}\n" for j, m in reversed(list(enumerate(q))))
+    )
     expected = lf.estimate(source, target, method="cot", marginal=q).error
     for name in ("q.npy", "q.csv"):
         ran = labelfree("estimate", *files, "-m", "cot", "--marginal", tmp_path / name, "--json")
@@ -225,5 +256,7 @@ def test_second_model_in_a_table_with_other_column_order(labelfree, tmp_path, sc
     source = write_csv(tmp_path / "s.csv", table(scores["logits"], "logit_", scores["labels"]))
     target = write_csv(tmp_path / "t.csv", table(scores["shifted"], "logit_"))
     turned = table(scores["shifted"], "logit_").select([f"logit_{n}" for n in reversed(NAMES)])
-    ran = labelfree("estimate", source, target, "-m", "gde", "--second", write_csv(tmp_path / "u.csv", turned), "--json")
+    ran = labelfree(
+        "estimate", source, target, "-m", "gde", "--second", write_csv(tmp_path / "u.csv", turned), "--json"
+    )
     assert ran.json["estimates"][0]["error"] == 0.0

@@ -124,7 +124,11 @@ def test_cott_is_invariant_up_to_its_tie_mass(problem, seed):
 
     one = cott(lf.Source(probs=scores, labels=labels), lf.Target(probs=p), q)
     two = cott(
-        lf.Source(probs=scores[:, columns], labels=np.argsort(columns)[labels], predictions=np.argsort(columns)[scores.argmax(1)]),
+        lf.Source(
+            probs=scores[:, columns],
+            labels=np.argsort(columns)[labels],
+            predictions=np.argsort(columns)[scores.argmax(1)],
+        ),
         lf.Target(probs=p[order][:, columns]),
         q[columns],
     )

@@ -8,7 +8,9 @@ import labelfree as lf
 # Four source rows: confidences .95 .85 .65 .55; the last two predictions are wrong, so e = 1/2.
 SOURCE = lf.Source(probs=[[0.95, 0.05], [0.15, 0.85], [0.65, 0.35], [0.45, 0.55]], labels=[0, 1, 1, 0])
 # Five target rows: confidences .9 .8 .7 .6 .75, all but the fourth predicted as class 0.
-TARGET = lf.Target(probs=[[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.4, 0.6], [0.75, 0.25]], second=[0, 0, 1, 1, 1])
+TARGET = lf.Target(
+    probs=[[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.4, 0.6], [0.75, 0.25]], second=[0, 0, 1, 1, 1]
+)
 
 
 def error(method, source=SOURCE, target=TARGET, **options):
@@ -53,7 +55,9 @@ def test_gde_takes_scores_too():
 def test_atc_mc():
     # m = 2 source errors: the threshold is the second smallest maximum, .65; only .6 is at or below it.
     assert error("atc-mc") == pytest.approx(1 / 5)
-    assert lf.estimate(SOURCE, TARGET, method="atc-mc", calibration="none").details["threshold"] == pytest.approx(0.65)
+    assert lf.estimate(SOURCE, TARGET, method="atc-mc", calibration="none").details[
+        "threshold"
+    ] == pytest.approx(0.65)
 
 
 def test_atc_ne_orders_by_entropy():
@@ -90,7 +94,9 @@ def test_scot_at_equal_rows():
 
 
 def test_entropy():
-    estimate = lf.estimate(SOURCE, lf.Target(probs=[[0.5, 0.5], [1.0, 0.0]]), method="entropy", calibration="none")
+    estimate = lf.estimate(
+        SOURCE, lf.Target(probs=[[0.5, 0.5], [1.0, 0.0]]), method="entropy", calibration="none"
+    )
     assert estimate.score == pytest.approx(np.log(2) / 2)
     assert estimate.error is None
     assert estimate.accuracy is None

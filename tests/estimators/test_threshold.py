@@ -31,7 +31,9 @@ def test_without_errors_the_cut_lies_beyond_the_source():
 @pytest.mark.parametrize("method", ["atc-mc", "atc-ne", "cott"])
 def test_no_source_errors_warns(method):
     source = lf.Source(probs=[[0.9, 0.1], [0.2, 0.8]], labels=[0, 1])
-    estimate = lf.estimate(source, lf.Target(probs=[[0.55, 0.45], [0.1, 0.9]]), method=method, calibration="none")
+    estimate = lf.estimate(
+        source, lf.Target(probs=[[0.55, 0.45], [0.1, 0.9]]), method=method, calibration="none"
+    )
     assert any("not identified" in w for w in estimate.warnings)
     assert any("no errors" in w for w in estimate.warnings)
     assert estimate.error == 0.5  # the row less certain than every source row

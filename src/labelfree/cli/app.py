@@ -8,7 +8,7 @@ import sys
 import typer
 
 from labelfree._version import __version__
-from labelfree.cli import demo, estimate
+from labelfree.cli import bench, demo, estimate
 from labelfree.errors import LabelfreeError
 
 app = typer.Typer(
@@ -21,6 +21,7 @@ app = typer.Typer(
 )
 app.command("estimate")(estimate.estimate)
 app.command("demo")(demo.demo)
+app.add_typer(bench.app, name="bench")
 
 # typer brings its own click in newer releases: the class is found through one that is always exported.
 _UsageProblem: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")

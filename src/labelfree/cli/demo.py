@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from importlib import resources
 from typing import Annotated, Any
 
 import typer
@@ -27,20 +26,14 @@ def _run(say: Any) -> dict[str, Any]:
     import numpy as np
 
     from labelfree.estimators import METHODS, compare
-    from labelfree.types import Source, Target
+    from labelfree.io import demo_data
 
-    with resources.files("labelfree").joinpath("data/demo.npz").open("rb") as file:
-        held = dict(np.load(file, allow_pickle=False))
-    classes = held["classes"].tolist()
-    names = held["classes"]
-    source = Source(logits=held["val_logits"], labels=names[held["val_labels"]], classes=classes)
+    recorded = demo_data()
+    source = recorded.source
     shifts = []
-    for shift in held["shifts"].tolist():
+    for shift, target in recorded.targets.items():
         say(shift)
-        target = Target(
-            logits=held[f"{shift}_logits"], classes=classes, second=names[held[f"{shift}_second"]]
-        )
-        found = compare(source, target, target_labels=names[held["labels"]])
+        found = compare(source, target, target_labels=recorded.labels)
         errors = {e.method: e.error for e in found if e.error is not None}
         shifts.append({"shift": shift, "true_error": found.true_error, "estimates": errors})
     methods = [name for name in METHODS if name in shifts[0]["estimates"]]

@@ -30,7 +30,7 @@ def estimate(
     marginal: Annotated[
         str,
         typer.Option(
-            help="The target's label shares: source, shrunk, or a file (class,mass CSV or 1-D .npy)"
+            help="The target's label shares: source, shrunk, bbse, rlls, mlls, or a file (class,mass CSV or 1-D .npy)"
         ),
     ] = "source",
     second: Annotated[
@@ -78,6 +78,7 @@ def estimate(
     from labelfree.estimators import compare
     from labelfree.estimators.rows import row_table
     from labelfree.io.write import check_ending
+    from labelfree.labelshift import MARGINALS
 
     if rows is not None:
         check_ending(rows)
@@ -102,7 +103,7 @@ def estimate(
         if check and truth is None:
             raise InputError(f"{target}: --check was asked for, but there are no labels to check against")
         shares: Any = marginal
-        if marginal not in ("source", "shrunk"):
+        if marginal not in MARGINALS:
             shares = _marginal_file(marginal, known.classes)
         comparison = compare(
             known,

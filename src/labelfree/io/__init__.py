@@ -1,7 +1,18 @@
 """Files in and out: npz, npy, CSV, Parquet, Arrow and torch files. Nothing is ever unpickled."""
 
+from labelfree.io.demo import Demo, demo_data
 from labelfree.io.form import Form
 from labelfree.io.read import read_labels, read_marginal, read_second, read_source, read_target
 from labelfree.io.write import write_table
 
-__all__ = ["Form", "read_labels", "read_marginal", "read_second", "read_source", "read_target", "write_table"]
+__all__ = [
+    "Demo",
+    "Form",
+    "demo_data",
+    "read_labels",
+    "read_marginal",
+    "read_second",
+    "read_source",
+    "read_target",
+    "write_table",
+]

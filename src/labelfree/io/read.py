@@ -11,6 +11,7 @@ import numpy as np
 from labelfree.errors import FileError, InputError
 from labelfree.io.arrays import read_mapping, read_npy, read_scores_mapping, read_scores_npy
 from labelfree.io.form import Content, Form
+from labelfree.io.parquet import is_glob, is_parquet, parquet_files
 from labelfree.io.tables import read_scores_table, read_table, texts
 from labelfree.types import Source, Target
 
@@ -41,7 +42,7 @@ def read_source(path: str | Path, form: Form | None = None, labels: str | Path |
     content = _content(path, form)
     truth = content.labels if labels is None else read_labels(labels, form, content.classes)
     if truth is None:
-        where = f"a column {form.label!r}" if _path(path).suffix in TABLES else "a key 'labels'"
+        where = f"a column {form.label!r}" if _ending(_path(path)) in TABLES else "a key 'labels'"
         raise FileError(f"{path}: no labels; the source needs {where}, or a file of labels (--labels FILE)")
     with _names(path):
         return Source(labels=truth, **content.arguments(form.tolerance))
@@ -69,12 +70,12 @@ def read_labels(
     file = _path(path)
     if file.suffix == ".npy":
         return read_npy(file)
-    if file.suffix not in TABLES:
+    if _ending(file) not in TABLES:
         held = read_mapping(file)
         if "labels" not in held:
             raise FileError(f"{path}: no key 'labels' (found {', '.join(held)})")
         return held["labels"]
-    table = read_table(file)
+    table = read_table(file, None if not is_parquet(file) else [form.label])
     if form.label not in table.column_names:
         raise FileError(f"{path}: no column {form.label!r} (found {', '.join(table.column_names[:8])})")
     return texts(table, form.label) if classes is not None else table.column(form.label).to_numpy()
@@ -86,7 +87,7 @@ def read_second(path: str | Path, form: Form | None = None) -> Any:
     file = _path(path)
     if file.suffix == ".npy":
         return read_npy(file)
-    if file.suffix in TABLES:
+    if _ending(file) in TABLES:
         column = form.prediction or "prediction"
         table = read_table(file)
         if column in table.column_names:
@@ -96,7 +97,7 @@ def read_second(path: str | Path, form: Form | None = None) -> Any:
         for key in ("predictions", "second"):
             if key in held:
                 return held[key]
-    content = READERS[file.suffix](file, form)
+    content = READERS[_ending(file)](file, form)
     with _names(path):
         model = Target(**content.arguments(form.tolerance))
     if model.classes is None:
@@ -109,7 +110,7 @@ def read_marginal(path: str | Path, classes: tuple[Hashable, ...] | None) -> Any
     file = _path(path)
     if file.suffix == ".npy":
         return np.array(read_npy(file))
-    if file.suffix not in TABLES:
+    if _ending(file) not in TABLES:
         raise FileError(f"{path}: wanted a CSV with the columns class,mass or a 1-D .npy")
     table = read_table(file)
     if not {"class", "mass"} <= set(table.column_names):
@@ -129,15 +130,16 @@ def read_marginal(path: str | Path, classes: tuple[Hashable, ...] | None) -> Any
 
 def _content(path: str | Path, form: Form) -> Content:
     file = _path(path)
-    return READERS[file.suffix](file, form)
+    return READERS[_ending(file)](file, form)
 
 
 def _path(path: str | Path) -> Path:
     file = Path(path)
+    if is_glob(file) or file.is_dir():
+        parquet_files(file)
+        return file
     if not file.exists():
         raise FileError(f"{path}: no such file")
-    if file.is_dir():
-        raise FileError(f"{path}: is a folder; wanted a file")
     if file.suffix not in READERS:
         raise FileError(
             f"{path}: cannot tell its form from {file.suffix or 'its name'!r}; wanted {', '.join(READERS)}"
@@ -145,6 +147,11 @@ def _path(path: str | Path) -> Path:
     if file.stat().st_size == 0:
         raise FileError(f"{path}: is empty")
     return file
+
+
+def _ending(file: Path) -> str:
+    """What the file is read as; folders and globs are Parquet."""
+    return ".parquet" if is_parquet(file) else file.suffix
 
 
 class _names:  # noqa: N801 (reads as a word in `with _names(path)`)

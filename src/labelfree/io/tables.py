@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,11 @@ import numpy.typing as npt
 
 from labelfree.errors import FileError, nearest
 from labelfree.io.form import Content, Form, refuse_misspelt
+from labelfree.io.parquet import is_parquet, parquet_names, parquet_scores, parquet_table
 
 
-def read_table(path: Path) -> Any:
-    """The file as a pyarrow table."""
+def read_table(path: Path, columns: Sequence[str] | None = None) -> Any:
+    """The file as a pyarrow table; of Parquet, only the named columns are read."""
     import pyarrow as pa
 
     try:
@@ -22,10 +24,8 @@ def read_table(path: Path) -> Any:
 
             delimiter = "\t" if path.suffix == ".tsv" else ","
             return csv.read_csv(path, parse_options=csv.ParseOptions(delimiter=delimiter))
-        if path.suffix in (".parquet", ".pq"):
-            from pyarrow import parquet
-
-            return parquet.read_table(path)
+        if is_parquet(path):
+            return parquet_table(path, columns)
         from pyarrow import feather
 
         return feather.read_table(path)
@@ -36,49 +36,89 @@ def read_table(path: Path) -> Any:
 
 def read_scores_table(path: Path, form: Form) -> Content:
     """Scores, labels and the rest by column; class names are what stands behind the prefix."""
+    if is_parquet(path):
+        return _read_parquet(path, form)
     table = read_table(path)
-    if table.num_rows == 0:
+    _check_header(table.column_names, table.num_rows, path)
+    if form.positive is not None or form.negative is not None:
+        scores, kind, classes = _two_classes(table, form, path)
+    else:
+        kind, chosen, classes = score_columns(table.column_names, form, path)
+        scores = np.column_stack([numbers(table, name, path) for name in chosen])
+    return _content(table, table.column_names, form, path, scores, kind, classes)
+
+
+def _read_parquet(path: Path, form: Form) -> Content:
+    """The same, batch by batch, touching only the columns that are needed."""
+    names, n = parquet_names(path)
+    _check_header(names, n, path)
+    others = [
+        name for name in (form.label, form.weight, form.prediction) if name is not None and name in names
+    ]
+    if form.positive is not None or form.negative is not None:
+        table = read_table(path, [*others, *(["prob"] if "prob" in names else [])])
+        scores, kind, classes = _two_classes(table, form, path)
+    else:
+        table = read_table(path, others) if others else None
+        kind, chosen, classes = score_columns(names, form, path)
+        scores = parquet_scores(path, chosen, n, numbers)
+    return _content(table, names, form, path, scores, kind, classes)
+
+
+def _check_header(names: Sequence[str], rows: int, path: Path) -> None:
+    if rows == 0:
         raise FileError(f"{path}: has a header but no rows; is it empty by mistake?")
-    names = table.column_names
     repeated = next((name for name in names if names.count(name) > 1), None)
     if repeated is not None:
         raise FileError(f"{path}: the column {repeated!r} stands there twice; wanted different names")
-    single = form.positive is not None or form.negative is not None
-    scores, kind, classes = _two_classes(table, form, path) if single else _per_class(table, form, path)
+
+
+def _content(
+    table: Any,
+    names: Sequence[str],
+    form: Form,
+    path: Path,
+    scores: npt.NDArray[Any],
+    kind: str,
+    classes: tuple[str, ...],
+) -> Content:
     if form.label not in names:
         refuse_misspelt(names, [form.label], path, "column")
+    for name in (form.weight, form.prediction):
+        if name is not None:
+            _known(name, names, path)
     return Content(
         scores=scores,
         kind=kind,
         classes=classes,
         labels=texts(table, form.label) if form.label in names else None,
-        weights=None if form.weight is None else _numbers(table, _column(table, form.weight, path), path),
-        predictions=None if form.prediction is None else texts(table, _column(table, form.prediction, path)),
+        weights=None if form.weight is None else numbers(table, form.weight, path),
+        predictions=None if form.prediction is None else texts(table, form.prediction),
     )
 
 
-def _per_class(table: Any, form: Form, path: Path) -> tuple[npt.NDArray[Any], str, tuple[str, ...]]:
+def score_columns(names: Sequence[str], form: Form, path: object) -> tuple[str, list[str], tuple[str, ...]]:
+    """Which columns hold the scores: logits or probabilities, the columns, and their classes."""
     prefixes = {"logits": form.logit_prefix, "probs": form.prob_prefix}
     special = {form.label, form.weight, form.prediction}
     columns = {
-        kind: [name for name in table.column_names if name.startswith(prefix) and name not in special]
+        kind: [name for name in names if name.startswith(prefix) and name not in special]
         for kind, prefix in prefixes.items()
     }
     held = [kind for kind, found in columns.items() if found]
     if not held:
-        shown = ", ".join(table.column_names[:8]) + (", ..." if len(table.column_names) > 8 else "")
         hint = (
             "; for two classes with one column of probabilities pass --positive NAME --negative NAME"
-            if "prob" in table.column_names
+            if "prob" in names
             else "; name the prefix with --logit-prefix or --prob-prefix"
         )
         raise FileError(
-            f"{path}: no columns begin with {form.logit_prefix!r} or {form.prob_prefix!r} (found {shown}){hint}"
+            f"{path}: no columns begin with {form.logit_prefix!r} or {form.prob_prefix!r} "
+            f"(found {_shown(names)}){hint}"
         )
     kind = form.choose(held, path)
     chosen = columns[kind]
-    scores = np.column_stack([_numbers(table, name, path) for name in chosen])
-    return scores, kind, tuple(name[len(prefixes[kind]) :] for name in chosen)
+    return kind, chosen, tuple(name[len(prefixes[kind]) :] for name in chosen)
 
 
 def _two_classes(table: Any, form: Form, path: Path) -> tuple[npt.NDArray[Any], str, tuple[str, ...]]:
@@ -88,7 +128,7 @@ def _two_classes(table: Any, form: Form, path: Path) -> tuple[npt.NDArray[Any], 
         raise FileError(
             f"{path}: --positive and --negative go with one column 'prob' of probabilities, not --logits"
         )
-    p = _numbers(table, _column(table, "prob", path), path)
+    p = numbers(table, column_named(table, "prob", path), path)
     outside = (p < 0) | (p > 1)
     if outside.any():
         row = int(np.argmax(outside))
@@ -96,14 +136,23 @@ def _two_classes(table: Any, form: Form, path: Path) -> tuple[npt.NDArray[Any], 
     return np.column_stack([1.0 - p, p]), "probs", (form.negative, form.positive)
 
 
-def _column(table: Any, name: str, path: Path) -> str:
-    if name not in table.column_names:
-        shown = ", ".join(table.column_names[:8]) + (", ..." if len(table.column_names) > 8 else "")
-        raise FileError(f"{path}: no column {name!r}{nearest(name, table.column_names)} (found {shown})")
+def column_named(table: Any, name: str, path: object) -> str:
+    """The name itself, if there is such a column."""
+    return _known(name, table.column_names, path)
+
+
+def _known(name: str, names: Sequence[str], path: object) -> str:
+    if name not in names:
+        raise FileError(f"{path}: no column {name!r}{nearest(name, names)} (found {_shown(names)})")
     return name
 
 
-def _numbers(table: Any, name: str, path: Path) -> npt.NDArray[Any]:
+def _shown(names: Sequence[str]) -> str:
+    return ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+
+
+def numbers(table: Any, name: str, path: object, first: int = 0) -> npt.NDArray[Any]:
+    """A column of numbers without gaps; rows in messages count from `first`."""
     import pyarrow as pa
 
     column = table.column(name)
@@ -111,22 +160,35 @@ def _numbers(table: Any, name: str, path: Path) -> npt.NDArray[Any]:
         bad = next((v for v in column.to_pylist() if not isinstance(v, int | float)), None)
         raise FileError(f"{path}: column {name!r} holds {column.type} such as {bad!r}; wanted numbers")
     if column.null_count:
-        row = column.is_null().to_pylist().index(True)
+        row = first + column.is_null().to_pylist().index(True)
         raise FileError(f"{path}: column {name!r}, row {row} is empty; wanted a number in every row")
     return np.asarray(column.to_numpy())
 
 
+def stored(table: Any, name: str) -> npt.NDArray[np.object_]:
+    """A column's values as they are stored, None where empty; equal values share one object."""
+    import pyarrow as pa
+
+    column = table.column(name)
+    try:
+        encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+        encoded = encoded.combine_chunks()
+        if isinstance(encoded, pa.ChunkedArray):
+            encoded = encoded.chunk(0)
+        values = np.array([*encoded.dictionary.to_pylist(), None], dtype=object)
+        return np.asarray(values[encoded.indices.fill_null(len(values) - 1).to_numpy(zero_copy_only=False)])
+    except pa.ArrowException:  # nested types have no dictionary
+        return np.array(column.to_pylist(), dtype=object)
+
+
 def texts(table: Any, name: str) -> npt.NDArray[np.object_]:
     """Class names as text; whole numbers that were stored as decimals lose their `.0`."""
-    column = table.column(name).to_pylist()
-    return np.array(
-        [
-            str(int(v))
-            if isinstance(v, float) and v == v and v.is_integer()
-            else None
-            if v is None
-            else str(v)
-            for v in column
-        ],
-        dtype=object,
-    )
+    values = stored(table, name)
+    known = {id(v): _text(v) for v in values.tolist()}
+    return np.array([known[id(v)] for v in values.tolist()], dtype=object)
+
+
+def _text(value: Any) -> str | None:
+    if isinstance(value, float) and value == value and value.is_integer():
+        return str(int(value))
+    return None if value is None else str(value)

@@ -25,6 +25,8 @@ Array = npt.NDArray[np.float64]
 
 #: Up to this many classes the Newton system is solved directly; beyond, by conjugate gradients.
 DIRECT_CLASSES = 256
+#: Numbers per slab of rows: small enough to stay in cache between its two uses.
+SLAB = 1 << 16
 #: Weights are absorbed into the kernel before they can overflow: |log w| stays below this.
 ABSORB = 200.0
 
@@ -66,7 +68,7 @@ def soft_transport(
     n, k = log_probs.shape
     live = class_mass > 0.0
     q = class_mass[live]
-    kernel = _Kernel(log_probs[:, live], row_mass)
+    kernel = _Kernel(log_probs if live.all() else log_probs[:, live], row_mass)
     v = np.log(q) - kernel.log_column_mass()
     v, error = _newton(kernel, v - v.max(), q, tol, max_passes)
     posterior = np.zeros((n, k))
@@ -81,6 +83,8 @@ class _Kernel:
 
     def __init__(self, log_probs: Array, mass: Array) -> None:
         self.log_probs, self.mass = log_probs, mass
+        step = max(1, SLAB // log_probs.shape[1])
+        self.slabs = [slice(i, i + step) for i in range(0, len(log_probs), step)]
         self.passes = 0
         self.absorb(np.zeros(log_probs.shape[1]))
 
@@ -95,12 +99,18 @@ class _Kernel:
 
     def log_column_mass(self) -> Array:
         """(K,) log sum_i mass_i p_ij, exact even where it underflows."""
-        with np.errstate(divide="ignore"):
-            log_row = np.log(self.mass) - np.log(self.E.sum(axis=1)) - self.top
-        columns = self.log_probs + log_row[:, None]
-        top = columns.max(axis=0)
-        self.passes += 1
-        return np.asarray(top + np.log(np.exp(columns - top).sum(axis=0)))
+        _, column, _, total = self.read(self.base)
+        faint = np.flatnonzero(column < 1e-200)
+        if len(faint):
+            with np.errstate(divide="ignore"):
+                log_row = np.log(self.mass) - np.log(total) - self.top
+            terms = self.log_probs[:, faint] + log_row[:, None]
+            top = terms.max(axis=0)
+            column[faint] = 1.0
+            logs = np.log(column)
+            logs[faint] = top + np.log(np.exp(terms - top).sum(axis=0))
+            return np.asarray(logs)
+        return np.asarray(np.log(column))
 
     def weights(self, v: Array) -> Array:
         if np.abs(v - self.base).max() > ABSORB:
@@ -110,10 +120,32 @@ class _Kernel:
     def read(self, v: Array) -> tuple[float, Array, Array, Array]:
         """F without its linear term, the column masses, w, and each row's normaliser, at v."""
         w = self.weights(v)
-        total = self.E @ w
+        total = np.empty(len(self.E))
+        column = np.zeros(len(w))
+        for rows in self.slabs:
+            part = self.E[rows]
+            total[rows] = part @ w
+            column += (self.mass[rows] / total[rows]) @ part
         self.passes += 1
         value = float(self.mass @ (self.top + np.log(total)))
-        return value, w * ((self.mass / total) @ self.E), w, total
+        return value, w * column, w, total
+
+    def curvature(self, scale: Array, d: Array) -> Array:
+        """E' diag(scale) E d: one read of the matrix per product."""
+        out = np.zeros(len(d))
+        for rows in self.slabs:
+            part = self.E[rows]
+            out += (scale[rows] * (part @ d)) @ part
+        return out
+
+    def gram(self, scale: Array) -> Array:
+        """E' diag(scale) E as a whole."""
+        root = np.sqrt(scale)
+        out = np.zeros((self.E.shape[1], self.E.shape[1]))
+        for rows in self.slabs:
+            part = self.E[rows] * root[rows, None]
+            out += part.T @ part
+        return out
 
     def posterior(self, v: Array) -> Array:
         w = self.weights(v)
@@ -152,31 +184,18 @@ def _step(kernel: _Kernel, column: Array, w: Array, total: Array, g: Array, damp
     """The damped Newton step; F is constant along (1, ..., 1), which the added term fixes."""
     k = len(g)
     ridge = damping + 1e-300
+    scale = kernel.mass / total**2
     if k <= DIRECT_CLASSES:
-        H = -_gram(kernel, w, total)
+        H = -kernel.gram(scale) * w[:, None] * w
         H[np.diag_indices(k)] += column + ridge
         H += 1.0 / k**2
         step = np.linalg.lstsq(H, -g, rcond=None)[0]
         return np.asarray(step - step.mean())
-    scaled = np.sqrt(kernel.mass) / total
 
     def product(d: Array) -> Array:
-        inner = kernel.E @ (w * d)
-        return np.asarray(column * d - w * ((scaled * scaled * inner) @ kernel.E) + ridge * d + d.mean() / k)
+        return np.asarray((column + ridge) * d - w * kernel.curvature(scale, w * d) + d.mean() / k)
 
     return _conjugate_gradients(product, -g, 1.0 / (column + ridge + 1.0 / k**2))
-
-
-def _gram(kernel: _Kernel, w: Array, total: Array) -> Array:
-    """R' M R in slabs of rows that stay in cache."""
-    k = len(w)
-    out = np.zeros((k, k))
-    scale = np.sqrt(kernel.mass) / total
-    step = max(1, (1 << 16) // k)
-    for start in range(0, len(total), step):
-        slab = kernel.E[start : start + step] * scale[start : start + step, None]
-        out += slab.T @ slab
-    return out * w[:, None] * w
 
 
 def _conjugate_gradients(product: Callable[[Array], Array], b: Array, inverse_diagonal: Array) -> Array:
