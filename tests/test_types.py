@@ -9,6 +9,7 @@ import pytest
 
 import labelfree as lf
 
+HEAD = '{"format": "labelfree-estimator", '
 P = np.array([[0.7, 0.2, 0.1], [0.1, 0.6, 0.3], [0.3, 0.3, 0.4]])
 
 
@@ -133,16 +134,13 @@ def test_load_finds_the_class(source, target, tmp_path):
     [
         ("not json", "not JSON"),
         ('{"a": 1}', "not a saved estimator"),
-        ('{"format": "labelfree-estimator", "schema": 2}', "newer"),
-        ('{"format": "labelfree-estimator", "schema": 1, "method": "zz"}', "unknown method 'zz'"),
+        (HEAD + '"schema": 2}', "newer"),
+        (HEAD + '"schema": 1, "method": "zz"}', "unknown method 'zz'"),
         (
-            '{"format": "labelfree-estimator", "schema": 1, "method": "ac", "params": {}, "state": {"calibration_": {}}}',
+            HEAD + '"schema": 1, "method": "ac", "params": {}, "state": {"calibration_": {}}}',
             "not a complete",
         ),
-        (
-            '{"format": "labelfree-estimator", "schema": 1, "method": "ac", "params": {"x": 1}, "state": {}}',
-            "not a complete",
-        ),
+        (HEAD + '"schema": 1, "method": "ac", "params": {"x": 1}, "state": {}}', "not a complete"),
     ],
 )
 def test_damaged_estimator_files(tmp_path, text, message):

@@ -153,5 +153,5 @@ def test_softmax_and_nll_against_scipy(rng):
 
 
 def test_unknown_calibration_names_the_nearest():
-    with pytest.raises(lf.InputError, match="'temprature' is not known.*did you mean 'temperature'"):
+    with pytest.raises(lf.InputError, match=r"'temprature' is not known.*did you mean 'temperature'"):
         lf.COTT(calibration="temprature")

@@ -30,7 +30,7 @@ def _run(say: Any) -> dict[str, Any]:
 
     recorded = demo_data()
     source = recorded.source
-    shifts = []
+    shifts: list[dict[str, Any]] = []
     for shift, target in recorded.targets.items():
         say(shift)
         found = compare(source, target, target_labels=recorded.labels)
