@@ -1,9 +1,9 @@
 """The rows that may have to move, and moving them.
 
-At prices u every row is given its best class; r units then sit in overfull classes. If the optimal prices
-are u + d with max d - min d <= delta, a row that prefers its class by a margin of more than delta prefers it
-at the optimal prices too and never moves. So delta is guessed, only rows with smaller margins are kept, and
-the guess is checked by what the prices did.
+At prices u every row has its best class, and some classes are overfull. Let the optimal prices be u + d. A row
+of class a that prefers it to every b by more than T[a, b] >= d_a - d_b prefers it at the optimal prices too
+and never moves. So T is guessed, by a rehearsal on a sample; only rows that come within T are kept; and the
+guess is checked against what the prices did.
 """
 
 from __future__ import annotations
@@ -14,44 +14,76 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from labelfree.transport._rows import Floats, Indices, Rows, spans
-from labelfree.transport._units import Units
+from labelfree.transport._rows import CHUNK, Floats, Indices, Rows, spans
+from labelfree.transport._units import ONE, Units
 
 #: Phases of the search between two looks at the keyboard and the progress callback.
 PHASES = 64
 WANTED = 1
-#: Entries of the matrix that are read to guess delta.
-SAMPLE = 1 << 18
+#: Entries of the matrix that are read to guess how far prices will move.
+SAMPLE = 1 << 17
 #: The most pieces on a shelf: deeper ones cost more to keep sorted than they save.
-DEPTH = 256
-#: How much wider than the guess: prices move along chains of classes, so several guesses may add up.
+DEPTH = 48
+#: How much further than in the rehearsal, or than the margins of a class suggest, prices may move.
 SAFETY = 2.0
 
 
-def guess_delta(rows: Rows, u: Floats, assigned: Indices, excess: Units, total: int) -> float:
-    """Guess how far prices will move apart.
+def rehearsed(rows: Rows, u: Units, excess: Units, total: int) -> Units:
+    """Guess how the prices u will change: remove the same share of excess from the classes of a sample.
 
-    An overfull class must lose the rows with the least margins up to its excess; an underfull one must win
-    the rows that come nearest to it up to its lack. The largest margin met in this way, on a sample.
+    Returns:
+        (K, K) by how much more the price of a will rise than that of b, with a margin of safety.
     """
-    k = len(u)
-    count = min(rows.items, max(64, SAMPLE // k))
-    items = np.linspace(0, rows.items - 1, count).astype(np.intp)
-    found = rows.rows(items)
-    p = rows.P[found]
-    net = (p.view(np.float16) if p.dtype == np.uint16 else p).astype(np.float64) - u
-    own = net[np.arange(count), assigned[items]]
-    short = own[:, None] - net
-    short[np.arange(count), assigned[items]] = np.inf
-    delta = 0.0
-    for j in np.flatnonzero(excess):
-        margins = short[assigned[items] == j].min(axis=1) if excess[j] > 0 else short[:, j]
-        margins = margins[np.isfinite(margins)]
-        place = int(abs(int(excess[j])) / total * count) + 1
-        if place >= len(margins):
-            return np.inf
-        delta = max(delta, float(np.partition(margins, place)[place]))
-    return SAFETY * delta
+    sample = rows.sample(max(1, rows.P.size // SAMPLE))
+    assigned = np.full(sample.items, -1, dtype=np.intp)
+    margin = np.empty(sample.items, np.float32)
+    held = sample.best_classes(u, assigned, margin)
+    share = int(held.sum()) / total
+    wanted = held - np.rint(excess * share).astype(np.int64)
+    for j in np.flatnonzero(wanted < 0):  # the sample has fewer rows there than have to go
+        wanted[j] = 0
+    wanted[np.argmax(wanted)] += held.sum() - wanted.sum()
+    own = _own_margins(assigned, margin, excess / total * sample.items, len(u))
+    after = u.copy()
+    active = Active(sample, assigned, np.arange(sample.items))
+    active.run(after, held - wanted, lambda _: None)
+    d = (after - u).astype(np.float64)
+    T = SAFETY * (np.maximum(d[:, None] - d, 0.0) + own[:, None] + own)
+    return np.rint(T).astype(np.int64)
+
+
+def _own_margins(
+    assigned: Indices, margin: npt.NDArray[np.float32], excess: Floats, k: int
+) -> Floats:
+    """(K,) the margin of the row that is as many places from the first to leave as the class has too many."""
+    out = np.zeros(k)
+    for j in range(k):
+        mine = margin[assigned == j]
+        if len(mine):
+            place = min(len(mine) - 1, int(abs(excess[j])))
+            out[j] = np.partition(mine, place)[place]
+    return np.minimum(out, 2.0) * ONE
+
+
+def active_items(
+    rows: Rows, u: Units, assigned: Indices, margin: npt.NDArray[np.float32], T: Units
+) -> Indices:
+    """The items whose class could change while prices move apart by no more than T."""
+    from labelfree.transport import _kernels
+
+    widest = T[~np.eye(len(u), dtype=bool)].max() / ONE
+    if widest > 0.5:
+        return np.arange(rows.items)
+    items = np.flatnonzero(margin <= np.float32(widest * (1 + 1e-6)))
+    keep = np.empty(len(items), np.bool_)
+
+    def task(lo: int, hi: int) -> None:
+        part = items[lo:hi]
+        _kernels.may_move(rows.P, rows.rows(part), assigned[part], u, T, keep[lo:hi])
+
+    for _ in rows.crew.map(task, spans(len(items), max(1, CHUNK // len(u)))):
+        pass
+    return np.asarray(items[keep])
 
 
 def _depth(items: int, k: int) -> int:
@@ -89,20 +121,21 @@ class Active:
             np.empty(room, np.int32),
             np.empty(room, np.int32),
             np.empty(k, np.int32),
-            np.empty((k, k)),
+            np.empty((k, k), np.int64),
             np.empty((k, k), np.int32),
             np.empty((k, k, depth), np.int32),
-            np.empty((k, k, depth)),
+            np.empty((k, k, depth), np.int64),
             np.empty((k, k) if depth else (0, 0), np.int32),
-            np.empty((k, k) if depth else (0, 0)),
-            np.full(1, len(items), np.int64),
+            np.empty((k, k) if depth else (0, 0), np.int64),
+            np.empty(k, np.int32),
+            np.array([len(items), 0, 0, 0]),
         )
         self.search = _kernels.Search(
-            np.empty(k),
+            np.empty(k, np.int64),
             np.empty(k, np.int32),
             np.empty(k, np.int32),
-            np.empty(k),
-            np.empty(k),
+            np.empty(k, np.int64),
+            np.empty(k, np.int64),
             np.zeros(4, np.int64),
         )
 
@@ -112,23 +145,17 @@ class Active:
         for _ in rows.crew.map(task, spans(k, -(-k // rows.crew.threads))):
             pass
 
-    def run(self, u: Floats, excess: Units, delta: float, watch: Callable[[Units], None]) -> bool:
-        """Move mass until no class is overfull; u and excess change in place.
+    def run(self, u: Units, excess: Units, watch: Callable[[Units], None]) -> bool:
+        """Move mass until no class is overfull and return True, or until only inactive rows could help.
 
-        Returns:
-            Whether it is done, with prices that moved apart by no more than delta.
+        u and excess change in place.
         """
         from labelfree.transport import _kernels
 
-        before = u.copy()
         while True:
             status = _kernels.drive(self.moves, u, excess, self.search, PHASES, WANTED)
-            drift = u - before; self.drift=drift.max()-drift.min()
-            near = bool(drift.max() - drift.min() <= delta * (1 - 1e-6))  # margins are float32
-            if status == _kernels.DONE:
-                return near
-            if status == _kernels.STUCK or not near:
-                return False
+            if status == _kernels.DONE or status == _kernels.STUCK:
+                return bool(status == _kernels.DONE)
             if status == _kernels.FULL:
                 self._grow()
             watch(excess)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -83,7 +83,11 @@ class Rows:
         """How many rows the sample has."""
         return len(self.P) // self.step
 
-    def best_classes(self, u: Floats, assigned: Indices, margin: npt.NDArray[np.float32]) -> Units:
+    def sample(self, step: int) -> Rows:
+        """One row out of every `step` of all rows."""
+        return replace(self, step=step)
+
+    def best_classes(self, u: Units, assigned: Indices, margin: npt.NDArray[np.float32]) -> Units:
         """Assign every row to its best class at prices u; return the units that each class receives."""
         from labelfree.transport import _kernels
 

@@ -14,6 +14,8 @@ import numpy.typing as npt
 
 Units = npt.NDArray[np.int64]
 
+#: Prices are integers too: multiples of 2**-48, as in the kernels.
+ONE = 1 << 48
 #: The whole mass is below 2**62 units, so sums and differences of masses fit 64 bits.
 TOTAL_BITS = 61
 

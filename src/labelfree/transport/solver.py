@@ -15,11 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from labelfree.errors import InputError
-from labelfree.transport._active import Active, guess_delta
+from labelfree.transport._active import Active, active_items, rehearsed
 from labelfree.transport._audit import audited
 from labelfree.transport._forest import Part, cancel_cycles
 from labelfree.transport._rows import Crew, Floats, Indices, Rows, all_rows
-from labelfree.transport._units import Units, class_units
+from labelfree.transport._units import ONE, Units, class_units
 from labelfree.transport.problem import Problem
 from labelfree.transport.solution import Transport
 
@@ -29,6 +29,8 @@ Progress = Callable[[str, float], None]
 RATIO = 8
 #: A sample is not worth it below this many rows, or this many rows per class.
 LEAST_ROWS, LEAST_PER_CLASS = 1000, 4
+#: Up to this many entries all rows are active.
+SMALL = 1 << 16
 DEBUG = None
 
 
@@ -58,38 +60,37 @@ def solve(
         rows = all_rows(problem, crew)
         u = _sampled_prices(rows) if prices is None else _given_prices(prices, problem.k)
         assigned, parts, total = _solve(rows, u, progress)
-        return audited(problem, rows, assigned, parts, total, u)
+        return audited(problem, rows, assigned, parts, total, u / ONE)
 
 
-def _given_prices(prices: npt.ArrayLike, k: int) -> Floats:
+def _given_prices(prices: npt.ArrayLike, k: int) -> Units:
     """Prices on the grid of the kernels; optimal ones need not differ by more than 2."""
     u = np.array(prices, dtype=np.float64)
     if u.shape != (k,) or not np.isfinite(u).all():
         raise InputError(f"prices has shape {u.shape}; wanted ({k},) finite numbers, as in Transport.prices")
-    clipped = np.minimum(u - u.min(), 2.0)
-    return np.asarray((clipped + 24.0) - 24.0)
+    return np.rint(np.minimum(u - u.min(), 2.0) * ONE).astype(np.int64)
 
 
-def _sampled_prices(rows: Rows) -> Floats:
+def _sampled_prices(rows: Rows) -> Units:
     """Prices of ever larger samples, each started from the one before."""
     n, k = rows.P.shape
-    u = np.zeros(k)
+    u = np.zeros(k, np.int64)
     step = 1
     while n // (step * RATIO) >= max(LEAST_ROWS, LEAST_PER_CLASS * k):
         step *= RATIO
     while step > 1:
-        _solve(Rows(rows.P, rows.weights, rows.unit, rows.class_mass, rows.crew, step), u, None, rounds=1)
+        _solve(rows.sample(step), u, None, rounds=1)
         step //= RATIO
     return u
 
 
 def _solve(
-    rows: Rows, u: Floats, progress: Progress | None, rounds: int = 100
+    rows: Rows, u: Units, progress: Progress | None, rounds: int = 100
 ) -> tuple[Indices, dict[Part, int], int]:
     """Bring u to optimal prices in place; return the class of each row, split rows' parts, the total mass."""
     assigned = np.full(rows.items, -1, dtype=np.intp)
     margin = np.empty(rows.items, np.float32)
-    delta = 0.0
+    T = np.zeros((len(u), len(u)), np.int64)
     parts: dict[Part, int] = {}
     total = 0
     for _ in range(rounds):
@@ -99,16 +100,24 @@ def _solve(
         left = int(np.abs(excess).sum())
         if left == 0:
             break
-        delta = max(8 * delta, guess_delta(rows, u, assigned, excess, total))
-        if DEBUG: DEBUG("pass", rows.items, left/2/total*rows.items, delta)
-        active = Active(rows, assigned, np.flatnonzero(margin <= delta))
+        if rows.items * len(u) > SMALL:
+            T = np.maximum(2 * T, rehearsed(rows, u, excess, total))
+            items = active_items(rows, u, assigned, margin, T)
+        else:
+            items = np.arange(rows.items)
+        active = Active(rows, assigned, items)
 
         def watch(excess: Units, left: int = left) -> None:
             if progress is not None:
                 progress("moving mass", 1.0 - int(np.abs(excess).sum()) / left)
 
-        done = active.run(u, excess, delta, watch)
-        if DEBUG: DEBUG("moved", len(active.items), active.search.log, done, active.drift)
+        if DEBUG: DEBUG("pass", rows.items, left/2/total*rows.items, len(active.items))
+        before = u.copy()
+        done = active.run(u, excess, watch)
+        if DEBUG: DEBUG("moved", active.search.log, done)
+        d = u - before
+        done = done and (len(items) == rows.items or bool((d[:, None] - d <= T).all()))
+        if DEBUG: DEBUG("moved", active.search.log, done)
         parts = _collect(active, assigned)
         if done:
             break

@@ -1,7 +1,7 @@
 """The compiled inside of the solver: contiguous arrays in, arrays and an integer status out."""
 
 from labelfree.transport._kernels.moves import Moves, start
-from labelfree.transport._kernels.passes import audit, best_classes, rows_of
+from labelfree.transport._kernels.passes import audit, best_classes, may_move, rows_of
 from labelfree.transport._kernels.search import DONE, FULL, MORE, STUCK, Search, drive
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "audit",
     "best_classes",
     "drive",
+    "may_move",
     "rows_of",
     "start",
 ]

@@ -4,12 +4,13 @@ A *piece* is a part of one row that sits in one class; at first every active row
 i from class a to class b loses p_ia - p_ib. For every ordered pair the cheapest loss D[a, b] and the piece
 that offers it, arg[a, b], are kept. They do not depend on prices.
 
-Pieces that enter a class can only lower D, and that is done at once. Pieces that leave can only raise it, and
-that is put off: D[a, b] is *stale*, a lower bound, when arg[a, b] no longer sits in a. `refresh` makes it
-exact again; only moves that a search wants to use are ever refreshed.
+Pieces that enter a class can only lower D, and that is done at once (`link`). Pieces that leave can only raise
+it: the moves that they offered are found again among the pieces that stay (`unlink`).
 
-With few classes each pair also keeps a shelf of its next cheapest pieces, so that a refresh seldom has to look
-at all pieces of a class. What is neither on the shelf of (a, b) nor its arg loses at least bound[a, b].
+With few classes each pair also keeps a shelf of its next cheapest pieces, so that this seldom means to look at
+all pieces of a class. What is neither on the shelf of (a, b) nor its arg loses at least bound[a, b]. When a
+shelf is empty the move is *unknown*: arg[a, b] is -1 and D[a, b] = bound[a, b] a lower bound, until a search
+wants to use it and has the shelf refilled.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from labelfree.transport._kernels.base import Array, kernel, score
+from labelfree.transport._kernels.base import FAR, Array, fixed, kernel
 
 
 class Moves(NamedTuple):
@@ -27,7 +28,7 @@ class Moves(NamedTuple):
     Shapes: P (n, K) scores; row, cls, mass, after, before (capacity,) the pieces, linked class by class;
     first (K,) the first piece of each class, -1 if none; D, arg (K, K); shelf, loss (K, K, depth) pieces and
     their losses, dearest first; filled (K, K) how many; bound (K, K); these four are empty if depth is 0;
-    size (1,) the number of pieces.
+    lost (K,) scratch; size (1,) the number of pieces.
     """
 
     P: Array
@@ -43,11 +44,12 @@ class Moves(NamedTuple):
     loss: Array
     filled: Array
     bound: Array
+    lost: Array
     size: Array
 
 
 @kernel
-def shelve(s: Moves, i: int, a: int, b: int, d: float) -> None:
+def shelve(s: Moves, i: int, a: int, b: int, d: int) -> None:
     """Put piece i on the shelf of (a, b) at its place; if the shelf is full the dearest piece falls off."""
     shelf, loss, filled = s.shelf[a, b], s.loss[a, b], s.filled[a, b]
     if filled == shelf.size:
@@ -73,13 +75,13 @@ def shelve(s: Moves, i: int, a: int, b: int, d: float) -> None:
 def offer_shelves(s: Moves, i: int, a: int) -> None:
     """Offer piece i to the shelves of a's moves."""
     p = s.P[s.row[i]]
-    pa = score(p[a])
+    pa = fixed(p[a])
     for b in range(s.first.size):
-        d = pa - score(p[b])
+        d = pa - fixed(p[b])
         if b == a or d >= s.bound[a, b]:
             continue
         if d <= s.D[a, b]:
-            if s.D[a, b] < np.inf:
+            if s.arg[a, b] >= 0:
                 shelve(s, s.arg[a, b], a, b, s.D[a, b])
             s.D[a, b], s.arg[a, b] = d, i
         else:
@@ -90,13 +92,13 @@ def offer_shelves(s: Moves, i: int, a: int) -> None:
 def offer(s: Moves, i: int, a: int) -> None:
     """Lower the costs of a's moves to what piece i offers; among equals the newcomer is taken."""
     D, arg, p = s.D[a], s.arg[a], s.P[s.row[i]]
-    pa = score(p[a])
+    pa = fixed(p[a])
     for b in range(D.size):  # selections, not branches: the loop is vectorised
-        d = pa - score(p[b])
+        d = pa - fixed(p[b])
         better = d <= D[b]
         D[b] = d if better else D[b]
         arg[b] = i if better else arg[b]
-    D[a] = np.inf
+    D[a] = FAR
 
 
 @kernel
@@ -115,40 +117,44 @@ def link(s: Moves, i: int, a: int) -> None:
 
 
 @kernel
-def take_down(s: Moves, a: int, b: int) -> bool:
-    """Let the cheapest piece on the shelf of (a, b) that still sits in a offer the move; say whether one did."""
+def take_down(s: Moves, a: int, b: int) -> None:
+    """Let the cheapest piece on the shelf of (a, b) that still sits in a offer the move."""
     k = s.filled[a, b] - 1
     while k >= 0 and s.cls[s.shelf[a, b, k]] != a:
         k -= 1
     s.filled[a, b] = max(k, 0)
-    if k < 0:
-        return False
-    s.D[a, b], s.arg[a, b] = s.loss[a, b, k], s.shelf[a, b, k]
-    return True
+    if k >= 0:
+        s.D[a, b], s.arg[a, b] = s.loss[a, b, k], s.shelf[a, b, k]
+    else:
+        s.D[a, b], s.arg[a, b] = s.bound[a, b], -1
 
 
 @kernel
-def refresh(s: Moves, a: int, b: int) -> None:
-    """Find the cheapest move from a to b again."""
-    shelves = s.filled.size > 0
-    if shelves:
-        if take_down(s, a, b):
-            return
-        s.bound[a, b] = np.inf
-    best, piece = np.inf, 0
+def refill(s: Moves, a: int, b: int) -> None:
+    """Fill the empty shelf of (a, b) with the cheapest of all pieces of a, and take one down."""
+    s.bound[a, b] = FAR
     i = s.first[a]
     while i >= 0:
         p = s.P[s.row[i]]
-        d = score(p[a]) - score(p[b])
-        if shelves:
-            if d < s.bound[a, b]:
-                shelve(s, i, a, b, d)
-        elif d < best:
-            best, piece = d, i
+        d = fixed(p[a]) - fixed(p[b])
+        if d < s.bound[a, b]:
+            shelve(s, i, a, b, d)
         i = s.after[i]
-    s.D[a, b], s.arg[a, b] = best, piece
-    if shelves:
-        take_down(s, a, b)
+    take_down(s, a, b)
+
+
+@kernel
+def replace(s: Moves, a: int, lost: Array) -> None:
+    """Find the cheapest moves from a to each of the classes `lost`, among all pieces of a."""
+    i = s.first[a]
+    while i >= 0:
+        p = s.P[s.row[i]]
+        pa = fixed(p[a])
+        for b in lost:
+            d = pa - fixed(p[b])
+            if d < s.D[a, b]:
+                s.D[a, b], s.arg[a, b] = d, i
+        i = s.after[i]
 
 
 @kernel
@@ -162,20 +168,28 @@ def unlink(s: Moves, i: int) -> None:
     if after >= 0:
         s.before[after] = before
     s.cls[i] = -1
+    lost = 0
     for b in range(s.first.size):
         if s.arg[a, b] == i and b != a:
-            refresh(s, a, b)
+            if s.filled.size:
+                take_down(s, a, b)
+            else:
+                s.D[a, b] = FAR
+                s.lost[lost] = b
+                lost += 1
+    if lost:
+        replace(s, a, s.lost[:lost])
 
 
 @kernel
 def start(s: Moves, pieces: int, lo: int, hi: int) -> None:
     """Link those of the first `pieces` pieces whose classes lie in lo..hi."""
     s.first[lo:hi] = -1
-    s.D[lo:hi] = np.inf
-    s.arg[lo:hi] = 0
+    s.D[lo:hi] = FAR
+    s.arg[lo:hi] = -1
     if s.filled.size:
         s.filled[lo:hi] = 0
-        s.bound[lo:hi] = np.inf
+        s.bound[lo:hi] = FAR
     for i in range(pieces - 1, -1, -1):
         if lo <= s.cls[i] < hi:
             link(s, i, s.cls[i])

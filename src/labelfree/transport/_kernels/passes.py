@@ -8,7 +8,33 @@ from __future__ import annotations
 
 import numpy as np
 
-from labelfree.transport._kernels.base import Array, exact, kernel, row_of, score
+from labelfree.transport._kernels.base import FAR, ONE, Array, exact, fixed, kernel, row_of
+
+
+@kernel
+def top_two(p: Array, u: Array, v: Array) -> tuple[int, int, int]:
+    """Return the first class with the largest p_j - u_j, that value, and the largest of the others.
+
+    Shapes: p (K,) one row, u (K,) prices, v (K,) scratch. Few classes take one loop without branches; many
+    take three loops, each simple enough to be vectorised.
+    """
+    a, best, second = 0, -FAR, -FAR
+    if u.size < 64:
+        for j in range(u.size):
+            x = fixed(p[j]) - u[j]
+            second = max(second, min(best, x))
+            a = j if x > best else a
+            best = max(best, x)
+        return a, best, second
+    for j in range(u.size):
+        v[j] = fixed(p[j]) - u[j]
+        best = max(best, v[j])
+    while v[a] != best:
+        a += 1
+    v[a] = -FAR
+    for j in range(u.size):
+        second = max(second, v[j])
+    return a, best, second
 
 
 @kernel
@@ -22,20 +48,14 @@ def best_classes(
     Shapes: P (n, K) scores, w (n,) row weights or (0,) for ones, u (K,) prices, c (items,) the class, in and
     out (-1: none yet), m (items,) out, the margin to the runner-up, t (K,) out, the mass in units per class.
     """
-    K = P.shape[1]
+    v = np.empty(u.size, np.int64)
     for i in range(lo, hi):
         r = row_of(i, step)
-        best, second, a = -np.inf, -np.inf, 0
-        for j in range(K):
-            v = score(P[r, j]) - u[j]
-            if v > best:
-                second, best, a = best, v, j
-            elif v > second:
-                second = v
-        if second == best and c[i] >= 0 and score(P[r, c[i]]) - u[c[i]] == best:
+        a, best, second = top_two(P[r], u, v)
+        if second == best and c[i] >= 0 and fixed(P[r, c[i]]) - u[c[i]] == best:
             a = c[i]
         c[i] = a
-        m[i] = best - second
+        m[i] = (best - second) / ONE
         t[a] += np.int64(np.rint(w[r] * unit)) if w.size else np.int64(unit)
 
 
@@ -66,3 +86,18 @@ def rows_of(items: Array, step: int) -> Array:
     for k in range(items.size):
         rows[k] = row_of(items[k], step)
     return rows
+
+
+@kernel
+def may_move(P: Array, rows: Array, c: Array, u: Array, T: Array, out: Array) -> None:
+    """Say which rows could prefer another class after price changes d with d_a - d_b <= T[a, b].
+
+    Shapes: P (n, K), rows (m,), c (m,) their best classes at prices u (K,), T (K, K), out (m,) booleans.
+    """
+    for k in range(rows.size):
+        p, a = P[rows[k]], c[k]
+        own = fixed(p[a]) - u[a]
+        least = FAR
+        for b in range(u.size):
+            least = min(least, own - (fixed(p[b]) - u[b]) - T[a, b] if b != a else FAR)
+        out[k] = least <= 0

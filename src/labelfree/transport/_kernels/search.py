@@ -10,18 +10,16 @@ class masses may be wrong. One phase
    class, so the invariant stays.
 
 When no class is overfull the plan is feasible and satisfies complementary slackness with u: it is optimal.
-Masses are integers, so each augmentation moves at least one unit and exhausts a class or a piece; costs are on
-a grid where float arithmetic is exact (see `base`), so R = 0 can be tested with ==.
+Masses are integers, so each augmentation moves at least one unit and exhausts a class or a piece; losses and
+prices are integers too (see `base`), so nothing is ever almost zero.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
-from labelfree.transport._kernels.base import Array, kernel
-from labelfree.transport._kernels.moves import Moves, shift
+from labelfree.transport._kernels.base import FAR, Array, kernel
+from labelfree.transport._kernels.moves import Moves, refill, shift
 
 DONE, MORE, FULL, STUCK = 0, 1, 2, 3
 
@@ -40,21 +38,36 @@ class Search(NamedTuple):
 
 
 @kernel
-def settle(s: Moves, u: Array, dist: Array, parent: Array, wall: Array, key: Array, a: int) -> float:
+def settle(s: Moves, u: Array, dist: Array, parent: Array, wall: Array, key: Array, a: int) -> int:
     """Relax all moves out of a, just settled; return the least distance of the classes not yet settled.
 
-    wall is 0 for those and infinite for settled ones, which no move can bring nearer: R >= 0.
+    wall is 0 for those and FAR for settled ones, which no move can bring nearer: R >= 0.
     """
-    base, D, least = dist[a] - u[a], s.D[a], np.inf
+    base, D, least = dist[a] - u[a], s.D[a], FAR
     for b in range(u.size):  # selections, not branches: the loop is vectorised
         d = base + (D[b] + u[b])
         nearer = d < dist[b]
         best = d if nearer else dist[b]
         dist[b] = best
         parent[b] = a if nearer else parent[b]
-        key[b] = best + wall[b]
-        least = min(least, key[b])
+        best = max(best, wall[b])
+        key[b] = best
+        least = min(least, best)
     return least
+
+
+@kernel
+def learn(s: Moves, u: Array, g: Search, settled: int, b: int) -> int:
+    """Get to know the move that would settle b, find b's distance again, and return the least distance."""
+    refill(s, g.parent[b], b)
+    best = FAR
+    for k in range(settled):
+        a = g.order[k]
+        d = g.dist[a] + (s.D[a, b] - u[a] + u[b])
+        if d < best:
+            best, g.parent[b] = d, a
+    g.dist[b] = g.key[b] = best
+    return g.key.min()
 
 
 @kernel
@@ -62,23 +75,28 @@ def search(s: Moves, u: Array, excess: Array, g: Search, source: int, wanted: in
     """Settle classes by their distance from the source (Dijkstra) until `wanted` underfull ones are.
 
     Returns how many classes were settled; fewer than wanted are underfull only if no more can be reached.
+    Unknown moves enter with their lower bounds and are learnt before they settle a class.
     """
     dist, parent, order, wall, key = g.dist, g.parent, g.order, g.wall, g.key
-    dist[:] = np.inf
+    dist[:] = FAR
     parent[:] = -1
-    wall[:] = 0.0
-    b, settled, nearest = source, 0, 0.0
-    while nearest < np.inf:
-        dist[b], wall[b] = nearest, np.inf
-        order[settled] = b
-        settled += 1
-        if excess[b] < 0:
-            wanted -= 1
-            if wanted == 0:
-                break
-        nearest = settle(s, u, dist, parent, wall, key, b)
+    wall[:] = 0
+    dist[source] = 0
+    b, settled, nearest = source, 0, 0
+    while nearest < FAR:
+        if b != source and s.arg[parent[b], b] < 0:
+            nearest = learn(s, u, g, settled, b)
+        else:
+            wall[b] = FAR
+            order[settled] = b
+            settled += 1
+            if excess[b] < 0:
+                wanted -= 1
+                if wanted == 0:
+                    break
+            nearest = settle(s, u, dist, parent, wall, key, b)
         b = 0
-        while nearest < np.inf and key[b] != nearest:
+        while nearest < FAR and key[b] != nearest:
             b += 1
     return settled
 
@@ -99,7 +117,9 @@ def augment(s: Moves, u: Array, excess: Array, parent: Array, t: int) -> int:
     b = t
     while parent[b] >= 0:
         a = parent[b]
-        if s.D[a, b] - u[a] + u[b] != 0.0:
+        if s.arg[a, b] < 0:
+            refill(s, a, b)
+        if s.D[a, b] - u[a] + u[b] != 0:
             return 0
         d = min(d, s.mass[s.arg[a, b]])
         b = a
