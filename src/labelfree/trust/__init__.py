@@ -1,0 +1,1 @@
+"""How far to trust the number: intervals, diagnosis, backtests, slices, label budget."""

@@ -1,0 +1,238 @@
+"""The joint bootstrap: resample source and target rows, refit everything, read the estimate again.
+
+A replicate is the same arrays under new row masses (multinomial counts), so nothing is copied. Temperature,
+threshold, marginal and plan are all fitted again, each from a warm start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from labelfree.calibration import (
+    Calibration,
+    Temperature,
+    fit_calibration,
+    fit_temperature,
+    log_scores,
+    zero_floor,
+)
+from labelfree.calibration.temperature import HIGHEST, LOWEST
+from labelfree.estimators.base import Estimator
+from labelfree.estimators.view import View
+from labelfree.transport.entropic import SoftTransport, soft_transport
+from labelfree.trust._solve import smoothed_transport, soft_weights
+from labelfree.types import Sample, Source, Target
+
+Array = npt.NDArray[np.float64]
+S = TypeVar("S", bound=Sample)
+R = TypeVar("R")
+
+#: A temperature that moved by more than this share is fitted by passes over the data, not by its expansion.
+EXPANSION = 0.15
+
+
+@dataclass(frozen=True)
+class Side:
+    """One sample, ready to be resampled.
+
+    Attributes:
+        sample: the source or the target.
+        z: (n, K) its log-scores, each row's maximum 0.
+        groups: (n,) group numbers 0..G-1 of rows that are drawn together, or None.
+    """
+
+    sample: Sample
+    z: Array
+    groups: npt.NDArray[np.intp] | None
+
+    @staticmethod
+    def of(sample: Sample, groups: npt.NDArray[np.intp] | None) -> Side:
+        """Log-scores once, for all replicates."""
+        z = log_scores(sample, slice(None), zero_floor(sample))
+        return Side(sample, np.ascontiguousarray(z - z.max(axis=1, keepdims=True)), groups)
+
+    def draw(self, rng: np.random.Generator) -> Array:
+        """(n,) row weights of one resample: counts of rows, or of whole groups, times the rows' own weights."""
+        count = len(self.z) if self.groups is None else int(self.groups.max()) + 1
+        times = np.bincount(rng.integers(count, size=count), minlength=count).astype(np.float64)
+        if self.groups is not None:
+            times = times[self.groups]
+        drawn = times if self.sample.weights is None else times * self.sample.weights
+        return drawn if drawn.sum() > 0.0 else np.ones(len(self.z))
+
+
+class ReplicateView(View):
+    """A calibrated look at resampled rows; its plans start from those of the full sample."""
+
+    def __init__(
+        self, sample: Sample, calibration: Calibration, probs: Array, side: Side, warm: _Warm
+    ) -> None:
+        self.sample, self.calibration, self.probs = sample, calibration, probs
+        self.predictions, self.mass = sample.predictions, sample.mass
+        self.n, self.k = sample.n, sample.k
+        self.n_effective = side.sample.n_effective  # the noise of the sample at hand, not of its resample
+        self._side, self._warm = side, warm
+
+    def transport(self, marginal: Array) -> Any:
+        """The plan of the transport problem smoothed by a few thousandths; see `_solve`."""
+        return smoothed_transport(self.probs, marginal, self.mass, self._warm.prices(self, marginal))
+
+    def transport_range(self, marginal: Array) -> tuple[Array, Array]:
+        """Ties are not bounded in replicates."""
+        cost = np.zeros(self.n)
+        return cost, cost
+
+    def soft_transport(self, marginal: Array) -> SoftTransport:
+        """SCOT's plan, to 1e-8 in the label masses."""
+        live = marginal > 0.0
+        if live.all():
+            w = soft_weights(self.probs, marginal, self.mass, self._warm.log_weights(self, marginal))
+            if w is not None:
+                r = self.probs * w
+                r /= r.sum(axis=1, keepdims=True)
+                return SoftTransport(r, np.log(w), 1e-8, 0)
+        log_probs = self.calibration.calibrator.transform(self._side.z)
+        return soft_transport(np.asarray(log_probs), marginal, self.mass, tol=1e-8)
+
+    def floored(self) -> None:
+        """Not followed in replicates."""
+        return None
+
+
+class _Warm:
+    """Where the plans of replicates start: the full sample's prices and log-weights."""
+
+    def __init__(self) -> None:
+        self._prices: Array | None = None
+        self._log_weights: Array | None = None
+
+    def prices(self, view: View, marginal: Array) -> Array:
+        if self._prices is None:
+            from labelfree.transport import Problem, solve
+
+            self._prices = solve(Problem(view.probs, marginal, view.mass)).prices
+        return self._prices
+
+    def log_weights(self, view: View, marginal: Array) -> Array:
+        if self._log_weights is None:
+            plan = soft_transport(np.log(np.maximum(view.probs, 1e-300)), marginal, view.mass, tol=1e-6)
+            self._log_weights = np.maximum(plan.log_weights, -50.0)
+        return self._log_weights
+
+
+class Replicator:
+    """Draws replicates of a source and a target and hands their calibrated views to whoever asks.
+
+    Args:
+        source: labelled scores.
+        target: scores, aligned with the source.
+        calibration: its name; refitted on every replicate.
+        source_groups, target_groups: (n,) group numbers of rows to draw together, or None.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        target: Target,
+        calibration: str,
+        source_groups: npt.NDArray[np.intp] | None = None,
+        target_groups: npt.NDArray[np.intp] | None = None,
+    ) -> None:
+        self.source, self.target = source, target
+        self.calibration = fit_calibration(calibration, source)
+        self.left, self.right = Side.of(source, source_groups), Side.of(target, target_groups)
+        self._warm = (_Warm(), _Warm())
+        self._expansion = self._expand() if calibration == "temperature" else None
+
+    def _expand(self) -> tuple[float, Array] | None:
+        """1/T of the full source and (n, 5) each row's slope of the loss and its next derivatives in 1/T."""
+        from labelfree.trust._kernels import cumulants
+
+        assert isinstance(self.calibration.calibrator, Temperature)
+        t = self.calibration.calibrator.temperature
+        if not LOWEST < t < HIGHEST:
+            return None
+        terms = np.empty((self.source.n, 4))
+        cumulants(self.left.z, 1.0 / t, terms)
+        terms[:, 0] -= self.left.z[np.arange(self.source.n), self.source.labels]
+        return 1.0 / t, terms
+
+    def recalibrated(self, mass: Array) -> Calibration:
+        """The calibration under new source masses: the loss's expansion in 1/T to fourth order, then Newton.
+
+        Where the temperature moves too far for that, and for other calibrations, a full fit.
+        """
+        if self.calibration.name == "none":
+            return self.calibration
+        if self._expansion is not None:
+            b0, terms = self._expansion
+            a, b, c, d = mass @ terms
+            delta = 0.0
+            for _ in range(20):
+                slope = a + delta * (b + delta * (c / 2 + delta * d / 6))
+                rate = b + delta * (c + delta * d / 2)
+                if rate <= 0.0:
+                    break
+                delta -= slope / rate
+                if abs(delta) > EXPANSION * b0:
+                    break
+            if abs(delta) <= EXPANSION * b0:
+                return Calibration("temperature", Temperature(1.0 / (b0 + delta)), {})
+        if self.calibration.name == "temperature":
+            return Calibration("temperature", fit_temperature(self.left.z, self.source.labels, mass), {})
+        return fit_calibration(self.calibration.name, _reweighted(self.source, mass))
+
+    def views(self, seed: np.random.SeedSequence | None) -> tuple[View, View]:
+        """The calibrated views of one replicate; of the full samples where there is no seed."""
+        if seed is None:
+            left, right = self.source, self.target
+            calibration = self.calibration
+        else:
+            rng = np.random.default_rng(seed)
+            left = _reweighted(self.source, self.left.draw(rng))
+            right = _reweighted(self.target, self.right.draw(rng))
+            calibration = self.recalibrated(left.mass)
+        return (
+            self._view(left, calibration, self.left, self._warm[0]),
+            self._view(right, calibration, self.right, self._warm[1]),
+        )
+
+    def _view(self, sample: Sample, calibration: Calibration, side: Side, warm: _Warm) -> View:
+        probs = np.empty(side.z.shape)
+        if isinstance(calibration.calibrator, Temperature) or calibration.name == "none":
+            from labelfree.trust._kernels import softmax_at
+
+            t = calibration.calibrator.temperature if isinstance(calibration.calibrator, Temperature) else 1.0
+            softmax_at(side.z, 1.0 / t, probs)
+        else:
+            probs = calibration.probs(sample)
+        return ReplicateView(sample, calibration, probs, side, warm)
+
+    def fitted(self, estimator: Estimator, view: View) -> Estimator:
+        """The estimator fitted on a replicate's source, with the noise of the sample at hand."""
+        estimator.fit_view(view)
+        estimator.n_source_effective_ = self.source.n_effective
+        return estimator
+
+    def run(self, read: Callable[[View, View], R], replicates: int, seed: int, threads: int = 2) -> list[R]:
+        """`read(source view, target view)` of the full sample first, then of every replicate, in order.
+
+        Each replicate has its own stream of the seed: the result does not depend on the threads.
+        """
+        seeds = np.random.SeedSequence(seed).spawn(replicates)
+        first = read(*self.views(None))  # fills the warm starts before the threads begin
+        with ThreadPoolExecutor(threads) as pool:
+            return [first, *pool.map(lambda s: read(*self.views(s)), seeds)]
+
+
+def _reweighted(sample: S, weights: Array) -> S:
+    """The same rows under other weights, without checking them again."""
+    twin = object.__new__(type(sample))
+    twin._set(**{**vars(sample), "weights": weights})
+    return twin
