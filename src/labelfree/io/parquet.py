@@ -36,8 +36,14 @@ def parquet_files(path: Path) -> list[Path]:
         if wrong is not None:
             raise FileError(f"{path}: also matches {wrong.name}; of several files wanted only .parquet")
     elif path.is_dir():
-        inside = sorted(file for ending in ENDINGS for file in path.rglob(f"*{ending}"))
-        files = [f for f in inside if not any(p[0] in "._" for p in f.relative_to(path).parts)]
+        inside = sorted(file for file in path.rglob("*") if file.is_file())
+        files = [f for f in inside if not any(part[0] in "._" for part in f.relative_to(path).parts)]
+        wrong = next((file for file in files if file.suffix not in ENDINGS), None)
+        if wrong is not None:
+            raise FileError(
+                f"{path}: is a folder that also holds {wrong.name}; wanted a folder of .parquet files, "
+                f"or a pattern such as '{path}/*.parquet'"
+            )
     else:
         return [path]
     if not files:

@@ -11,7 +11,7 @@ import numpy as np
 from labelfree.errors import FileError, InputError
 from labelfree.io.arrays import read_mapping, read_npy, read_scores_mapping, read_scores_npy
 from labelfree.io.form import Content, Form
-from labelfree.io.parquet import is_glob, is_parquet, parquet_files
+from labelfree.io.parquet import is_glob, is_parquet, parquet_files, parquet_names
 from labelfree.io.tables import read_scores_table, read_table, texts
 from labelfree.types import Source, Target
 
@@ -75,7 +75,7 @@ def read_labels(
         if "labels" not in held:
             raise FileError(f"{path}: no key 'labels' (found {', '.join(held)})")
         return held["labels"]
-    table = read_table(file, None if not is_parquet(file) else [form.label])
+    table = read_table(file, _only(file, form.label))
     if form.label not in table.column_names:
         raise FileError(f"{path}: no column {form.label!r} (found {', '.join(table.column_names[:8])})")
     return texts(table, form.label) if classes is not None else table.column(form.label).to_numpy()
@@ -89,7 +89,7 @@ def read_second(path: str | Path, form: Form | None = None) -> Any:
         return read_npy(file)
     if _ending(file) in TABLES:
         column = form.prediction or "prediction"
-        table = read_table(file)
+        table = read_table(file, _only(file, column))
         if column in table.column_names:
             return texts(table, column)
     else:
@@ -147,6 +147,11 @@ def _path(path: str | Path) -> Path:
     if file.stat().st_size == 0:
         raise FileError(f"{path}: is empty")
     return file
+
+
+def _only(file: Path, column: str) -> list[str] | None:
+    """Of Parquet, read no more than the column that is wanted, where it is there."""
+    return [column] if is_parquet(file) and column in parquet_names(file)[0] else None
 
 
 def _ending(file: Path) -> str:

@@ -166,26 +166,31 @@ def numbers(table: Any, name: str, path: object, first: int = 0) -> npt.NDArray[
 
 
 def stored(table: Any, name: str) -> npt.NDArray[np.object_]:
-    """A column's values as they are stored, None where empty; equal values share one object."""
-    import pyarrow as pa
-
-    column = table.column(name)
-    try:
-        encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-        encoded = encoded.combine_chunks()
-        if isinstance(encoded, pa.ChunkedArray):
-            encoded = encoded.chunk(0)
-        values = np.array([*encoded.dictionary.to_pylist(), None], dtype=object)
-        return np.asarray(values[encoded.indices.fill_null(len(values) - 1).to_numpy(zero_copy_only=False)])
-    except pa.ArrowException:  # nested types have no dictionary
-        return np.array(column.to_pylist(), dtype=object)
+    """A column's values as they are stored, None where empty."""
+    values, codes = _coded(table, name)
+    return np.asarray(np.array(values, dtype=object)[codes])
 
 
 def texts(table: Any, name: str) -> npt.NDArray[np.object_]:
     """Class names as text; whole numbers that were stored as decimals lose their `.0`."""
-    values = stored(table, name)
-    known = {id(v): _text(v) for v in values.tolist()}
-    return np.array([known[id(v)] for v in values.tolist()], dtype=object)
+    values, codes = _coded(table, name)
+    return np.asarray(np.array([_text(v) for v in values], dtype=object)[codes])
+
+
+def _coded(table: Any, name: str) -> tuple[list[Any], npt.NDArray[np.intp]]:
+    """A column's distinct values, with None at the end, and (n,) which of them each row holds."""
+    import pyarrow as pa
+
+    column = table.column(name)
+    try:
+        coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+        coded = coded.unify_dictionaries()
+    except pa.ArrowException:  # nested types have no dictionary
+        values = column.to_pylist()
+        return [*values, None], np.arange(len(values))
+    values = coded.chunk(0).dictionary.to_pylist() if coded.num_chunks else []
+    parts = [np.asarray(c.indices.fill_null(len(values)), dtype=np.intp) for c in coded.chunks]
+    return [*values, None], np.concatenate(parts) if parts else np.zeros(0, np.intp)
 
 
 def _text(value: Any) -> str | None:

@@ -1,0 +1,116 @@
+"""scikit-learn models become sources and targets, and our estimators are scikit-learn's kind of estimator."""
+
+import numpy as np
+import pytest
+
+import labelfree as lf
+from labelfree.adapters import from_sklearn
+
+sklearn = pytest.importorskip("sklearn")
+from sklearn.base import clone  # noqa: E402
+from sklearn.dummy import DummyRegressor  # noqa: E402
+from sklearn.linear_model import LogisticRegression, RidgeClassifier  # noqa: E402
+from sklearn.model_selection import GridSearchCV  # noqa: E402
+from sklearn.multioutput import MultiOutputClassifier  # noqa: E402
+from sklearn.pipeline import make_pipeline  # noqa: E402
+from sklearn.preprocessing import StandardScaler  # noqa: E402
+from sklearn.svm import SVC, LinearSVC  # noqa: E402
+
+NAMES = np.array(["ant", "bee", "cat"])
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(1)
+    y = rng.integers(0, 3, 240)
+    X = rng.normal(size=(240, 4)) + 1.5 * np.eye(3, 4)[y]
+    return X, y
+
+
+def test_a_pipeline_of_named_classes(data):
+    X, y = data
+    model = make_pipeline(StandardScaler(), LogisticRegression()).fit(X[:120], NAMES[y[:120]])
+    source = from_sklearn(model, X[120:], NAMES[y[120:]])
+    assert source.classes == ("ant", "bee", "cat")
+    assert source.kind == "probs"
+    assert source.error == pytest.approx(1 - model.score(X[120:], NAMES[y[120:]]))
+    target = from_sklearn(model, X[:50] + 0.5, second=LogisticRegression().fit(X[:60], NAMES[y[:60]]))
+    assert isinstance(target, lf.Target)
+    assert 0 <= lf.estimate(source, target, "scot").error <= 1
+    assert lf.estimate(source, target, "gde").error > 0
+
+
+def test_integer_classes_that_do_not_count_from_zero(data):
+    X, y = data
+    source = from_sklearn(LogisticRegression().fit(X, y + 7), X, y + 7)
+    assert source.classes == (7, 8, 9)
+    assert set(source.labels) == {0, 1, 2}
+
+
+@pytest.mark.parametrize("model", [LinearSVC(), RidgeClassifier(), SVC()], ids=lambda m: type(m).__name__)
+def test_decision_functions_become_logits(data, model):
+    X, y = data
+    for keep, k in ((y < 2, 2), (y < 3, 3)):
+        fitted = clone(model).fit(X[keep], NAMES[y[keep]])
+        source = from_sklearn(fitted, X[keep], NAMES[y[keep]])
+        assert (source.kind, source.k) == ("logits", k)
+        assert source.error == pytest.approx(1 - fitted.score(X[keep], NAMES[y[keep]]))
+        assert np.array_equal(source.predictions, np.argmax(source.scores, axis=1))
+
+
+def test_a_tuned_threshold_is_the_deployed_decision(data):
+    selection = pytest.importorskip("sklearn.model_selection")
+    if not hasattr(selection, "FixedThresholdClassifier"):
+        pytest.skip("scikit-learn before 1.5 has no tuned thresholds")
+    X, y = data
+    keep = y < 2
+    model = selection.FixedThresholdClassifier(
+        LogisticRegression(), threshold=0.9, response_method="predict_proba"
+    )
+    source = from_sklearn(model.fit(X[keep], y[keep]), X[keep], y[keep])
+    assert not np.array_equal(source.predictions, np.argmax(source.scores, axis=1))
+    assert np.array_equal(source.predictions, model.predict(X[keep]))
+
+
+def test_frames_of_rows_and_labels(data):
+    pandas = pytest.importorskip("pandas")
+    X, y = data
+    frame = pandas.DataFrame(X, columns=list("abcd"))
+    labels = pandas.Series(NAMES[y])
+    model = LogisticRegression().fit(frame, labels)
+    assert from_sklearn(model, frame, labels).error == pytest.approx(1 - model.score(frame, labels))
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda X, y: LogisticRegression(), "fit"),
+        (lambda X, y: DummyRegressor().fit(X, y), "regression is not supported"),
+        (lambda X, y: SVC(decision_function_shape="ovo").fit(X, y), "decision_function_shape='ovr'"),
+        (
+            lambda X, y: make_pipeline(StandardScaler(), SVC(decision_function_shape="ovo")).fit(X, y),
+            "decision_function_shape='ovr'",
+        ),
+        (lambda X, y: GridSearchCV(LogisticRegression(), {"C": [1.0]}), "fit"),
+        (lambda X, y: MultiOutputClassifier(LogisticRegression()).fit(X, np.c_[y, y]), "one label per row"),
+    ],
+)
+def test_what_cannot_be_used_is_refused(data, make, words):
+    with pytest.raises(lf.InputError, match=words.replace("(", r"\(")):
+        from_sklearn(make(*data), data[0], data[1])
+
+
+def test_a_label_the_model_does_not_know(data):
+    X, y = data
+    model = LogisticRegression().fit(X, NAMES[y])
+    with pytest.raises(lf.InputError, match="'dog', which is not a class"):
+        from_sklearn(model, X[:1], ["dog"])
+
+
+@pytest.mark.parametrize("name", lf.METHODS)
+def test_our_estimators_clone(name, source):
+    estimator = lf.METHODS[name](calibration="none").fit(source)
+    twin = clone(estimator)
+    assert twin.get_params() == estimator.get_params()
+    assert not hasattr(twin, "calibration_")
+    assert twin.set_params(calibration="temperature").calibration == "temperature"
