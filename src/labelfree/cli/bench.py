@@ -34,6 +34,9 @@ Device = Annotated[
 ]
 Threads = Annotated[int | None, typer.Option("--threads", min=1, help="CPU threads for torch.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+RowLimit = Annotated[
+    int | None, typer.Option("--rows", min=1, help="Only the first rows of every shifted set.")
+]
 Steps = Annotated[
     int, typer.Option("--projnorm-steps", min=0, help="Steps of ProjNorm a shift; 0 leaves it out.")
 ]
@@ -83,7 +86,8 @@ def train(
 def collect(
     name: Name, data: Data = Path("data"), runs: Runs = Path("runs"), network: Network = None,
     recipe: RecipeName = None, seed: Seeds = None, device: Device = None, threads: Threads = None,
-    projnorm_steps: Steps = 0, as_json: Json = False,
+    projnorm_steps: Steps = 0,
+    rows: RowLimit = None, as_json: Json = False,
 ) -> None:  # fmt: skip
     """Score the source and every shift, once; with --projnorm-steps also ProjNorm."""
     from labelfree.experiments import bench
@@ -91,9 +95,9 @@ def collect(
     _threads(threads)
     seeds = bench.seeds_or(seed)
     with _progress() as show:
-        made = bench.collect_scores(name, seeds, data, runs, network, recipe, device, show)
-        if projnorm_steps:
-            bench.collect_projnorm(name, seeds, data, runs, network, recipe, projnorm_steps, device, show)
+        made = bench.collect_scores(
+            name, seeds, data, runs, network, recipe, projnorm_steps, device, show, rows
+        )
     _tell(
         {"collected": made},
         [f"seed {m['seed']}: {m['shifts']} shifts in {m['folder']}" for m in made],
@@ -150,7 +154,8 @@ def figures(
 def all_(
     name: Name, data: Data = Path("data"), runs: Runs = Path("runs"), out: Out = Path("results"),
     network: Network = None, recipe: RecipeName = None, seed: Seeds = None, device: Device = None,
-    threads: Threads = None, projnorm_steps: Steps = 100, as_json: Json = False,
+    threads: Threads = None, projnorm_steps: Steps = 100,
+    rows: RowLimit = None, as_json: Json = False,
 ) -> None:  # fmt: skip
     """The whole chain for one data set: train, collect, run, table, figures."""
     from labelfree.experiments import bench
@@ -158,9 +163,7 @@ def all_(
     _threads(threads)
     seeds = bench.seeds_or(seed)
     with _progress() as show:
-        bench.collect_scores(name, seeds, data, runs, network, recipe, device, show)
-        if projnorm_steps:
-            bench.collect_projnorm(name, seeds, data, runs, network, recipe, projnorm_steps, device, show)
+        bench.collect_scores(name, seeds, data, runs, network, recipe, projnorm_steps, device, show, rows)
         folder = bench.run(name, runs, out, network, show)
     made = [
         str(path) for path in [*bench.table(name, out, network), *bench.figures(name, runs, out, network)]

@@ -13,7 +13,6 @@ import numpy as np
 from labelfree.experiments import ablation, collect, pipeline, protocol, resampling
 from labelfree.experiments._store import Progress, write_text
 from labelfree.experiments.datasets import DATASETS, Dataset, dataset
-from labelfree.experiments.projnorm import TorchRefit, parameters_of, projnorm
 from labelfree.experiments.recipes import Recipe, recipe
 from labelfree.experiments.scores import Scores, seeds_of
 
@@ -62,41 +61,24 @@ def train(
 
 
 def collect_scores(
-    name: str, seeds: Sequence[int], root: Path, runs: Path, network: str | None = None,
-    recipe_name: str | None = None, device: str | None = None, progress: Progress | None = None,
-) -> list[dict[str, Any]]:  # fmt: skip
-    """Score source and shifts with each seed's network (trained on the way where it was not)."""
+    name: str,
+    seeds: Sequence[int],
+    root: Path,
+    runs: Path,
+    network: str | None = None,
+    recipe_name: str | None = None,
+    projnorm_steps: int = 0,
+    device: str | None = None,
+    progress: Progress | None = None,
+    rows: int | None = None,
+) -> list[dict[str, Any]]:
+    """Score source and shifts with each seed's network (trained on the way where it was not), ProjNorm if asked."""
     known, network, how = choose(name, network, recipe_name)
-    made = []
-    for seed in seeds:
-        model = pipeline.train_network(known, network, how, seed, root, runs, device, progress)
-        scores = collect.collect(known, network, model, how, seed, root, runs, device, progress)
-        made.append({"seed": seed, "folder": str(scores.folder), "shifts": len(scores.shifts())})
-    return made
-
-
-def collect_projnorm(
-    name: str, seeds: Sequence[int], root: Path, runs: Path, network: str | None = None,
-    recipe_name: str | None = None, steps: int = 100, device: str | None = None, progress: Progress | None = None,
-) -> list[dict[str, Any]]:  # fmt: skip
-    """ProjNorm of every shift: ``steps`` steps from the trained weights, on source labels and on pseudo-labels."""
-    known, network, how = choose(name, network, recipe_name)
-    made = []
-    for seed in seeds:
-        model = pipeline.train_network(known, network, how, seed, root, runs, device, progress)
-        scores, shifts = Scores.of(runs, name, network, seed), list(known.shifts(root))
-        refit, initial = TorchRefit(model, steps=steps, seed=seed, device=device), parameters_of(model)
-        source = known.validation(root)
-        reference = refit(initial, source, source.labels)
-        for done, shift in enumerate(shifts):
-            if scores.projnorm(shift.name) is None:
-                pseudo = scores.read(shift.name).logits.argmax(1)
-                value = projnorm(refit, initial, (source, source.labels), (shift.load(), pseudo), reference)
-                scores.write_projnorm(shift.name, value, steps=steps)
-            if progress:
-                progress(done + 1, len(shifts), f"ProjNorm, seed {seed}, {shift.name}")
-        made.append({"seed": seed, "shifts": len(shifts)})
-    return made
+    models = {s: pipeline.train_network(known, network, how, s, root, runs, device, progress) for s in seeds}
+    made = collect.collect(known, network, models, how, root, runs, device, progress, rows)
+    if projnorm_steps:
+        collect.collect_projnorm(known, network, models, root, runs, projnorm_steps, device, progress)
+    return [{"seed": s, "folder": str(at.folder), "shifts": len(at.shifts())} for s, at in made.items()]
 
 
 def run(

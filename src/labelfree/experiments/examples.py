@@ -33,6 +33,9 @@ class Examples(Protocol):
     def batch(self, rows: Rows, rng: np.random.Generator | None = None) -> Pixels | list[str]:
         """The inputs of ``rows``: images (b, H, W, 3) or texts; augmented where ``rng`` is given."""
 
+    def take(self, rows: Rows) -> Examples:
+        """Only these rows."""
+
 
 @dataclass(frozen=True)
 class ArrayImages:
@@ -201,3 +204,7 @@ class Shifted:
             raise InputError("corruptions are for images; this set holds texts")
         key = (self.seed, int(rows[0]) if len(rows) else 0)
         return corrupt(images, self.corruption, self.severity, constants=self.constants, seed=key)
+
+    def take(self, rows: Rows) -> Shifted:
+        """Only these rows."""
+        return replace(self, base=self.base.take(rows))

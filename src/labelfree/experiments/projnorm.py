@@ -63,7 +63,7 @@ class TorchRefit:
         self,
         network: Any,
         steps: int = 100,
-        batch: int = 128,
+        batch: int = 64,
         rate: float = 0.01,
         momentum: float = 0.9,
         seed: int = 0,

@@ -12,40 +12,22 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from labelfree.errors import InputError
 from labelfree.experiments._store import Progress
 from labelfree.experiments.protocol import Panel, Row, pseudo_label_shift
 from labelfree.experiments.scores import Recorded, Scores, seeds_of
+from labelfree.labelshift import dirichlet_shares, resample_to
 
 ALPHA = 50.0
 SCALES = ("text", "code")
 
 
 def shifted_rows(
-    labels: NDArray[np.int64],
-    classes: int,
-    rng: np.random.Generator,
-    alpha: float = ALPHA,
-    scale: str = "text",
+    labels: NDArray[np.int64], classes: int, rng: np.random.Generator, scale: str = "text"
 ) -> NDArray[np.int64]:
-    """Rows of a resampled target, ascending, drawn without replacement.
-
-    pi ~ Dirichlet(alpha q), q the label shares (times the number of classes for ``scale="code"``);
-    n' = floor(min_j n_j / pi_j); class j gives floor(n' pi_j) rows.
-    """
-    if scale not in SCALES:
-        raise InputError(f"scale is {scale!r}; it must be 'text' (alpha q) or 'code' (alpha K q)")
-    counts = np.bincount(labels, minlength=classes)
-    present = np.flatnonzero(counts)
-    beta = alpha * counts[present] / len(labels) * (classes if scale == "code" else 1)
-    shares = rng.dirichlet(beta)
-    size = np.floor(np.min(counts[present] / np.maximum(shares, 1e-12)))
-    chosen = [
-        rng.choice(np.flatnonzero(labels == label), int(size * share), replace=False)
-        for label, share in zip(present, shares, strict=True)
-    ]
-    rows = np.sort(np.concatenate(chosen))
-    return rows if len(rows) else np.arange(len(labels))
+    """Rows of a resampled target: shares from Dirichlet(50 q), then rows without replacement."""
+    marginal = np.bincount(labels, minlength=classes) / len(labels)
+    shares = dirichlet_shares(marginal, ALPHA, scale=scale, seed=rng)
+    return resample_to(labels, shares, seed=rng).astype(np.int64)
 
 
 def run_mild(

@@ -9,7 +9,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import nn
 
 from labelfree.errors import FileError, MissingDependencyError
@@ -47,9 +46,7 @@ def distilbert(classes: int, weights: Path | str = PUBLIC_NAME, max_tokens: int 
         ) from None
     try:
         tokenizer = AutoTokenizer.from_pretrained(str(weights))
-        model = AutoModelForSequenceClassification.from_pretrained(
-            str(weights), num_labels=classes, torch_dtype=torch.float32
-        )
+        model = AutoModelForSequenceClassification.from_pretrained(str(weights), num_labels=classes).float()
     except (OSError, ValueError) as error:
         raise FileError(f"no DistilBERT at {weights}: {str(error).splitlines()[0]}") from None
     return TextNetwork(model, tokenizer, max_tokens)

@@ -1,0 +1,247 @@
+"""Every reader on a tiny copy of the official layout; hostile and broken files; the splits."""
+
+import os
+import pickle
+
+import numpy as np
+import pytest
+
+from labelfree.errors import FileError, InputError
+from labelfree.experiments.corruptions import NAMES
+from labelfree.experiments.datasets import DATASETS, dataset
+from labelfree.experiments.datasets._hierarchy import read_hierarchy
+from labelfree.experiments.datasets._idx import read_idx
+from labelfree.experiments.datasets._pickle import read_pickle
+from labelfree.experiments.datasets.base import reserve
+
+from . import layouts
+
+
+def named(known, root):
+    return {shift.name: shift for shift in known.shifts(root)}
+
+
+def test_every_data_set_is_described_and_says_what_is_missing(tmp_path):
+    for known in DATASETS.values():
+        assert known.title
+        assert known.origin.startswith(("https://", "ImageNet"))
+        assert known.licence
+        assert known.size
+        with pytest.raises(FileError) as caught:
+            known.require(tmp_path)
+        assert str(tmp_path / known.expects[0]) in str(caught.value)
+        assert known.origin in str(caught.value)
+    with pytest.raises(InputError, match="did you mean 'cifar10'"):
+        dataset("cifar-10")
+
+
+def test_reserved_rows_are_disjoint_fixed_and_of_the_right_number():
+    training, reserved = reserve(1000, 200)
+    assert len(reserved) == 200
+    assert not set(training) & set(reserved)
+    assert np.array_equal(reserved, reserve(1000, 200)[1])
+    assert not np.array_equal(reserved, reserve(1000, 200, seed=1)[1])
+
+
+def test_fashion_mnist(tmp_path):
+    layouts.fashion(tmp_path)
+    known = dataset("fashion-mnist")
+    known.require(tmp_path)
+    training, validation = known.training(tmp_path), known.validation(tmp_path)
+    assert (len(training), len(validation)) == (200, 40)
+    assert training.pixels.shape[1:] == (32, 32, 3)
+    assert not training.pixels[:, :2].any()
+    assert np.array_equal(training.pixels[..., 0], training.pixels[..., 2])
+    shifts = named(known, tmp_path)
+    assert len(shifts) == 96
+    assert np.array_equal(shifts["saturate_1"].load().pixels, shifts["clean"].load().pixels)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"\x1f\x8b broken", "not a whole gzip"),
+        (b"", "not an IDX file"),
+        (b"\0\0\x0d\x01\0\0\0\0", "not an IDX file"),
+        (b"\0\0\x08\x01\0\0\0\x09abc", "holds 3"),
+    ],
+)
+def test_broken_idx_files(tmp_path, content, said):
+    path = tmp_path / ("x.gz" if content[:1] == b"\x1f" else "x")
+    path.write_bytes(content)
+    with pytest.raises(FileError) as caught:
+        read_idx(path)
+    assert said in str(caught.value)
+
+
+def test_cifar10_with_made_and_with_published_corruptions(tmp_path):
+    layouts.cifar(tmp_path)
+    known = dataset("cifar10")
+    assert (len(known.training(tmp_path)), len(known.validation(tmp_path))) == (80, 20)
+    made = named(known, tmp_path)
+    assert len(made) == 96
+    assert made["fog_2"].kind == "synthetic"
+    layouts.cifar_c(tmp_path, NAMES)
+    natural = tmp_path / "CIFAR-10.1"
+    natural.mkdir()
+    for version, n in (("v4", 7), ("v6", 5)):
+        np.save(natural / f"cifar10.1_{version}_data.npy", np.zeros((n, 32, 32, 3), np.uint8))
+        np.save(natural / f"cifar10.1_{version}_labels.npy", np.arange(n))
+    published = named(known, tmp_path)
+    assert len(published) == 98
+    third = published["fog_3"].load()
+    assert np.unique(third.pixels[:, 0, 0, 0]).tolist() == [3]
+    assert (third.pixels[:, 5, 5, 0] == NAMES.index("fog")).all()
+    assert [len(published[f"cifar10.1_{v}"].load()) for v in ("v4", "v6")] == [7, 5]
+    assert published["cifar10.1_v6"].kind == "natural"
+
+
+def test_cifar_pixels_are_red_plane_first(tmp_path):
+    layouts.cifar(tmp_path, per_batch=10)
+    path = tmp_path / "cifar-10-batches-py" / "test_batch"
+    row = np.zeros(3072, np.uint8)
+    row[33] = 200  # red plane, second line, second column
+    path.write_bytes(pickle.dumps({b"data": row[None], b"labels": [3]}))
+    image = named(dataset("cifar10"), tmp_path)["clean"].load()
+    assert image.pixels[0, 1, 1].tolist() == [200, 0, 0]
+    assert image.labels.tolist() == [3]
+
+
+def test_cifar100(tmp_path):
+    layouts.cifar(tmp_path, per_batch=100, hundred=True)
+    known = dataset("cifar100")
+    assert (len(known.training(tmp_path)), len(known.validation(tmp_path))) == (80, 20)
+    assert known.training(tmp_path).labels.max() > 10
+
+
+class Hostile:
+    def __reduce__(self):
+        return os.system, ("touch owned",)
+
+
+@pytest.mark.parametrize("payload", [Hostile(), {b"data": Hostile()}, [os.path.join], pickle.Unpickler])
+def test_a_hostile_pickle_is_refused(tmp_path, payload, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "data_batch_1"
+    path.write_bytes(pickle.dumps(payload))
+    with pytest.raises(FileError, match="was refused"):
+        read_pickle(path)
+    assert not (tmp_path / "owned").exists()
+
+
+def test_a_pickle_of_arrays_written_by_old_numpy_is_read(tmp_path):
+    plain = pickle.dumps({b"data": np.arange(6, dtype=np.uint8)}, protocol=2)
+    old = plain.replace(b"numpy._core.multiarray", b"numpy.core.multiarray")
+    path = tmp_path / "batch"
+    path.write_bytes(old)
+    assert read_pickle(path)[b"data"].tolist() == list(range(6))
+
+
+def test_imagenet_and_its_shifts(tmp_path):
+    pytest.importorskip("PIL")
+    layouts.imagenet(tmp_path)
+    known = dataset("imagenet")
+    training, validation = known.training(tmp_path), known.validation(tmp_path)
+    assert (len(training), len(validation)) == (64, 16)
+    assert not set(training.paths) & set(validation.paths)
+    assert training.batch(np.arange(2)).shape == (2, 224, 224, 3)
+    assert training.batch(np.arange(2), np.random.default_rng(0)).shape == (2, 224, 224, 3)
+    shifts = named(known, tmp_path)
+    assert {name: shift.kind for name, shift in shifts.items()} == {
+        "clean": "clean", "fog_1": "synthetic", "fog_5": "synthetic", "v2_matched_frequency": "natural",
+        "sketch": "natural",
+    }  # fmt: skip
+    for shift in shifts.values():
+        examples = shift.load()
+        assert sorted(set(examples.labels.tolist())) == list(range(8))
+        assert examples.batch(np.arange(1)).shape == (1, 224, 224, 3)
+
+
+def test_the_hierarchy_splits_superclasses_into_disjoint_halves(tmp_path):
+    layouts.hierarchy(tmp_path / "breeds")
+    tree = read_hierarchy(tmp_path / "breeds")
+    assert "unused" not in tree.levels
+    assert tree.levels["n01"] == 4
+    assert tree.leaves("sA") == ["n01", "n02", "n03", "n04"]
+    split = tree.split(1, 4)
+    assert split.superclasses == ["sA", "sB"]
+    for source, target, numbers in zip(split.source, split.target, ({0, 1, 2, 3}, {4, 5, 6, 7}), strict=True):
+        assert set(source) | set(target) == numbers
+        assert len(source) == len(target) == 2
+    # The reference draws with numpy's legacy generator, superclass after superclass.
+    rng = np.random.RandomState(2)
+    assert (
+        split.source[0]
+        == [int(w[1:]) - 1 for w in rng.choice(["n01", "n02", "n03", "n04"], 4, replace=False)][:2]
+    )
+
+
+def test_breeds_same_and_novel(tmp_path, monkeypatch):
+    pytest.importorskip("PIL")
+    layouts.imagenet(tmp_path)
+    layouts.hierarchy(tmp_path / "breeds")
+    from labelfree.experiments.datasets import breeds
+
+    task = breeds._Task(1, 4)
+    split = task.split(tmp_path)
+    training = task.training(tmp_path)
+    assert set(training.labels.tolist()) == {0, 1}
+    folders = {path.parent.name for path in training.paths}
+    assert folders == {layouts.WNIDS[number] for half in split.source for number in half}
+    validation = task.validation(tmp_path)
+    assert not set(validation.paths) & set(training.paths)
+    shifts = {shift.name: shift for shift in task.shifts(tmp_path)}
+    assert [f"{s.name}:{s.kind}" for s in shifts.values()] == [
+        "clean:clean", "same_fog_1:same", "same_fog_5:same", "novel_clean:novel", "novel_fog_1:novel",
+        "novel_fog_5:novel",
+    ]  # fmt: skip
+    novel = shifts["novel_fog_1"].load()
+    assert {path.parent.name for path in novel.paths} == {
+        layouts.WNIDS[n] for half in split.target for n in half
+    }
+
+
+def test_camelyon17(tmp_path):
+    pytest.importorskip("PIL")
+    layouts.camelyon17(tmp_path)
+    known = dataset("camelyon17")
+    train, val = known.training(tmp_path), known.validation(tmp_path)
+    assert len(train) + len(val) == 12  # hospitals 0, 3, 4
+    assert train.batch(np.arange(1), np.random.default_rng(0)).shape == (1, 96, 96, 3)
+    assert [len(shift.load()) for shift in known.shifts(tmp_path)] == [4, 4]
+
+
+def test_rxrx1(tmp_path):
+    pytest.importorskip("PIL")
+    layouts.rxrx1(tmp_path)
+    known = dataset("rxrx1")
+    assert all(path.name.endswith("s1.png") for path in known.training(tmp_path).paths)
+    assert all(path.name.endswith("s2.png") for path in known.validation(tmp_path).paths)
+    assert [len(shift.load()) for shift in known.shifts(tmp_path)] == [6, 3]
+    assert known.training(tmp_path).batch(np.arange(2), np.random.default_rng(0)).shape == (2, 256, 256, 3)
+
+
+def test_amazon(tmp_path):
+    layouts.amazon(tmp_path)
+    known = dataset("amazon")
+    train = known.training(tmp_path)
+    assert len(train) == 10
+    assert train.batch(np.array([0])) == ['Review 1, "quoted",\nsecond line']
+    assert train.labels[0] == 1
+    assert [len(shift.load()) for shift in known.shifts(tmp_path)] == [5, 5]
+    assert len(known.validation(tmp_path)) == 5
+
+
+def test_civilcomments(tmp_path):
+    layouts.civilcomments(tmp_path)
+    known = dataset("civilcomments")
+    assert len(known.training(tmp_path)) == 12
+    validation = known.validation(tmp_path)
+    assert validation.labels.tolist() == [0, 1, 0, 0, 1, 0]  # toxicity .2 .6 .0 .4 .8 .2
+    assert len(known.shifts(tmp_path)[0].load()) == 6
+
+
+def test_metadata_without_its_columns_is_one_clear_line(tmp_path):
+    layouts.write_csv(tmp_path / "civilcomments_v1.0" / "all_data_with_identities.csv", ["a"], [[1]])
+    with pytest.raises(FileError, match="not the metadata WILDS distributes"):
+        dataset("civilcomments").training(tmp_path)

@@ -1,0 +1,199 @@
+"""Networks, recipes, training that resumes bit for bit, ProjNorm against its definition."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from labelfree.errors import FileError, InputError  # noqa: E402
+from labelfree.experiments.examples import ArrayImages, Texts, crop_and_mirror  # noqa: E402
+from labelfree.experiments.networks import NETWORKS, build  # noqa: E402
+from labelfree.experiments.projnorm import TorchRefit, distance, parameters_of, projnorm  # noqa: E402
+from labelfree.experiments.recipes import RECIPES, SEEDS, Recipe, recipe  # noqa: E402
+from labelfree.experiments.training import Run, load_checkpoint, score, train  # noqa: E402
+
+SHORT = Recipe("sgd", 0.1, 6, 16, 5e-4, nesterov=True, schedule="onecycle", warmup=0.5)
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def images():
+    rng = np.random.default_rng(0)
+    labels = np.arange(96) % 4
+    pixels = np.clip(60 * labels[:, None, None, None] + rng.integers(0, 40, (96, 32, 32, 3)), 0, 255)
+    return ArrayImages(pixels.astype(np.uint8), labels)
+
+
+def weights(network):
+    return {name: value.detach().clone() for name, value in network.state_dict().items()}
+
+
+def test_the_papers_recipes():
+    cifar = recipe("cifar10")
+    assert (cifar.optimiser, cifar.rate, cifar.epochs, cifar.batch, cifar.weight_decay) == (
+        "sgd",
+        0.1,
+        300,
+        200,
+        5e-4,
+    )
+    assert [round(cifar.rate_at(e), 9) for e in (0, 99.9, 100, 250)] == [0.1, 0.1, 0.01, 0.001]
+    assert (recipe("living17").epochs, recipe("living17").every) == (450, 150)
+    assert (recipe("entity30").epochs, recipe("entity30").every) == (300, 100)
+    rxrx1 = recipe("rxrx1")
+    assert rxrx1.rate_at(5) == pytest.approx(0.5e-4)
+    assert rxrx1.rate_at(50) == pytest.approx(1e-4 * (1 + math.cos(math.pi / 2)) / 2)
+    assert (recipe("amazon").max_tokens, recipe("civilcomments").max_tokens) == (512, 300)
+    assert recipe("imagenet").pretrained
+    assert SEEDS == (0, 1, 10)
+    assert all(0 <= r.rate_at(r.epochs) <= r.rate for r in RECIPES.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "count"),
+    [
+        ("small", 32, 61_338),
+        ("resnet20", 32, 272_474),
+        ("resnet18", 64, 11_181_642),  # the public ResNet-18 with a head of 10
+        ("resnet18-cifar", 32, 11_173_962),
+        ("resnet50", 64, 23_528_522),
+        ("resnet50-cifar", 32, 23_520_842),
+        ("vgg11-cifar", 32, 9_231_114),
+    ],
+)
+def test_networks_have_the_known_number_of_weights(name, size, count):
+    network = build(name, 10).eval()
+    assert sum(p.numel() for p in network.parameters()) == count
+    with torch.no_grad():
+        assert network(torch.rand(2, 3, size, size)).shape == (2, 10)
+
+
+def test_a_seed_fixes_the_initial_weights_and_leaves_the_global_generator():
+    torch.manual_seed(123)
+    expected = torch.rand(1)
+    torch.manual_seed(123)
+    first, again, other = build("small", 4, 0), build("small", 4, 0), build("small", 4, 1)
+    assert torch.equal(torch.rand(1), expected)
+    assert torch.equal(first[1].weight, again[1].weight)
+    assert not torch.equal(first[1].weight, other[1].weight)
+    with pytest.raises(InputError, match="did you mean 'resnet20'"):
+        build("resnet-20", 4)
+
+
+def test_public_weights_load_into_all_but_the_head(tmp_path):
+    public = build("resnet18", 1000, 3)
+    path = tmp_path / "resnet18.pth"
+    torch.save(public.state_dict(), path)
+    first, second = build("resnet18", 10, 0, weights=path), build("resnet18", 10, 1, weights=path)
+    assert torch.equal(first.layer4[1].conv2.weight, public.layer4[1].conv2.weight)
+    assert torch.equal(first.conv1.weight, second.conv1.weight)
+    assert not torch.equal(first.fc.weight, second.fc.weight)
+    torch.save({"x": torch.zeros(1)}, path)
+    with pytest.raises(FileError, match="does not fit"):
+        build("resnet18", 10, weights=path)
+    path.write_bytes(b"not a checkpoint")
+    with pytest.raises(FileError, match="not a torch state dict"):
+        build("resnet18", 10, weights=path)
+
+
+def test_crops_are_windows_of_the_padded_image():
+    image = np.arange(1, 65, dtype=np.uint8).reshape(1, 8, 8, 1).repeat(3, 3)
+    padded = np.pad(image, ((0, 0), (2, 2), (2, 2), (0, 0)))[0, ..., 0]
+    windows = {padded[i : i + 8, j : j + 8].tobytes() for i in range(5) for j in range(5)}
+    windows |= {padded[i : i + 8, j : j + 8][:, ::-1].tobytes() for i in range(5) for j in range(5)}
+    rng = np.random.default_rng(0)
+    seen = {crop_and_mirror(image, rng, 2, True)[0, ..., 0].tobytes() for _ in range(200)}
+    assert seen <= windows
+    assert len(seen) > 40
+
+
+def test_training_learns_and_a_resumed_run_equals_an_uninterrupted_one(images, tmp_path):
+    whole = train(build("small", 4, 0), images, SHORT, 0, Run(checkpoint=tmp_path / "whole.pt"))
+    # Killed in the middle of an epoch, twice.
+    for stop in (4, 9):
+        train(build("small", 4, 0), images, SHORT, 0, Run(checkpoint=tmp_path / "part.pt", stop_after=stop))
+        assert load_checkpoint(tmp_path / "part.pt")["step"] == stop
+    resumed = train(build("small", 4, 0), images, SHORT, 0, Run(checkpoint=tmp_path / "part.pt"))
+    for name, value in weights(whole).items():
+        assert torch.equal(value, weights(resumed)[name]), name
+    assert (score(whole, images).argmax(1) == images.labels).mean() > 0.9
+    # A finished checkpoint is loaded, not trained.
+    loaded = train(build("small", 4, 5), images, SHORT, 0, Run(checkpoint=tmp_path / "whole.pt"))
+    assert np.array_equal(score(loaded, images), score(whole, images))
+
+
+def test_another_seed_is_another_network_and_another_recipe_is_refused(images, tmp_path):
+    run = Run(checkpoint=tmp_path / "a.pt", stop_after=2)
+    first = weights(train(build("small", 4, 0), images, SHORT, 0, run))
+    other = weights(train(build("small", 4, 0), images, SHORT, 1, Run(stop_after=2)))
+    assert not torch.equal(first["1.weight"], other["1.weight"])
+    with pytest.raises(FileError, match="another recipe or seed"):
+        train(build("small", 4, 0), images, dataclasses.replace(SHORT, rate=0.2), 0, run)
+    (tmp_path / "a.pt").write_bytes(b"\x80\x04junk")
+    with pytest.raises(FileError, match="not a checkpoint"):
+        train(build("small", 4, 0), images, SHORT, 0, run)
+
+
+@pytest.mark.parametrize("optimiser", ["adam", "adamw"])
+def test_the_other_optimisers_learn(images, optimiser):
+    how = Recipe(optimiser, 3e-3, 3, 16, 1e-5, schedule="linear")
+    network = train(build("small", 4, 0), images, how, 0)
+    assert (score(network, images).argmax(1) == images.labels).mean() > 0.8
+
+
+def test_projnorm_is_the_norm_of_the_difference(images):
+    network = build("small", 4, 0).eval()
+    initial = parameters_of(network)
+    refit = TorchRefit(network, steps=3, batch=32, rate=0.05)
+    pseudo = np.random.default_rng(0).permutation(images.labels)
+    a, b = refit(initial, images, images.labels), refit(initial, images, pseudo)
+    by_hand = np.sqrt(sum(((a[k].astype(float) - b[k]) ** 2).sum() for k in a))
+    value = projnorm(refit, initial, (images, images.labels), (images, pseudo))
+    assert value == pytest.approx(by_hand, rel=1e-12)
+    assert value > 0
+    assert projnorm(refit, initial, (images, images.labels), (images, images.labels)) == 0
+    assert all(np.array_equal(v, parameters_of(network)[k]) for k, v in initial.items())  # untouched
+
+
+def test_projnorm_takes_any_framework():
+    def refit(initial, inputs, labels):
+        # Linear least squares, one gradient step, in numpy.
+        w = initial["w"]
+        return {"w": w - 0.1 * inputs.T @ (inputs @ w - labels) / len(labels)}
+
+    rng = np.random.default_rng(0)
+    x, y, z = rng.normal(size=(20, 3)), rng.normal(size=20), rng.normal(size=20)
+    expected = np.linalg.norm(0.1 * x.T @ (y - z) / 20)
+    assert projnorm(refit, {"w": np.zeros(3)}, (x, y), (x, z)) == pytest.approx(expected)
+    with pytest.raises(InputError, match="do not have the same weights"):
+        distance({"a": np.zeros(1)}, {"b": np.zeros(1)})
+
+
+def test_every_network_is_described():
+    assert all(what for _, _, what in NETWORKS.values())
+
+
+def test_distilbert_trains_and_scores_texts(tmp_path):
+    transformers = pytest.importorskip("transformers")
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "book"]
+    (tmp_path / "vocab.txt").write_text("\n".join(words))
+    config = transformers.DistilBertConfig(vocab_size=8, dim=16, hidden_dim=32, n_layers=1, n_heads=2)
+    transformers.DistilBertModel(config).save_pretrained(tmp_path)
+    (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "DistilBertTokenizer"}')
+    texts = Texts(["good book", "bad book"] * 16, np.array([1, 0] * 16))
+    network = build("distilbert", 2, 0, weights=tmp_path, max_tokens=8)
+    how = Recipe("adamw", 5e-3, 8, 8, 1e-2, schedule="linear", max_tokens=8)
+    network = train(network, texts, how, 0)
+    assert (score(network, texts).argmax(1) == texts.labels).mean() == 1.0
+    with pytest.raises(FileError, match="no DistilBERT at"):
+        build("distilbert", 2, weights=tmp_path / "nothing")
