@@ -66,7 +66,8 @@ class Scores:
         self, shift: str | None, logits: NDArray[Any], labels: NDArray[Any], kind: str = "source"
     ) -> None:
         """Record one set; logits beyond float16's range are refused, not clipped."""
-        half = logits.astype(np.float16)
+        with np.errstate(over="ignore"):
+            half = logits.astype(np.float16)
         if not np.isfinite(half).all():
             raise FileError(
                 f"{self.path(shift)}: logits are not finite in float16; did the training diverge?"

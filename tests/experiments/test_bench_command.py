@@ -1,0 +1,92 @@
+"""The command on a tiny data set: the whole chain, JSON, clear refusals, and light imports."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import typer
+
+from labelfree.cli.bench import app
+from labelfree.errors import FileError, InputError
+from labelfree.experiments import recipes
+
+from . import layouts
+
+
+def call(*arguments):
+    return typer.main.get_command(app).main(list(map(str, arguments)), standalone_mode=False)
+
+
+def test_list_says_found_and_missing(tmp_path, capsys):
+    layouts.fashion(tmp_path)
+    call("list", "--data", tmp_path, "--json")
+    known = {entry["name"]: entry for entry in json.loads(capsys.readouterr().out)["datasets"]}
+    assert known["fashion-mnist"]["found"]
+    assert not known["imagenet"]["found"]
+    assert known["cifar10"]["extras"] == {"CIFAR-10-C": False, "CIFAR-10.1": False}
+    call("list", "--data", tmp_path)
+    text = capsys.readouterr().out
+    assert "Fashion-MNIST, 10 classes: found" in text
+    assert "cifar-100-python" in text
+
+
+def test_the_whole_chain(tmp_path, capsys, monkeypatch):
+    pytest.importorskip("torch")
+    pytest.importorskip("cv2")
+    layouts.fashion(tmp_path)
+    short = recipes.Recipe("sgd", 0.05, 6, 20, schedule="constant")
+    monkeypatch.setitem(recipes.RECIPES, "fashion-mnist", short)
+    # Two corruptions are enough to see every step; the readers' tests load all 95.
+    from labelfree.experiments.datasets import _generated
+
+    monkeypatch.setattr(_generated, "NAMES", ("fog", "gaussian_noise"))
+    places = ["--data", tmp_path, "--runs", tmp_path / "runs"]
+    seeds = ["--seed", 0, "--seed", 1]
+    call("train", "fashion-mnist", *places, *seeds, "--threads", 1, "--json")
+    trained = json.loads(capsys.readouterr().out)["trained"]
+    assert [entry["seed"] for entry in trained] == [0, 1]
+    call("collect", "fashion-mnist", *places, *seeds, "--rows", 50, "--projnorm-steps", 2, "--json")
+    collected = json.loads(capsys.readouterr().out)["collected"]
+    assert [entry["shifts"] for entry in collected] == [11, 11]
+    files = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs" / "scores").rglob("*.npz")}
+    assert len(files) == 2 * 12
+    # Everything is there: a second run scores nothing again.
+    call("all", "fashion-mnist", *places, *seeds, "--out", tmp_path / "out", "--projnorm-steps", 2, "--json")
+    done = json.loads(capsys.readouterr().out)
+    assert all(path.stat().st_mtime_ns == when for path, when in files.items())
+    assert {record["method"] for record in done["mae"]} >= {"ac", "gde", "cott", "scot", "scot+shrunk"}
+    assert np.isfinite([float(record["mae_percent"]) for record in done["mae"]]).all()
+    call("table", "fashion-mnist", "--out", tmp_path / "out")
+    assert "cott" in capsys.readouterr().out
+    correlation = (tmp_path / "out" / "fashion-mnist" / "small" / "tables" / "correlation.md").read_text()
+    assert "ProjNorm" in correlation
+
+
+def test_refusals_are_one_clear_line(tmp_path):
+    with pytest.raises(InputError, match="did you mean 'cifar10'"):
+        call("train", "cifar", "--data", tmp_path)
+    with pytest.raises(FileError, match="run `labelfree bench run` first"):
+        call("table", "cifar10", "--out", tmp_path)
+    with pytest.raises(FileError, match="run `labelfree bench collect cifar10` first"):
+        call("run", "cifar10", "--runs", tmp_path, "--out", tmp_path)
+    pytest.importorskip("torch")
+    with pytest.raises(FileError, match="CIFAR-10 is not complete"):
+        call("train", "cifar10", "--data", tmp_path, "--runs", tmp_path)
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        "import sys, labelfree.cli.bench; "
+        "heavy = {'torch', 'numba', 'scipy', 'pyarrow', 'cv2', 'PIL'} & set(sys.modules); assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_experiments_import_without_torch():
+    code = (
+        "import sys; sys.modules['torch'] = None; import labelfree.experiments.bench, labelfree.experiments.tables; "
+        "from labelfree.experiments.datasets import DATASETS; assert len(DATASETS) == 12"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

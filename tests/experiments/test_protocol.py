@@ -1,0 +1,228 @@
+"""Collected scores, the protocol, summaries and tables against numbers worked by hand or by lf.estimate."""
+
+import csv
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import labelfree as lf
+from labelfree.errors import FileError, InputError
+from labelfree.experiments import ablation, bench, published, resampling, tables
+from labelfree.experiments._store import read_json, replacing
+from labelfree.experiments.protocol import Panel, Row, pseudo_label_shift, read_rows, run, write_rows
+from labelfree.experiments.scores import Recorded, Scores, seeds_of
+from labelfree.experiments.summaries import correlation_table, correlations, mae_table, thresholding_table
+
+K = 4
+
+
+def recorded(rng, n, noise, kind="synthetic", bias=0.0):
+    labels = rng.integers(0, K, n)
+    logits = 3 * np.eye(K)[labels] + noise * rng.normal(size=(n, K)) + bias * np.arange(K)
+    return Recorded(logits.astype(np.float16), labels, kind)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Two seeds, a clean set and three shifts."""
+    root = tmp_path_factory.mktemp("runs")
+    for seed in (0, 1):
+        rng = np.random.default_rng(seed)
+        scores = Scores.of(root, "cifar10", "resnet20", seed)
+        scores.describe(shifts=["clean", "fog_1", "fog_5", "snow_5"], seed=seed)
+        source = recorded(rng, 400, 1.5)
+        scores.write(None, source.logits, source.labels)
+        for name, noise, bias in (("clean", 1.5, 0), ("fog_1", 2, 0), ("fog_5", 3, 0.3), ("snow_5", 3, 1)):
+            labels = np.random.default_rng(9).integers(0, K, 300)
+            logits = 3 * np.eye(K)[labels] + noise * rng.normal(size=(300, K)) + bias * np.arange(K)
+            scores.write(name, logits, labels, "clean" if name == "clean" else "synthetic")
+            scores.write_projnorm(name, noise + bias, steps=3)
+    return root
+
+
+def test_what_is_written_is_whole_or_absent(tmp_path):
+    path = tmp_path / "a" / "b.txt"
+
+    def killed():
+        with replacing(path) as file:
+            file.write(b"half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        killed()
+    assert list(path.parent.iterdir()) == []
+    with replacing(path) as file:
+        file.write(b"whole")
+    assert path.read_bytes() == b"whole"
+
+
+def test_scores_come_back_in_their_order(runs):
+    scores = Scores.of(runs, "cifar10", "resnet20", 0)
+    assert scores.shifts() == ["clean", "fog_1", "fog_5", "snow_5"]
+    assert seeds_of(runs, "cifar10", "resnet20") == [0, 1]
+    assert scores.read("fog_1").kind == "synthetic"
+    assert scores.projnorm("fog_1") == 2.0
+    assert scores.projnorm("nothing") is None
+    with pytest.raises(FileError, match="no collected scores"):
+        seeds_of(runs, "cifar10", "vgg11")
+
+
+def test_unfit_scores_are_refused(tmp_path):
+    scores = Scores.of(tmp_path, "x", "y", 0)
+    with pytest.raises(FileError, match="not finite"):
+        scores.write(None, np.full((2, 2), 1e9), np.zeros(2))
+    scores.path(None).parent.mkdir(parents=True, exist_ok=True)
+    scores.path(None).write_bytes(b"PK broken")
+    with pytest.raises(FileError, match="not a readable"):
+        scores.read()
+    (tmp_path / "bad.json").write_text("{")
+    with pytest.raises(FileError, match="not valid JSON"):
+        read_json(tmp_path / "bad.json")
+
+
+def test_the_panel_says_what_the_library_says(runs):
+    scores = Scores.of(runs, "cifar10", "resnet20", 0)
+    source, target = scores.read(), scores.read("fog_5")
+    second = Scores.of(runs, "cifar10", "resnet20", 1).read("fog_5").logits.argmax(1)
+    found = Panel(source).estimate(target.logits, second)
+    s, t = (
+        lf.Source(logits=source.logits, labels=source.labels),
+        lf.Target(logits=target.logits, second=second),
+    )
+    for estimate in lf.compare(s, t).estimates:
+        value, is_score = found[estimate.method]
+        assert value == (estimate.score if estimate.error is None else estimate.error), estimate.method
+        assert is_score == (estimate.error is None)
+    for name in ("cot", "cott", "scot"):
+        assert found[f"{name}+shrunk"][0] == lf.estimate(s, t, method=name, marginal="shrunk").error
+
+
+def test_every_method_on_every_shift(runs):
+    rows = run(runs, "cifar10", "resnet20")
+    methods = {row.method for row in rows}
+    assert methods == {*lf.METHODS, "cot+shrunk", "cott+shrunk", "scot+shrunk", "projnorm"}
+    assert len(rows) == 2 * 4 * len(methods)
+    disagreement = [
+        float(np.mean(a.logits.argmax(1) != b.logits.argmax(1)))
+        for a, b in [[Scores.of(runs, "cifar10", "resnet20", seed).read("snow_5") for seed in (0, 1)]]
+    ]
+    assert [row.estimate for row in rows if row.method == "gde" and row.shift == "snow_5"] == disagreement * 2
+
+
+def test_the_table_of_estimates_survives_its_file(runs, tmp_path):
+    rows = run(runs, "cifar10", "resnet20")
+    write_rows(tmp_path / "e.csv", rows)
+    again = read_rows(tmp_path / "e.csv")
+    assert [row.method for row in again] == [row.method for row in rows]
+    np.testing.assert_allclose([r.estimate for r in again], [r.estimate for r in rows], atol=5e-7)
+    assert {r.method for r in again if r.is_score} == {"entropy", "projnorm"}
+    (tmp_path / "e.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(FileError, match="not a table of estimates"):
+        read_rows(tmp_path / "e.csv")
+
+
+def row(seed, shift, method, estimate, truth, kind="synthetic", **more):
+    return Row("cifar10", "resnet20", seed, shift, kind, 100, truth, 0.1, method, estimate, **more)
+
+
+def test_mae_by_hand():
+    rows = [
+        row(0, "a", "ac", 0.1, 0.2), row(0, "b", "ac", 0.5, 0.2), row(1, "a", "ac", 0.2, 0.2),
+        row(1, "b", "ac", 0.3, 0.2),
+        row(0, "clean", "ac", 0.9, 0.1, "clean"), row(0, "a", "entropy", 2.0, 0.2, is_score=True),
+    ]  # fmt: skip
+    (entry,) = mae_table(rows)
+    assert entry.mean == pytest.approx((0.2 + 0.05) / 2)
+    assert entry.deviation == pytest.approx(0.075)
+    assert entry.worst == pytest.approx(0.3)
+    assert (entry.shifts, entry.seeds) == (2, 2)
+
+
+def test_correlations_are_scipys():
+    x, y = np.random.default_rng(0).normal(size=(2, 30))
+    y += x
+    r2, rho = correlations(x, y)
+    assert r2 == pytest.approx(stats.pearsonr(x, y).statistic ** 2)
+    assert rho == pytest.approx(stats.spearmanr(x, y).statistic)
+    assert correlations(np.zeros(3), np.arange(3.0)) == (0.0, 0.0)
+    rows = [
+        row(0, f"s{i}", "entropy", float(a), float(b), is_score=True)
+        for i, (a, b) in enumerate(zip(x, y, strict=True))
+    ]
+    (entry,) = correlation_table(rows)
+    assert entry.r2 == pytest.approx(r2)
+
+
+def test_thresholding_by_hand():
+    rows = [row(0, "a", m, e, 0.3) for m, e in (("ac", 0.1), ("atc-mc", 0.2), ("cot", 0.25), ("cott", 0.4))]
+    (entry,) = thresholding_table(rows)
+    assert (entry.ac, entry.atc, entry.cot, entry.cott) == pytest.approx((0.2, 0.1, 0.05, 0.1))
+
+
+def test_pseudo_label_shift_by_hand():
+    target = Recorded(np.eye(4, dtype=np.float16)[[0, 0, 0, 1]], np.array([0, 1, 2, 3]))
+    assert pseudo_label_shift(target) == pytest.approx(0.5)
+    assert target.error == 0.75
+
+
+def test_batches_are_drawn_with_replacement_and_cover_the_size():
+    rng = np.random.default_rng(0)
+    assert [len(rows) for rows in ablation.batch_rows(25_000, rng)] == [10_000] * 3
+    assert [len(rows) for rows in ablation.batch_rows(300, rng)] == [300]
+    assert len(np.unique(ablation.batch_rows(300, rng)[0])) < 300
+
+
+def test_mild_label_shift_moves_the_labels_both_ways(runs):
+    rows = {scale: resampling.run_mild(runs, "cifar10", "resnet20", scale) for scale in resampling.SCALES}
+    for found in rows.values():
+        assert {row.shift for row in found} == {"clean", "fog_1", "fog_5", "snow_5"}
+        assert all(row.n < 300 for row in found)
+    assert {row.n for row in rows["text"]} != {row.n for row in rows["code"]}
+    with pytest.raises(InputError):
+        resampling.shifted_rows(np.arange(4), 4, np.random.default_rng(0), scale="other")
+
+
+def test_the_papers_numbers_stand_beside_ours():
+    assert published.mae("cifar10", "synthetic", "ac") == (9.1, 0.25)
+    assert published.mae("cifar10", "synthetic", "scot") is None
+    assert published.mae("living17", "novel", "ac") == (published.mae("entity13", "novel", "ac")[0], 3.76)
+    assert published.mae("cifar10", "synthetic", "cott", "mild_label_shift") == (4.0, 0.3)
+    assert published.correlation("cifar100", "vgg11-cifar", "atc-ne") == (0.736, 0.975)
+    for ours, theirs in published.DATASETS.items():
+        assert any(line["dataset"] == theirs for line in published._read("mae")), ours
+
+
+def test_tables_in_three_forms(runs, tmp_path):
+    rows = run(runs, "cifar10", "resnet20")
+    table = tables.main_table(rows)
+    text = table.markdown()
+    assert "| paper | 9.10 ± 0.25 |" in text
+    assert "Living17-Novel repeats" in text
+    assert "%" not in "".join("".join(line) for line in table.rows)
+    assert table.latex().count(r"\\") == 1 + len(table.rows)
+    assert "_" not in table.latex().replace(r"\_", "")
+    records = list(csv.DictReader(table.csv().splitlines()))
+    cott = next(r for r in records if r["method"] == "cott")
+    assert float(cott["mae_percent"]) == pytest.approx(
+        100 * np.mean([r.miss for r in rows if r.method == "cott" and r.kind == "synthetic"]), abs=1e-3
+    )
+    assert cott["paper_mae_percent"] == "1.7"
+    paths = tables.correlations(rows).write(tmp_path)
+    assert [path.suffix for path in paths] == [".md", ".tex", ".csv"]
+    assert "R^2" in paths[0].read_text()
+
+
+def test_the_chain_after_collecting(runs, tmp_path):
+    folder = bench.run("cifar10", runs, tmp_path, "resnet20")
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "batches_estimates.csv", "estimates.csv", "mild_label_shift_code.csv", "mild_label_shift_text.csv",
+    ]  # fmt: skip
+    made = bench.table("cifar10", tmp_path, "resnet20")
+    assert len(made) == 18
+    assert all(path.stat().st_size for path in made)
+    assert "3 of 3 shifted sets differ from the clean one" in (folder / "tables" / "mae.md").read_text()
+    drawn = bench.figures("cifar10", runs, tmp_path, "resnet20")
+    assert {path.suffix for path in drawn} == {".png", ".svg"}
+    assert {path.stem for path in drawn} >= {"figure1_mild", "figure2", "figure3", "figure4", "costs_severe"}
+    assert all(path.stat().st_size > 2000 for path in drawn)
