@@ -2,6 +2,7 @@
 
 from labelfree.labelshift.bbse import bbse
 from labelfree.labelshift.bias_corrected import BiasCorrected, bias_corrected
+from labelfree.labelshift.cells import confidence_cells
 from labelfree.labelshift.confusion import joint_confusion
 from labelfree.labelshift.dirichlet import dirichlet_shares, resample_to
 from labelfree.labelshift.marginal import (
@@ -13,18 +14,22 @@ from labelfree.labelshift.marginal import (
 )
 from labelfree.labelshift.mlls import LabelShares, mlls, reweighted
 from labelfree.labelshift.rlls import rlls
+from labelfree.labelshift.shift_test import JTest, j_test
 from labelfree.labelshift.shrinkage import shrink
 
 __all__ = [
     "LABEL_SHIFT",
     "MARGINALS",
     "BiasCorrected",
+    "JTest",
     "LabelShares",
     "Marginal",
     "bbse",
     "bias_corrected",
     "check_marginal",
+    "confidence_cells",
     "dirichlet_shares",
+    "j_test",
     "joint_confusion",
     "mlls",
     "resample_to",

@@ -138,7 +138,7 @@ def soft_weights(
     for _ in range(40):
         g = held - class_mass
         if np.abs(g).max() <= tol:
-            return np.exp(v)
+            return np.asarray(np.exp(v))
         A = H + 1.0 / k**2
         A[np.diag_indices(k)] += damping + 1e-14
         step = np.linalg.solve(A, -g)

@@ -1,0 +1,217 @@
+"""Is the target the source with other class proportions? A minimum-distance J test."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from labelfree.labelshift.cells import Array, Indices
+
+#: Fewer source rows per class than this, or fewer target rows per cell, and the p-value is bootstrapped.
+SPARSE_ROWS, SPARSE_CELL = 300, 10.0
+#: Replicates of the parametric bootstrap.
+REPLICATES = 199
+
+
+@dataclass(frozen=True)
+class JTest:
+    """The test of "only class proportions changed".
+
+    Attributes:
+        statistic: J, the squared distance of the target's cells from the best re-weighting of the source's.
+        df: cells - classes.
+        p_value: of J; small means that more than class proportions changed. None where df < 1.
+        reference: `"chi-square"` or `"parametric bootstrap"`.
+        shares: (K,) the label shares of the best re-weighting; they may leave [0, 1] by noise.
+        explained: the share of the source-to-target difference that re-weighting explains; None where there
+            is no difference to explain.
+        difference: the statistic with the source's own proportions, and
+        difference_p: its chi-square p-value: small means that the target is not like the source at all.
+        cells: how many cells were compared.
+    """
+
+    statistic: float
+    df: int
+    p_value: float | None
+    reference: str
+    shares: Array
+    explained: float | None
+    difference: float
+    difference_p: float
+    cells: int
+
+
+@dataclass(frozen=True)
+class _Counts:
+    """What the test sees: A (C, K) cell shares per label, n (K,) their rows, h (C,) target shares, n_t its rows."""
+
+    A: Array
+    n: Array
+    h: Array
+    n_t: float
+
+    def smoothed(self) -> Array:
+        """A with one pseudo-row per label spread like all rows: an unseen cell is not impossible."""
+        pooled = (self.A @ self.n + self.h * self.n_t) / (self.n.sum() + self.n_t)
+        return np.asarray((self.A * self.n + pooled[:, None]) / (self.n + 1.0))
+
+
+def j_test(
+    source_cells: Indices,
+    labels: Indices,
+    source_mass: Array,
+    target_cells: Indices,
+    target_mass: Array,
+    cells: int,
+    k: int,
+    *,
+    seed: int = 0,
+) -> JTest:
+    """Test whether the target's cell shares h are a mixture of the source's per-label cell shares A_c.
+
+        J = min over pi, sum pi = 1, of  (h - A pi)' V(pi)^-1 (h - A pi),
+        V(pi) = [diag(A pi) - A pi (A pi)'] / n_target + sum_c pi_c^2 [diag(A_c) - A_c A_c'] / n_c:
+
+    the target's multinomial noise and the source's, label by label. pi is not kept inside [0, 1], so that J
+    has its chi-square distribution with cells - K degrees of freedom whatever the proportions; a label
+    without source rows is left out. Where counts are sparse the p-value comes from drawing both samples
+    again from the fitted mixture (parametric bootstrap).
+
+    Args:
+        source_cells, labels, source_mass: (n_source,) cell and label of each row and its mass.
+        target_cells, target_mass: (n_target,) the same for the target, which has no labels.
+        cells, k: how many cells and classes.
+        seed: of the parametric bootstrap.
+
+    Reference: Hansen, Large Sample Properties of Generalized Method of Moments Estimators, 1982 (J test).
+    """
+    counts, seen = _count(source_cells, labels, source_mass, target_cells, target_mass, cells, k)
+    statistic, pi = _minimum(counts)
+    df = cells - int(seen.sum())
+    own = np.asarray(np.bincount(labels, weights=source_mass, minlength=k)[seen], dtype=np.float64)
+    difference = _distance(counts, own)
+    explained = _explained(statistic, df, difference, cells - 1)
+    shares = np.zeros(k)
+    shares[seen] = pi
+    p_value, reference = _p_value(counts, statistic, pi, df, seed)
+    return JTest(
+        statistic=statistic,
+        df=df,
+        p_value=p_value,
+        reference=reference,
+        shares=shares,
+        explained=explained,
+        difference=difference,
+        difference_p=_tail(difference, cells - 1),
+        cells=cells,
+    )
+
+
+def _count(
+    source_cells: Indices,
+    labels: Indices,
+    source_mass: Array,
+    target_cells: Indices,
+    target_mass: Array,
+    cells: int,
+    k: int,
+) -> tuple[_Counts, npt.NDArray[np.bool_]]:
+    per_label = np.bincount(labels, weights=source_mass, minlength=k)
+    seen = per_label > 0.0
+    joint = np.bincount(source_cells * k + labels, weights=source_mass, minlength=cells * k).reshape(cells, k)
+    square = np.bincount(labels, weights=source_mass**2, minlength=k)
+    rows = per_label[seen] ** 2 / square[seen]  # Kish: rows, or less where weights differ
+    A = joint[:, seen] / per_label[seen]
+    h = np.bincount(target_cells, weights=target_mass, minlength=cells)
+    return _Counts(A, rows, h / h.sum(), float(h.sum() ** 2 / np.square(target_mass).sum())), seen
+
+
+def _covariance(counts: _Counts, A: Array, pi: Array) -> Array:
+    """(C-1, C-1) V(pi), without the last cell, which the others determine."""
+    h0 = np.maximum(A @ pi, 1e-12)
+    h0 = 0.5 * (h0 / h0.sum() + counts.h) if (A @ pi).min() <= 0.0 else h0 / h0.sum()
+    h0 = np.maximum(h0, 1e-12)
+    scale = pi**2 / counts.n
+    V = np.diag(h0 / counts.n_t + A @ scale)
+    V -= np.outer(h0, h0) / counts.n_t + (A * scale) @ A.T
+    return np.asarray(V[:-1, :-1])
+
+
+def _distance(counts: _Counts, pi: Array) -> float:
+    gap = (counts.h - counts.A @ pi)[:-1]
+    V = _covariance(counts, counts.smoothed(), pi)
+    return float(gap @ _solve(V, gap)) if len(gap) else 0.0
+
+
+def _solve(V: Array, right: Array) -> Array:
+    """V^-1 right; the ridge keeps an all but empty cell from making V singular."""
+    ridge = 1e-10 * float(np.trace(V)) / len(V)
+    return np.asarray(np.linalg.solve(V + ridge * np.eye(len(V)), right))
+
+
+def _minimum(counts: _Counts, rounds: int = 6) -> tuple[float, Array]:
+    """Minimise J over pi, sum pi = 1, by generalised least squares with V updated in turns."""
+    A, k = counts.A, counts.A.shape[1]
+    smooth = counts.smoothed()
+    pi = np.full(k, 1.0 / k)
+    last = A[:, -1]
+    X, y = (A[:, :-1] - last[:, None])[:-1], (counts.h - last)[:-1]
+    if not len(y):
+        return 0.0, pi
+    V = np.diag(np.maximum(counts.h, 0.5 / counts.n_t))[:-1, :-1]
+    for _ in range(rounds):
+        weighted = _solve(V, np.column_stack([X, y]))
+        free = np.linalg.lstsq(X.T @ weighted[:, :-1], X.T @ weighted[:, -1], rcond=1e-12)[0]
+        new = np.append(free, 1.0 - free.sum())
+        V = _covariance(counts, smooth, new)
+        if np.abs(new - pi).max() < 1e-6:
+            pi = new
+            break
+        pi = new
+    gap = (counts.h - A @ pi)[:-1]
+    return float(max(gap @ _solve(V, gap), 0.0)), pi
+
+
+def _p_value(counts: _Counts, statistic: float, pi: Array, df: int, seed: int) -> tuple[float | None, str]:
+    if df < 1:
+        return None, "none: no more cells than classes"
+    expected = counts.n_t * np.maximum(counts.smoothed() @ np.maximum(pi, 0.0), 0.0)
+    plain = _tail(statistic, df)
+    if counts.n.min() >= SPARSE_ROWS and np.quantile(expected, 0.1) >= SPARSE_CELL:
+        return plain, "chi-square"
+    null = _null(counts, pi, seed)
+    return float((1 + (null >= statistic).sum()) / (1 + len(null))), "parametric bootstrap"
+
+
+def _null(counts: _Counts, pi: Array, seed: int, replicates: int = REPLICATES) -> Array:
+    """(B,) J of samples drawn from the fitted mixture."""
+    rng = np.random.default_rng(seed)
+    inside = np.maximum(pi, 0.0) / np.maximum(pi, 0.0).sum()
+    A = counts.smoothed()
+    mixture = A @ inside
+    rows = np.maximum(np.rint(counts.n).astype(int), 1)
+    n_t = max(1, round(counts.n_t))
+    out = np.empty(replicates)
+    for b in range(replicates):
+        drawn = np.column_stack([rng.multinomial(m, a / a.sum()) / m for m, a in zip(rows, A.T, strict=True)])
+        h = rng.multinomial(n_t, mixture / mixture.sum()) / n_t
+        out[b] = _minimum(_Counts(drawn, counts.n, h, counts.n_t))[0]
+    return out
+
+
+def _explained(statistic: float, df: int, difference: float, df_all: int) -> float | None:
+    """1 - (J - df) / (J0 - df0): both less what noise alone gives."""
+    excess = difference - df_all
+    if excess <= 2.0 * np.sqrt(2.0 * max(df_all, 1)):  # within two standard deviations of no difference
+        return None
+    return float(min(1.0, max(0.0, 1.0 - max(statistic - df, 0.0) / excess)))
+
+
+def _tail(statistic: float, df: int) -> float:
+    if df < 1:
+        return 1.0
+    from scipy.special import gammaincc
+
+    return float(gammaincc(df / 2.0, max(statistic, 0.0) / 2.0))
