@@ -23,7 +23,7 @@ import numpy as np
 
 import labelfree as lf
 from labelfree.estimators.registry import make
-from labelfree.trust.intervals import basic, bootstrap
+from labelfree.trust.intervals import bootstrap, bounds
 
 POPULATION = 200_000
 OPTIONS = {
@@ -59,7 +59,7 @@ def truth(method: str, k: int, shifted: bool, seed: int) -> float:
 
 
 def simulate(task: tuple[str, int, int, bool, int, int, int]) -> list[tuple[float, ...]]:
-    """Estimate, basic interval and percentile interval of a batch of simulated data sets."""
+    """Estimate, its interval and the percentile interval of a batch of simulated data sets."""
     method, n, k, shifted, replicates, first, last = task
     out = []
     for number in range(first, last):
@@ -70,7 +70,7 @@ def simulate(task: tuple[str, int, int, bool, int, int, int]) -> list[tuple[floa
         estimator = make(method, **OPTIONS[method])
         point = estimator.fit(source).estimate(target).error
         drawn = bootstrap(estimator, source, target, replicates=replicates, seed=number)
-        low, high = basic(point, drawn, 0.95)
+        low, high = bounds(point, drawn, 0.95)
         out.append((point, low, high, *np.quantile(drawn.values, [0.025, 0.975]), drawn.centre))
     return out
 

@@ -1,1 +1,24 @@
 """How far to trust the number: intervals, diagnosis, backtests, slices, label budget."""
+
+from labelfree.trust.budget import Plan, budget
+from labelfree.trust.intervals import bootstrap, interval
+from labelfree.trust.labelled import Labelled, with_labels
+from labelfree.trust.metrics import Metrics, metrics
+from labelfree.trust.shift_test import ShiftVerdict, shift_test
+from labelfree.trust.slices import Slice, Slices, slices
+
+__all__ = [
+    "Labelled",
+    "Metrics",
+    "Plan",
+    "ShiftVerdict",
+    "Slice",
+    "Slices",
+    "bootstrap",
+    "budget",
+    "interval",
+    "metrics",
+    "shift_test",
+    "slices",
+    "with_labels",
+]

@@ -133,7 +133,7 @@ def slices(
         wrong = right.mass * (1.0 - r[np.arange(right.n), right.predictions])
         share = np.bincount(number, weights=right.mass, minlength=len(names))
         total = np.bincount(number, weights=wrong, minlength=len(names))
-        return np.divide(total, share, out=np.full(len(names), np.nan), where=share > 0.0)
+        return np.asarray(np.divide(total, share, out=np.full(len(names), np.nan), where=share > 0.0))
 
     drawn = np.array(work.run(read, replicates, seed))
     mass = np.bincount(number, weights=aligned.mass, minlength=len(names))
