@@ -151,7 +151,7 @@ def _solve(V: Array, right: Array) -> Array:
     return np.asarray(np.linalg.solve(V + ridge * np.eye(len(V)), right))
 
 
-def _minimum(counts: _Counts, rounds: int = 6) -> tuple[float, Array]:
+def _minimum(counts: _Counts, rounds: int = 4) -> tuple[float, Array]:
     """Minimise J over pi, sum pi = 1, by generalised least squares with V updated in turns."""
     A, k = counts.A, counts.A.shape[1]
     smooth = counts.smoothed()
