@@ -16,18 +16,21 @@ def scatter(points: Mapping[str, tuple[ArrayLike, ArrayLike]], title: str = "") 
 
     points: method -> (estimates, true errors), fractions.
     """
-    figure, grid = axes(len(points), width=3.0, height=3.2, sharex=True, sharey=True)
+    columns = min(3, len(points))
+    figure, grid = axes(columns, -(-len(points) // columns), width=3.0, height=3.0, sharex=True, sharey=True)
     for number, (name, (estimates, truths)) in enumerate(points.items()):
         estimated, true = np.asarray(estimates, float), np.asarray(truths, float)
-        ax = grid[0, number]
+        ax = grid[divmod(number, columns)]
         ax.plot([0, 1], [0, 1], "--", color=INK, linewidth=1, zorder=1)
         ax.scatter(estimated, true, s=14, color=PALETTE[number % 6], marker=MARKERS[number % 6], alpha=0.7)
         ax.set_title(f"{name}: MAE {100 * np.abs(estimated - true).mean():.2f}", fontsize=10)
-        ax.set_xlabel("estimated error")
+        ax.set(xlabel="estimated error", ylabel="true error" if number % columns == 0 else "")
         percent(ax.xaxis)
         percent(ax.yaxis)
     top = max(float(np.max(np.asarray(v, float))) for pair in points.values() for v in pair)
-    grid[0, 0].set(xlim=(0, min(1, 1.05 * top)), ylim=(0, min(1, 1.05 * top)), ylabel="true error")
+    for ax in grid.flat[len(points) :]:
+        ax.set_axis_off()
+    grid[0, 0].set(xlim=(0, min(1, 1.05 * top)), ylim=(0, min(1, 1.05 * top)))
     if title:
         figure.suptitle(title, fontsize=11)
     return figure

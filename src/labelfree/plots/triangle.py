@@ -39,7 +39,7 @@ def triangle(
     ax.set(xlim=(-0.45 * size, pseudo_shift + 0.45 * size), ylim=(-0.25 * size, scores[1] + 0.25 * size))
     ax.set_aspect("equal")
     ax.set_axis_off()
-    ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(0, -0.02), ncols=3, fontsize=9)
+    ax.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, 0.06), ncols=3, fontsize=9)
     truth = "" if true_error is None else f"true error {true_error:.1%}"
     ax.set_title(", ".join(part for part in (title, truth) if part), fontsize=11)
     return figure
