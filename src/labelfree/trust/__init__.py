@@ -1,6 +1,7 @@
 """How far to trust the number: intervals, diagnosis, backtests, slices, label budget."""
 
 from labelfree.trust.budget import Plan, budget
+from labelfree.trust.doctor import Diagnosis, doctor
 from labelfree.trust.intervals import bootstrap, interval
 from labelfree.trust.labelled import Labelled, with_labels
 from labelfree.trust.metrics import Metrics, metrics
@@ -8,6 +9,7 @@ from labelfree.trust.shift_test import ShiftVerdict, shift_test
 from labelfree.trust.slices import Slice, Slices, slices
 
 __all__ = [
+    "Diagnosis",
     "Labelled",
     "Metrics",
     "Plan",
@@ -16,6 +18,7 @@ __all__ = [
     "Slices",
     "bootstrap",
     "budget",
+    "doctor",
     "interval",
     "metrics",
     "shift_test",

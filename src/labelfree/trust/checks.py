@@ -1,0 +1,326 @@
+"""The doctor's checks: each looks at one thing and says what was measured, what it means, what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from labelfree.calibration import Calibration, Temperature, fit_calibration, log_scores, softmax, zero_floor
+from labelfree.calibration.temperature import HIGHEST, LOWEST
+from labelfree.estimators.base import Estimator
+from labelfree.estimators.registry import make
+from labelfree.estimators.view import View
+from labelfree.trust.shift_test import ShiftVerdict, verdict
+from labelfree.types import Sample, Source, Target
+
+OK, CAUTION, STOP = "ok", "caution", "stop"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One finding.
+
+    Attributes:
+        name: what was looked at.
+        status: `"ok"`, `"caution"` or `"stop"`.
+        value: what was measured; a number, a text, or None.
+        meaning: what it means.
+        advice: what to do; empty where nothing needs doing.
+    """
+
+    name: str
+    status: str
+    value: Any
+    meaning: str
+    advice: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The finding as plain values."""
+        return dict(vars(self))
+
+
+@dataclass(frozen=True)
+class Case:
+    """The patient: a source and a target, calibrated, with estimates computed once and shared by the checks."""
+
+    source: Source
+    target: Target
+    calibration: Calibration
+    left: View
+    right: View
+    seed: int
+
+    @staticmethod
+    def of(source: Source, target: Target, calibration: str, seed: int) -> Case:
+        """Calibrate and align."""
+        fitted = fit_calibration(calibration, source)
+        aligned = target.aligned(source.classes, source.k)
+        return Case(source, aligned, fitted, View(source, fitted), View(aligned, fitted), seed)
+
+    def estimator(self, method: str, **options: Any) -> Estimator:
+        """A method fitted on the shared source."""
+        return make(method, calibration=self.calibration.name, **options).fit_view(self.left)
+
+    def error(self, method: str, **options: Any) -> float:
+        """A method's error on the shared target."""
+        found = self.estimator(method, **options).estimate_view(self.right).error
+        assert found is not None
+        return found
+
+    @cached_property
+    def shift(self) -> ShiftVerdict:
+        """The label-shift test."""
+        return verdict(self.left, self.right, seed=self.seed)
+
+    def names(self, which: npt.NDArray[np.intp]) -> str:
+        """Class names, the first five."""
+        return ", ".join(str(self.source.class_name(int(j))) for j in which[:5]) + (
+            ", ..." if len(which) > 5 else ""
+        )
+
+
+def grade(value: float, caution: float, stop: float) -> str:
+    """`ok` below the first limit, `caution` below the second, else `stop`."""
+    return OK if value < caution else CAUTION if value < stop else STOP
+
+
+def size(case: Case) -> Check:
+    """Few rows are read as shift: the bias of COT, COTT and SCOT."""
+    n, k = min(case.source.n_effective, case.target.n_effective), case.source.k
+    noise = np.sqrt((k - 1) / k / n)  # the typical distance of label shares from their expectation
+    bias = 0.8 * float(noise)
+    return Check(
+        "rows",
+        STOP if n < 30 else grade(bias, 0.02, 0.2),
+        {"source": case.source.n, "target": case.target.n, "possible_bias": bias},
+        f"sampling noise alone can move the transport methods by up to about {100 * bias:.1f} points",
+        "" if bias < 0.02 and n >= 30 else "use marginal='shrunk', show intervals, or gather more rows",
+    )
+
+
+def correction(case: Case) -> Check:
+    """Probabilities that had to be renormalised."""
+    worst = max(case.source.correction, case.target.correction)
+    return Check(
+        "row sums",
+        grade(worst, 1e-3, 1.0),
+        worst,
+        "the largest distance of a row of probabilities from summing to 1; rows are renormalised",
+        "" if worst < 1e-3 else "pass logits, or probabilities in full precision",
+    )
+
+
+def overconfidence(case: Case) -> Check:
+    """Confidence before calibration against accuracy on the source."""
+    raw = softmax(log_scores(case.source, slice(None), zero_floor(case.source)))
+    confidence = float(case.source.mass @ raw[np.arange(case.source.n), case.source.predictions])
+    gap = confidence - (1.0 - case.source.error)
+    return Check(
+        "source confidence",
+        grade(gap, 0.1, 0.4),
+        {"confidence": confidence, "accuracy": 1.0 - case.source.error},
+        f"before calibration the model is {100 * gap:+.1f} points more confident than right on the source",
+        ""
+        if gap < 0.1
+        else "calibration repairs an even excess; far too much suggests labels in the wrong order",
+    )
+
+
+def leakage(case: Case) -> Check:
+    """A source without errors was probably trained on."""
+    errors = case.source.error * case.source.n
+    status = STOP if errors == 0 else CAUTION if case.source.error < 0.005 or errors < 10 else OK
+    return Check(
+        "source errors",
+        status,
+        {"error": case.source.error, "count": round(errors)},
+        "methods that learn a threshold learn it from these errors",
+        ""
+        if status == OK
+        else "is the source part of the training data? use rows that the model has not seen",
+    )
+
+
+def calibration(case: Case) -> Check:
+    """ECE before and after."""
+    report = case.calibration.report
+    after = report["ece_after"]
+    return Check(
+        "calibration",
+        grade(after, 0.05, 0.15),
+        {"ece_before": report["ece_before"], "ece_after": after},
+        "the gap between confidence and accuracy on the source, before and after calibration",
+        "" if after < 0.05 else "try calibration='vector', or a larger source",
+    )
+
+
+def temperature(case: Case) -> Check:
+    """A temperature at the end of its range."""
+    fitted = case.calibration.calibrator
+    if not isinstance(fitted, Temperature):
+        return Check("temperature", OK, None, "no temperature was fitted")
+    inside = LOWEST < fitted.temperature < HIGHEST
+    return Check(
+        "temperature",
+        OK if inside else STOP,
+        fitted.temperature,
+        "what the log-scores are divided by" if inside else "it ran to the end of its range",
+        "" if inside else "check that labels and scores belong to the same rows, and which are logits",
+    )
+
+
+def unseen(case: Case) -> Check:
+    """Classes without source labels, or never predicted on the target."""
+    no_label = np.flatnonzero(case.source.label_marginal == 0.0)
+    no_prediction = np.flatnonzero(case.right.pseudo_labels == 0.0)
+    said = []
+    if len(no_label):
+        said.append(f"no source label is {case.names(no_label)}")
+    if len(no_prediction):
+        said.append(f"nothing in the target is predicted as {case.names(no_prediction)}")
+    return Check(
+        "classes",
+        CAUTION if said else OK,
+        {"without_labels": len(no_label), "never_predicted": len(no_prediction)},
+        "; ".join(said) or "every class has source labels and target predictions",
+        "such classes cannot be judged; leave them out, or label some rows of them" if said else "",
+    )
+
+
+def saturation(case: Case) -> Check:
+    """Scores that are exactly 0 or 1."""
+    shares = [_saturated(s) for s in (case.source, case.target)]
+    worst = max(shares)
+    return Check(
+        "saturated scores",
+        grade(worst, 0.05, 0.9),
+        {"source": shares[0], "target": shares[1]},
+        "the share of rows whose highest probability is exactly 1 as given",
+        ""
+        if worst < 0.05
+        else "pass logits instead of probabilities: rounded certainty cannot be calibrated",
+    )
+
+
+def _saturated(sample: Sample) -> float:
+    if sample.kind == "logits":
+        return 0.0
+    return float(sample.mass[np.asarray(sample.scores.max(axis=1) >= 1.0)].sum())
+
+
+def ties(case: Case) -> Check:
+    """Mass whose side of COTT's threshold ties could change."""
+    tied = float(case.estimator("cott").estimate_view(case.right).details["tie_mass"])
+    return Check(
+        "ties at the threshold",
+        grade(tied, 0.01, 0.2),
+        tied,
+        "the share of the target that another equally good plan could move across COTT's threshold",
+        ""
+        if tied < 0.01
+        else "rows tie because scores are rounded: pass logits or full precision; prefer SCOT",
+    )
+
+
+def duplicates(case: Case) -> Check:
+    """Rows that occur more than once."""
+    repeated = _repeated(case.target.scores)
+    return Check(
+        "duplicate rows",
+        grade(repeated, 0.05, 0.8),
+        repeated,
+        "the share of target rows whose scores repeat an earlier row exactly",
+        "" if repeated < 0.05 else "intervals take rows to be independent: drop duplicates, or pass groups=",
+    )
+
+
+def _repeated(scores: npt.NDArray[Any]) -> float:
+    rows = np.ascontiguousarray(scores)
+    keys = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).reshape(-1)
+    return 1.0 - len(np.unique(keys)) / len(rows)
+
+
+def shift_kind(case: Case) -> Check:
+    """Which shift is it?"""
+    found = case.shift
+    unknown = found.test.p_value is None
+    advice = {
+        "none": "",
+        "label": "trust label-shift, or marginal='mlls'; methods that take the source's proportions mislead here",
+        "other": "class proportions alone do not explain the shift: distrust label-shift; compare several methods",
+    }[found.kind]
+    return Check(
+        "which shift",
+        OK if found.kind == "none" else CAUTION,
+        None
+        if unknown
+        else {"kind": found.kind, "p_value": found.test.p_value, "explained": found.test.explained},
+        found.sentence(),
+        "more rows per class would tell" if unknown else advice,
+    )
+
+
+def lower_bound(case: Case) -> Check:
+    """The paper's lower bound under unchanged label shares."""
+    shift = case.shift.pseudo_label_shift
+    return Check(
+        "pseudo-label shift",
+        grade(shift, 0.1, 1.1),
+        shift,
+        "the distance of the target's predictions from the source's labels; if the true labels keep the source's "
+        "proportions, the error is at least this",
+        ""
+        if shift < 0.1
+        else "either many predictions are wrong, or the class proportions changed: which is it?",
+    )
+
+
+def disagreement(case: Case) -> Check:
+    """How far apart the methods are."""
+    answers = {name: case.error(name) for name in ("atc-ne", "doc", "cott", "scot", "label-shift")}
+    spread = max(answers.values()) - min(answers.values())
+    return Check(
+        "methods disagree",
+        grade(spread, 0.08, 0.4),
+        {"spread": spread, **answers},
+        f"the methods' estimates lie {100 * spread:.1f} points apart",
+        ""
+        if spread < 0.08
+        else "no single number is safe: show the range, and label some rows (labelfree budget)",
+    )
+
+
+def marginal(case: Case) -> Check:
+    """How the answer moves with the marginal."""
+    answers = {name: case.error("scot", marginal=name) for name in ("source", "shrunk", "rlls", "mlls")}
+    spread = max(answers.values()) - min(answers.values())
+    return Check(
+        "marginal matters",
+        grade(spread, 0.05, 0.4),
+        {"spread": spread, **answers},
+        f"SCOT moves by {100 * spread:.1f} points with what is assumed about the target's class proportions",
+        "" if spread < 0.05 else "find out the target's class proportions and pass them as marginal=",
+    )
+
+
+CHECKS: tuple[Callable[[Case], Check], ...] = (
+    size,
+    correction,
+    overconfidence,
+    leakage,
+    calibration,
+    temperature,
+    unseen,
+    saturation,
+    ties,
+    duplicates,
+    shift_kind,
+    lower_bound,
+    disagreement,
+    marginal,
+)
