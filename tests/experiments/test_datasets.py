@@ -2,12 +2,13 @@
 
 import os
 import pickle
+import shutil
 
 import numpy as np
 import pytest
 
 from labelfree.errors import FileError, InputError
-from labelfree.experiments.corruptions import NAMES
+from labelfree.experiments.corruptions import NAMES, corrupt
 from labelfree.experiments.datasets import DATASETS, dataset
 from labelfree.experiments.datasets._hierarchy import read_hierarchy
 from labelfree.experiments.datasets._idx import read_idx
@@ -155,6 +156,19 @@ def test_imagenet_and_its_shifts(tmp_path):
         examples = shift.load()
         assert sorted(set(examples.labels.tolist())) == list(range(8))
         assert examples.batch(np.arange(1)).shape == (1, 224, 224, 3)
+
+
+def test_imagenet_is_corrupted_here_where_the_published_files_are_missing(tmp_path):
+    pytest.importorskip("PIL")
+    layouts.imagenet(tmp_path)
+    shutil.rmtree(tmp_path / "ImageNet-C")
+    shifts = named(dataset("imagenet"), tmp_path)
+    assert sum(shift.kind == "synthetic" for shift in shifts.values()) == 95
+    clean, fog = shifts["clean"].load(), shifts["contrast_5"].load()
+    rows = np.arange(2)
+    expected = corrupt(clean.batch(rows), "contrast", 5, constants="imagenet", seed=(0, 0))
+    assert np.array_equal(fog.batch(rows), expected)
+    assert len(fog.take(rows)) == 2
 
 
 def test_the_hierarchy_splits_superclasses_into_disjoint_halves(tmp_path):

@@ -55,13 +55,10 @@ def list_(data: Data = Path("data"), as_json: Json = False) -> None:
     for known in found:
         state = "found" if known["found"] else "missing"
         out.print(f"[bold]{known['name']}[/bold]  {known['title']}, {known['classes']} classes: {state}")
-        out.print(
-            f"  where    {known['missing'] or known['expected'][0]}"
-            if state == "missing"
-            else f"  where    {known['expected'][0]}"
-        )
+        for path in known["missing"] or known["expected"][:1]:
+            out.print(f"  expected {data / path}" if known["missing"] else f"  here     {path}")
         for extra, there in known["extras"].items():
-            out.print(f"  shifts   {extra}: {'found' if there else 'missing'}")
+            out.print(f"  shifts   {data / extra}: {'found' if there else 'missing'}")
         out.print(f"  from     {known['origin']}")
         out.print(f"  licence  {known['licence']};  size {known['size']}")
         out.print(f"  splits   {known['splits']}")

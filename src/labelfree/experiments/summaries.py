@@ -124,10 +124,3 @@ def thresholding_table(rows: Sequence[Row]) -> list[Thresholding]:
         for key, found in grouped.items()
         if all(name in found for name in wanted)
     ]
-
-
-def distinct_shifts(true_errors: dict[str, tuple[float, ...]], clean: str = "clean") -> int:
-    """How many shifts differ from the clean set in at least one seed's error."""
-    return sum(
-        1 for name, errors in true_errors.items() if name != clean and errors != true_errors.get(clean)
-    )

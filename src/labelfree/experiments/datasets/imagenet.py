@@ -11,7 +11,7 @@ import numpy as np
 from labelfree.experiments.corruptions import NAMES
 from labelfree.experiments.datasets._folders import images_of, list_images
 from labelfree.experiments.datasets.base import Dataset, Shift, reserve
-from labelfree.experiments.examples import FileImages
+from labelfree.experiments.examples import FileImages, Shifted
 
 TRAIN, VAL = "imagenet/train", "imagenet/val"
 CORRUPTED, SKETCH = "ImageNet-C", "sketch"
@@ -60,13 +60,25 @@ def shifts(root: Path) -> list[Shift]:
 
 
 def corrupted_folders(root: Path, class_of: dict[str, int], kind: str, prefix: str = "") -> list[Shift]:
-    """The (corruption, severity) folders of ImageNet-C that are present, seen through ``class_of``."""
-    return [
-        Shift(f"{prefix}{name}_{severity}", kind, partial(_read, folder, class_of, True))
-        for name in NAMES
-        for severity in range(1, 6)
-        if (folder := root / CORRUPTED / name / str(severity)).is_dir()
-    ]
+    """The (corruption, severity) folders of ImageNet-C that are present, seen through ``class_of``.
+
+    Without the published folder the same corruptions are made here, batch by batch (all 95, without the
+    published files' JPEG compression).
+    """
+    found = []
+    for name in NAMES:
+        for severity in range(1, 6):
+            folder = root / CORRUPTED / name / str(severity)
+            label = f"{prefix}{name}_{severity}"
+            if folder.is_dir():
+                found.append(Shift(label, kind, partial(_read, folder, class_of, True)))
+            elif not (root / CORRUPTED).exists():
+                found.append(Shift(label, kind, partial(_made, root / VAL, class_of, name, severity)))
+    return found
+
+
+def _made(folder: Path, class_of: dict[str, int], name: str, severity: int) -> Shifted:
+    return Shifted(_read(folder, class_of, False), name, severity, "imagenet")
 
 
 def _read(folder: Path, class_of: dict[str, int], ready: bool) -> FileImages:
