@@ -17,9 +17,11 @@ import numpy.typing as npt
 from labelfree.transport._rows import CHUNK, Floats, Indices, Rows, spans
 from labelfree.transport._units import ONE, Units
 
+Rowids = npt.NDArray[np.int64]
+Classes = npt.NDArray[np.int32]
+
 #: Phases of the search between two looks at the keyboard and the progress callback.
 PHASES = 64
-WANTED = 1
 #: Entries of the matrix that are read to guess how far prices will move.
 SAMPLE = 1 << 17
 #: The most pieces on a shelf: deeper ones cost more to keep sorted than they save.
@@ -45,7 +47,7 @@ def rehearsed(rows: Rows, u: Units, excess: Units, total: int) -> Units:
     wanted[np.argmax(wanted)] += held.sum() - wanted.sum()
     own = _own_margins(assigned, margin, excess / total * sample.items, len(u))
     after = u.copy()
-    active = Active(sample, assigned, np.arange(sample.items))
+    active = Active(sample, *whole(sample, assigned, np.arange(sample.items)))
     active.run(after, held - wanted, lambda _: None)
     d = (after - u).astype(np.float64)
     T = SAFETY * (np.maximum(d[:, None] - d, 0.0) + own[:, None] + own)
@@ -86,6 +88,15 @@ def active_items(
     return np.asarray(items[keep])
 
 
+def whole(rows: Rows, assigned: Indices, items: Indices) -> tuple[Rowids, Classes, Units]:
+    """Row, class and mass of items that are not split; a piece without mass would block its class."""
+    row = rows.rows(items)
+    mass = rows.units(row)
+    cls = assigned[items].astype(np.int32)
+    live = mass > 0
+    return (row, cls, mass) if live.all() else (row[live], cls[live], mass[live])
+
+
 def _depth(items: int, k: int) -> int:
     """How many pieces a shelf may hold within 12 bytes per row; 0, no shelves, if that is hardly any."""
     depth = min(DEPTH, (12 * items + (1 << 20)) // (12 * k * k))
@@ -95,31 +106,28 @@ def _depth(items: int, k: int) -> int:
 class Active:
     """Pieces of the active rows and the search among the classes they sit in."""
 
-    def __init__(self, rows: Rows, assigned: Indices, items: Indices) -> None:
-        """Build the cheapest moves of the given items of the sample."""
+    def __init__(self, rows: Rows, row: Rowids, cls: Classes, mass: Units) -> None:
+        """Build the cheapest moves of the given pieces: their rows, classes and units."""
         from labelfree.transport import _kernels
 
-        k = len(rows.class_mass)
-        found = rows.rows(items)
-        mass = rows.units(found)
-        if mass.min(initial=1) == 0:  # a piece without mass would block its class
-            items, found, mass = items[mass > 0], found[mass > 0], mass[mass > 0]
-        self.items, self.rows = items, rows
+        self.rows = rows
+        k, count = len(rows.class_mass), len(row)
         depth = _depth(rows.items, k)
-        room = len(items) + 2 * k + 64
+        room = count + 2 * k + 64
 
         def padded(x: npt.NDArray[Any], dtype: Any) -> npt.NDArray[Any]:
             out = np.empty(room, dtype)
-            out[: len(x)] = x
+            out[:count] = x
             return out
 
         self.moves = _kernels.Moves(
             rows.P,
-            padded(found, np.int64),
-            padded(assigned[items], np.int32),
+            padded(row, np.int64),
+            padded(cls, np.int32),
             padded(mass, np.int64),
             np.empty(room, np.int32),
             np.empty(room, np.int32),
+            padded(_rings(row), np.int32),
             np.empty(k, np.int32),
             np.empty((k, k), np.int64),
             np.empty((k, k), np.int32),
@@ -128,7 +136,7 @@ class Active:
             np.empty((k, k) if depth else (0, 0), np.int32),
             np.empty((k, k) if depth else (0, 0), np.int64),
             np.empty(k, np.int32),
-            np.array([len(items), 0, 0, 0]),
+            np.array([count]),
         )
         self.search = _kernels.Search(
             np.empty(k, np.int64),
@@ -140,35 +148,66 @@ class Active:
         )
 
         def task(lo: int, hi: int) -> None:
-            _kernels.start(self.moves, len(items), lo, hi)
+            _kernels.start(self.moves, count, lo, hi)
 
         for _ in rows.crew.map(task, spans(k, -(-k // rows.crew.threads))):
             pass
 
-    def run(self, u: Units, excess: Units, watch: Callable[[Units], None]) -> bool:
+    def run(self, u: Units, excess: Units, watch: Callable[[float], None]) -> bool:
         """Move mass until no class is overfull and return True, or until only inactive rows could help.
 
-        u and excess change in place.
+        u and excess change in place; watch is told now and then which share of the excess is gone.
         """
         from labelfree.transport import _kernels
 
+        typical = int(self.rows.unit / len(self.rows.P)) if self.rows.weights.size else int(self.rows.unit)
+        at_first = float(np.abs(excess).sum())
         while True:
-            status = _kernels.drive(self.moves, u, excess, self.search, PHASES, WANTED)
+            status = _kernels.drive(self.moves, u, excess, self.search, PHASES, typical)
             if status == _kernels.DONE or status == _kernels.STUCK:
                 return bool(status == _kernels.DONE)
             if status == _kernels.FULL:
                 self._grow()
-            watch(excess)
+            watch(1.0 - float(np.abs(excess).sum()) / at_first)
 
     def _grow(self) -> None:
         more = len(self.moves.row) // 2 + len(self.moves.first)
         longer = {
             name: np.concatenate([getattr(self.moves, name), np.empty(more, getattr(self.moves, name).dtype)])
-            for name in ("row", "cls", "mass", "after", "before")
+            for name in ("row", "cls", "mass", "after", "before", "twin")
         }
         self.moves = self.moves._replace(**longer)
 
-    def pieces(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32], Units]:
-        """Row, class and mass of every piece."""
+    def joined(self, assigned: Indices, items: Indices) -> Active:
+        """The same pieces and those of other rows that become active."""
+        row, cls, mass = self.pieces()
+        others = whole(self.rows, assigned, np.setdiff1d(items, row))
+        more = [np.concatenate(pair) for pair in zip((row, cls, mass), others, strict=True)]
+        return Active(self.rows, more[0], more[1], more[2])
+
+    def correction(self, assigned: Indices) -> Units:
+        """(K,) what to add to the masses of `assigned` to count the active rows where their pieces are."""
+        row, cls, mass = self.pieces()
+        change = np.zeros(len(self.rows.class_mass), np.int64)
+        np.add.at(change, cls, mass)
+        np.subtract.at(change, assigned[row], mass)
+        return change
+
+    def pieces(self) -> tuple[Rowids, Classes, Units]:
+        """Row, class and mass of every piece that has mass."""
         size = int(self.moves.size[0])
-        return self.moves.row[:size], self.moves.cls[:size], self.moves.mass[:size]
+        live = self.moves.cls[:size] >= 0
+        return self.moves.row[:size][live], self.moves.cls[:size][live], self.moves.mass[:size][live]
+
+
+def _rings(row: Rowids) -> npt.NDArray[np.intp]:
+    """For every piece the next piece of the same row, the last one pointing to the first."""
+    order = np.argsort(row, kind="stable")
+    sorted_rows = row[order]
+    last = np.append(sorted_rows[1:] != sorted_rows[:-1], True)
+    begin = np.flatnonzero(np.append(True, last[:-1]))
+    follower = np.append(order[1:], 0)
+    follower[last] = order[begin]
+    ring = np.empty(len(row), np.intp)
+    ring[order] = follower
+    return ring

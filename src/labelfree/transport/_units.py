@@ -47,15 +47,15 @@ def class_units(class_mass: npt.NDArray[np.float64], total: int, whole: int) -> 
     near = np.abs(counts - snapped) <= 16 * np.finfo(float).eps * counts
     for j in np.flatnonzero(near):
         units[j] = int(snapped[j]) * whole
-    rest = total - sum(units)
     free = np.flatnonzero(~near & (exact > 0))
-    if len(free) == 0 and rest:
+    if len(free) == 0:
         free = np.flatnonzero(exact > 0)
-    # Rounding left at most a few parts in 2**53 of the total: give it where it is relatively least.
-    order = free[np.argsort(-exact[free], kind="stable")]
-    for share, j in enumerate(order):
-        extra = rest // (len(order) - share)
-        extra = max(extra, -units[j])
-        units[j] += extra
-        rest -= extra
+    # Largest remainders; the float product leaves a few parts in 2**53 of the total to share out as well.
+    each, odd = divmod(total - sum(units), len(free))
+    for place, j in enumerate(free[np.argsort(np.floor(exact[free]) - exact[free], kind="stable")]):
+        units[j] += each + (place < odd)
+    top = max(range(len(units)), key=units.__getitem__)
+    for j in [j for j, x in enumerate(units) if x < 0]:
+        units[top] += units[j]
+        units[j] = 0
     return np.array(units, dtype=np.int64)

@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from labelfree.errors import InputError
-from labelfree.transport._active import Active, active_items, rehearsed
+from labelfree.transport._active import Active, active_items, rehearsed, whole
 from labelfree.transport._audit import audited
+from labelfree.transport._bids import auction_prices
 from labelfree.transport._forest import Part, cancel_cycles
 from labelfree.transport._rows import Crew, Floats, Indices, Rows, all_rows
 from labelfree.transport._units import ONE, Units, class_units
@@ -29,7 +30,9 @@ Progress = Callable[[str, float], None]
 RATIO = 8
 #: A sample is not worth it below this many rows, or this many rows per class.
 LEAST_ROWS, LEAST_PER_CLASS = 1000, 4
-#: Up to this many entries all rows are active.
+#: From this many classes, with fewer rows per class than that, the first prices come from an auction.
+AUCTION_CLASSES, AUCTION_ROWS = 64, 500
+#: Up to this many entries all rows are active, as they are with few rows per class.
 SMALL = 1 << 16
 DEBUG = None
 
@@ -56,10 +59,17 @@ def solve(
     """
     if not tol >= 0.0:
         raise InputError(f"tol is {tol}; wanted 0 (exact) or a small positive gap such as 1e-4")
+
+    def watch(stage: str) -> Callable[[float], None]:
+        return lambda share: progress(stage, share) if progress is not None else None
+
     with Crew(threads) as crew:
         rows = all_rows(problem, crew)
-        u = _sampled_prices(rows) if prices is None else _given_prices(prices, problem.k)
-        assigned, parts, total = _solve(rows, u, progress)
+        if prices is None:
+            u = _first_prices(rows, watch("finding prices"))
+        else:
+            u = _given_prices(prices, problem.k)
+        assigned, parts, total = _solve(rows, u, watch("moving mass"))
         return audited(problem, rows, assigned, parts, total, u / ONE)
 
 
@@ -71,69 +81,65 @@ def _given_prices(prices: npt.ArrayLike, k: int) -> Units:
     return np.rint(np.minimum(u - u.min(), 2.0) * ONE).astype(np.int64)
 
 
-def _sampled_prices(rows: Rows) -> Units:
-    """Prices of ever larger samples, each started from the one before."""
+def _first_prices(rows: Rows, watch: Callable[[float], None]) -> Units:
+    """Prices to start from: of an auction, or of samples."""
     n, k = rows.P.shape
+    if k >= AUCTION_CLASSES and n < AUCTION_ROWS * k:
+        return auction_prices(rows, watch)
     u = np.zeros(k, np.int64)
     step = 1
     while n // (step * RATIO) >= max(LEAST_ROWS, LEAST_PER_CLASS * k):
         step *= RATIO
-    while step > 1:
-        _solve(rows.sample(step), u, None, rounds=1)
+    while step > 1:  # ever larger samples, each started from the one before
+        _solve(rows.sample(step), u, lambda _: None, rounds=1)
         step //= RATIO
     return u
 
 
 def _solve(
-    rows: Rows, u: Units, progress: Progress | None, rounds: int = 100
+    rows: Rows, u: Units, watch: Callable[[float], None], rounds: int = 100
 ) -> tuple[Indices, dict[Part, int], int]:
-    """Bring u to optimal prices in place; return the class of each row, split rows' parts, the total mass."""
-    assigned = np.full(rows.items, -1, dtype=np.intp)
-    margin = np.empty(rows.items, np.float32)
-    T = np.zeros((len(u), len(u)), np.int64)
-    parts: dict[Part, int] = {}
+    """Bring u to optimal prices in place; return the class of each row, split rows' parts, the total mass.
+
+    Each round passes over all rows at the current prices and adds those to the active ones that could move.
+    Pieces that are active stay as they are: they sit in best classes already.
+    """
+    n, k = rows.items, len(u)
+    assigned = np.full(n, -1, dtype=np.intp)
+    margin = np.empty(n, np.float32)
+    T = np.zeros((k, k), np.int64)
+    active: Active | None = None
     total = 0
     for _ in range(rounds):
         held = rows.best_classes(u, assigned, margin)
         total = int(held.sum())
+        if active is not None:
+            held += active.correction(assigned)
         excess = held - class_units(rows.class_mass, total, int(rows.unit))
-        left = int(np.abs(excess).sum())
-        if left == 0:
+        if not excess.any():
             break
-        if rows.items * len(u) > SMALL:
-            T = np.maximum(2 * T, rehearsed(rows, u, excess, total))
-            items = active_items(rows, u, assigned, margin, T)
+        if n * k <= SMALL or n < AUCTION_ROWS * k:
+            items = np.arange(n)
         else:
-            items = np.arange(rows.items)
-        active = Active(rows, assigned, items)
-
-        def watch(excess: Units, left: int = left) -> None:
-            if progress is not None:
-                progress("moving mass", 1.0 - int(np.abs(excess).sum()) / left)
-
-        if DEBUG: DEBUG("pass", rows.items, left/2/total*rows.items, len(active.items))
+            T = np.maximum(T, rehearsed(rows, u, excess, total))
+            items = active_items(rows, u, assigned, margin, T)
+        if DEBUG: DEBUG("pass", rows.items, abs(excess).sum()/2/total*rows.items, len(items))
+        active = Active(rows, *whole(rows, assigned, items)) if active is None else active.joined(assigned, items)
         before = u.copy()
         done = active.run(u, excess, watch)
-        if DEBUG: DEBUG("moved", active.search.log, done)
         d = u - before
-        done = done and (len(items) == rows.items or bool((d[:, None] - d <= T).all()))
-        if DEBUG: DEBUG("moved", active.search.log, done)
-        parts = _collect(active, assigned)
-        if done:
+        if DEBUG: DEBUG("moved", active.search.log, done,  (d[:, None] - d - T).max()/ONE, (d.max()-d.min())/ONE)
+        if done and (len(items) == n or (d[:, None] - d <= T).all()):
             break
+        T *= 8
+    parts = {} if active is None or rounds == 1 else _collect(active, assigned)
     return assigned, parts, total
 
 
 def _collect(active: Active, assigned: Indices) -> dict[Part, int]:
     """Write the pieces' classes into `assigned` and return all parts of the rows that are split."""
     row, cls, mass = active.pieces()
-    first = len(active.items)
-    assigned[active.items] = cls[:first]
-    if len(row) == first:
-        return {}
-    split = np.isin(row, row[first:])
-    parts: dict[Part, int] = {}
-    for i in np.flatnonzero(split):
-        key = (int(row[i]), int(cls[i]))
-        parts[key] = parts.get(key, 0) + int(mass[i])
-    return cancel_cycles(parts)
+    assigned[row] = cls
+    several = np.flatnonzero(np.bincount(row) > 1) if len(row) > len(np.unique(row)) else row[:0]
+    parts = np.flatnonzero(np.isin(row, several))
+    return cancel_cycles({(int(row[i]), int(cls[i])): int(mass[i]) for i in parts})

@@ -1,5 +1,6 @@
 """The compiled inside of the solver: contiguous arrays in, arrays and an integer status out."""
 
+from labelfree.transport._kernels.auction import auction
 from labelfree.transport._kernels.moves import Moves, start
 from labelfree.transport._kernels.passes import audit, best_classes, may_move, rows_of
 from labelfree.transport._kernels.search import DONE, FULL, MORE, STUCK, Search, drive
@@ -11,6 +12,7 @@ __all__ = [
     "STUCK",
     "Moves",
     "Search",
+    "auction",
     "audit",
     "best_classes",
     "drive",

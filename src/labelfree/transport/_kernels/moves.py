@@ -25,8 +25,8 @@ from labelfree.transport._kernels.base import FAR, Array, fixed, kernel
 class Moves(NamedTuple):
     """Pieces, the classes they sit in, and the cheapest moves.
 
-    Shapes: P (n, K) scores; row, cls, mass, after, before (capacity,) the pieces, linked class by class;
-    first (K,) the first piece of each class, -1 if none; D, arg (K, K); shelf, loss (K, K, depth) pieces and
+    Shapes: P (n, K) scores; row, cls, mass, after, before, twin (capacity,) the pieces: those of a class are a
+    list (after, before), those of a row a ring (twin), and a piece without mass has class -1; first (K,) the first piece of each class, -1 if none; D, arg (K, K); shelf, loss (K, K, depth) pieces and
     their losses, dearest first; filled (K, K) how many; bound (K, K); these four are empty if depth is 0;
     lost (K,) scratch; size (1,) the number of pieces.
     """
@@ -37,6 +37,7 @@ class Moves(NamedTuple):
     mass: Array
     after: Array
     before: Array
+    twin: Array
     first: Array
     D: Array
     arg: Array
@@ -196,16 +197,38 @@ def start(s: Moves, pieces: int, lo: int, hi: int) -> None:
 
 
 @kernel
+def twin_in(s: Moves, i: int, b: int) -> int:
+    """Return the piece of the same row as i that sits in class b, or -1."""
+    j = s.twin[i]
+    while j != i:
+        if s.cls[j] == b:
+            return j
+        j = s.twin[j]
+    return -1
+
+
+@kernel
 def shift(s: Moves, a: int, b: int, d: int) -> None:
-    """Move d units by the cheapest move from a to b, whose piece has at least that mass."""
+    """Move d units by the cheapest move from a to b, whose piece has at least that mass.
+
+    Parts of a row that meet in a class become one piece: crumbs would have to be moved one by one.
+    """
     i = s.arg[a, b]
-    if s.mass[i] == d:
-        unlink(s, i)
-        link(s, i, b)
-        return
+    j = twin_in(s, i, b)
     s.mass[i] -= d
-    new = s.size[0]
-    s.size[0] += 1
-    s.row[new] = s.row[i]
-    s.mass[new] = d
-    link(s, new, b)
+    if s.mass[i] == 0:
+        unlink(s, i)
+        if j < 0:
+            s.mass[i] = d
+            link(s, i, b)
+            return
+    if j < 0:
+        j = twin_in(s, i, -1)
+        if j < 0:
+            j = s.size[0]
+            s.size[0] += 1
+            s.row[j], s.mass[j] = s.row[i], 0
+            s.twin[j] = s.twin[i]
+            s.twin[i] = j
+        link(s, j, b)
+    s.mass[j] += d

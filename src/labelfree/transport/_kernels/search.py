@@ -4,7 +4,7 @@ Invariant: with prices u, every piece sits in a class that is best for its row, 
 reduced cost R[a, b] = D[a, b] - u_a + u_b >= 0 (*dual feasibility with complementary slackness*). Only the
 class masses may be wrong. One phase
 
-1. finds the distance of every class from the overfull ones under R (`search`);
+1. finds distances from overfull classes to the nearest underfull ones under R (`search`);
 2. raises prices by (farthest - distance), which keeps R >= 0 and makes R = 0 on all shortest paths (`reprice`);
 3. moves mass along shortest paths while they last (`augment`). A move with R = 0 keeps its row in a best
    class, so the invariant stays.
@@ -21,6 +21,8 @@ from typing import NamedTuple
 from labelfree.transport._kernels.base import FAR, Array, kernel
 from labelfree.transport._kernels.moves import Moves, refill, shift
 
+# Nothing is that far away: a move that nobody offers costs FAR, give or take two prices.
+NEVER = FAR >> 1
 DONE, MORE, FULL, STUCK = 0, 1, 2, 3
 
 
@@ -41,9 +43,9 @@ class Search(NamedTuple):
 def settle(s: Moves, u: Array, dist: Array, parent: Array, wall: Array, key: Array, a: int) -> int:
     """Relax all moves out of a, just settled; return the least distance of the classes not yet settled.
 
-    wall is 0 for those and FAR for settled ones, which no move can bring nearer: R >= 0.
+    wall is 0 for those and NEVER for settled ones, which no move can bring nearer: R >= 0.
     """
-    base, D, least = dist[a] - u[a], s.D[a], FAR
+    base, D, least = dist[a] - u[a], s.D[a], NEVER
     for b in range(u.size):  # selections, not branches: the loop is vectorised
         d = base + (D[b] + u[b])
         nearer = d < dist[b]
@@ -60,7 +62,7 @@ def settle(s: Moves, u: Array, dist: Array, parent: Array, wall: Array, key: Arr
 def learn(s: Moves, u: Array, g: Search, settled: int, b: int) -> int:
     """Get to know the move that would settle b, find b's distance again, and return the least distance."""
     refill(s, g.parent[b], b)
-    best = FAR
+    best = NEVER
     for k in range(settled):
         a = g.order[k]
         d = g.dist[a] + (s.D[a, b] - u[a] + u[b])
@@ -74,30 +76,34 @@ def learn(s: Moves, u: Array, g: Search, settled: int, b: int) -> int:
 def search(s: Moves, u: Array, excess: Array, g: Search, source: int, wanted: int) -> int:
     """Settle classes by their distance from the source (Dijkstra) until `wanted` underfull ones are.
 
-    Returns how many classes were settled; fewer than wanted are underfull only if no more can be reached.
-    Unknown moves enter with their lower bounds and are learnt before they settle a class.
+    A source of -1 means all overfull classes. Returns how many classes were settled; fewer than wanted are
+    underfull only if no more can be reached. Unknown moves enter with their lower bounds and are learnt
+    before they settle a class.
     """
     dist, parent, order, wall, key = g.dist, g.parent, g.order, g.wall, g.key
-    dist[:] = FAR
+    dist[:] = NEVER
     parent[:] = -1
     wall[:] = 0
-    dist[source] = 0
-    b, settled, nearest = source, 0, 0
-    while nearest < FAR:
-        if b != source and s.arg[parent[b], b] < 0:
-            nearest = learn(s, u, g, settled, b)
-        else:
-            wall[b] = FAR
-            order[settled] = b
-            settled += 1
-            if excess[b] < 0:
-                wanted -= 1
-                if wanted == 0:
-                    break
-            nearest = settle(s, u, dist, parent, wall, key, b)
+    for b in range(u.size):
+        if b == source or (source < 0 and excess[b] > 0):
+            dist[b] = 0
+    key[:] = dist
+    settled, nearest = 0, 0
+    while nearest < NEVER:
         b = 0
-        while nearest < FAR and key[b] != nearest:
+        while key[b] != nearest:
             b += 1
+        if parent[b] >= 0 and s.arg[parent[b], b] < 0:
+            nearest = learn(s, u, g, settled, b)
+            continue
+        wall[b] = NEVER
+        order[settled] = b
+        settled += 1
+        if excess[b] < 0:
+            wanted -= 1
+            if wanted == 0:
+                break
+        nearest = settle(s, u, dist, parent, wall, key, b)
     return settled
 
 
@@ -137,18 +143,38 @@ def augment(s: Moves, u: Array, excess: Array, parent: Array, t: int) -> int:
 
 
 @kernel
-def drive(s: Moves, u: Array, excess: Array, g: Search, phases: int, wanted: int) -> int:
-    """Run up to `phases` phases. Return DONE, MORE (call again), FULL (pieces need room) or STUCK (no path)."""
-    K = u.size
-    a, idle = 0, 0
+def plan(excess: Array, last: int, typical: int) -> tuple[int, int]:
+    """Choose the next source and how many underfull classes to look for; (-2, 0) if none is overfull.
+
+    While classes have whole rows too many, each in turn looks for the nearest underfull class: a move carries
+    one row, so a path serves but once. When only parts of rows are left paths can serve many classes, and one
+    search from all serves half of those that wait.
+    """
+    K, over, under, total, source = excess.size, 0, 0, 0, -2
+    for k in range(K):
+        b = (last + k) % K
+        under += excess[b] < 0
+        if excess[b] > 0:
+            source = b if source < 0 else source
+            over += 1
+            total += excess[b]
+    if over > 1 and total < over * typical:
+        return -1, max(1, under // 2)
+    return source, 1
+
+
+@kernel
+def drive(s: Moves, u: Array, excess: Array, g: Search, phases: int, typical: int) -> int:
+    """Run up to `phases` phases. Return DONE, MORE (call again), FULL (pieces need room) or STUCK (no path).
+
+    typical is the mass of a typical row in units.
+    """
+    source = 0
     for _ in range(phases):
-        while excess[a] <= 0:
-            a = (a + 1) % K
-            idle += 1
-            if idle > K:
-                return DONE
-        idle = 0
-        settled = search(s, u, excess, g, a, wanted)
+        source, wanted = plan(excess, max(source, 0), typical)
+        if wanted == 0 or source == -2:
+            return DONE
+        settled = search(s, u, excess, g, source, wanted)
         reprice(u, g.dist, g.order, settled)
         g.log[0] += 1
         g.log[1] += settled
@@ -157,7 +183,7 @@ def drive(s: Moves, u: Array, excess: Array, g: Search, phases: int, wanted: int
             t = g.order[k]
             reached |= excess[t] < 0
             while excess[t] < 0:
-                if s.size[0] + K > s.row.size:
+                if s.size[0] + u.size > s.row.size:
                     return FULL
                 moves = augment(s, u, excess, g.parent, t)
                 if moves == 0:
