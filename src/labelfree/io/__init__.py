@@ -2,13 +2,21 @@
 
 from labelfree.io.demo import Demo, demo_data
 from labelfree.io.form import Form
-from labelfree.io.read import read_labels, read_marginal, read_second, read_source, read_target
+from labelfree.io.read import (
+    read_column,
+    read_labels,
+    read_marginal,
+    read_second,
+    read_source,
+    read_target,
+)
 from labelfree.io.write import write_table
 
 __all__ = [
     "Demo",
     "Form",
     "demo_data",
+    "read_column",
     "read_labels",
     "read_marginal",
     "read_second",

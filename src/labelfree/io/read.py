@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from labelfree.errors import FileError, InputError
+from labelfree.errors import FileError, InputError, nearest
 from labelfree.io.arrays import read_mapping, read_npy, read_scores_mapping, read_scores_npy
 from labelfree.io.form import Content, Form
 from labelfree.io.parquet import is_glob, is_parquet, parquet_files, parquet_names
-from labelfree.io.tables import read_scores_table, read_table, texts
+from labelfree.io.tables import column_named, read_scores_table, read_table, stored, texts
 from labelfree.types import Source, Target
 
 READERS: dict[str, Callable[[Path, Form], Content]] = {
@@ -79,6 +79,20 @@ def read_labels(
     if form.label not in table.column_names:
         raise FileError(f"{path}: no column {form.label!r} (found {', '.join(table.column_names[:8])})")
     return texts(table, form.label) if classes is not None else table.column(form.label).to_numpy()
+
+
+def read_column(path: str | Path, name: str) -> Any:
+    """Read one more column of a table, or key of a mapping, as it is stored: groups, times, segments."""
+    file = _path(path)
+    if file.suffix == ".npy":
+        raise FileError(f"{path}: a .npy file has no column {name!r}; wanted a table, .npz or .pt")
+    if _ending(file) not in TABLES:
+        held = read_mapping(file)
+        if name not in held:
+            raise FileError(f"{path}: no key {name!r}{nearest(name, held)} (found {', '.join(held)})")
+        return np.asarray(held[name])
+    table = read_table(file, _only(file, name))
+    return stored(table, column_named(table, name, path))
 
 
 def read_second(path: str | Path, form: Form | None = None) -> Any:

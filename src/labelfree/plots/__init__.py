@@ -3,7 +3,20 @@
 Colours are Okabe and Ito's, distinguishable with every common form of colour blindness.
 """
 
+from labelfree.plots.answers import estimates, truth
 from labelfree.plots.experiment import against_pseudo_shift, cost_distribution, scatter
+from labelfree.plots.sample import confidence, costs, proportions, reliability
 from labelfree.plots.triangle import triangle
 
-__all__ = ["against_pseudo_shift", "cost_distribution", "scatter", "triangle"]
+__all__ = [
+    "against_pseudo_shift",
+    "confidence",
+    "cost_distribution",
+    "costs",
+    "estimates",
+    "proportions",
+    "reliability",
+    "scatter",
+    "triangle",
+    "truth",
+]

@@ -1,0 +1,104 @@
+"""The small tables behind the figures: histograms and shares, as plain values that JSON can carry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from labelfree.calibration import fit_calibration
+from labelfree.calibration.metrics import confidence_bin, ece
+from labelfree.errors import InputError
+from labelfree.estimators import COTT
+from labelfree.estimators.view import View
+from labelfree.labelshift import Marginal, mlls
+from labelfree.types import Source, Target
+
+Array = npt.NDArray[np.float64]
+BINS = 20
+RELIABILITY_BINS = 10
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A source and a target seen through one calibration, fitted once for every figure."""
+
+    source: View
+    target: View
+
+    @staticmethod
+    def of(source: Source, target: Target, calibration: str = "temperature") -> Pair:
+        """Calibrate on the source and match the target's columns to it."""
+        if not isinstance(source, Source) or not isinstance(target, Target):
+            raise InputError("plots: wanted labelfree.Source(...) and labelfree.Target(...)")
+        fitted = fit_calibration(calibration, source)
+        return Pair(View(source, fitted), View(target.aligned(source.classes, source.k), fitted))
+
+
+def confidence_table(pair: Pair) -> dict[str, Any]:
+    """Shares of source and target in equal bins of confidence, and the mean confidence of each."""
+    out: dict[str, Any] = {"edges": np.linspace(0.0, 1.0, BINS + 1).tolist()}
+    for name, view in (("source", pair.source), ("target", pair.target)):
+        out[name] = _histogram(view.confidence, view.mass)
+        out[f"{name}_mean"] = float(view.mass @ view.confidence)
+    return out
+
+
+def proportions_table(pair: Pair) -> dict[str, Any]:
+    """Class shares: source labels and predictions, target predictions, and target labels as MLLS estimates them.
+
+    The last holds if nothing but the class proportions changed between source and target.
+    """
+    source, target = pair.source, pair.target
+    found = mlls(target.probs, source.mean_posterior, target.mass)
+    return {
+        "classes": [str(source.sample.class_name(j)) for j in range(source.k)],
+        "source_labels": np.bincount(source.labels, source.mass, source.k).tolist(),
+        "source_predictions": source.pseudo_labels.tolist(),
+        "target_predictions": target.pseudo_labels.tolist(),
+        "estimated_target_labels": found.shares.tolist(),
+    }
+
+
+def costs_table(pair: Pair, marginal: Marginal = "source") -> dict[str, Any]:
+    """Transport costs of source and target in equal bins, COTT's threshold, and the shares beyond it."""
+    fitted = COTT(calibration=pair.source.calibration.name, marginal=marginal).fit_view(pair.source)
+    plans = {
+        "source": pair.source.transport(fitted.label_marginal_),
+        "target": pair.target.transport(fitted.masses(pair.target)),
+    }
+    out: dict[str, Any] = {"edges": np.linspace(0.0, 1.0, BINS + 1).tolist(), "threshold": fitted.threshold_}
+    for name, plan in plans.items():
+        _, _, mass, cost = plan.pieces()
+        out[name] = _histogram(cost, mass)
+        out[f"{name}_mean"] = float(mass @ cost)
+        out[f"{name}_beyond"] = float(min(1.0, mass[cost >= fitted.threshold_ - 1e-12].sum()))
+    return out
+
+
+def reliability_table(pair: Pair) -> dict[str, Any]:
+    """Accuracy against confidence on the source, as the scores came and as they were calibrated."""
+    view = pair.source
+    assert isinstance(view.sample, Source)
+    raw = View(view.sample, fit_calibration("none", view.sample))
+    right = view.predictions == view.labels
+    out: dict[str, Any] = {"calibration": view.calibration.name}
+    for name, seen in (("before", raw), ("after", view)):
+        bins = confidence_bin(seen.confidence, RELIABILITY_BINS)
+        mass = np.bincount(bins, view.mass, RELIABILITY_BINS)
+        filled = mass > 0.0
+        sums = [np.bincount(bins, view.mass * v, RELIABILITY_BINS)[filled] for v in (seen.confidence, right)]
+        out[name] = {
+            "confidence": (sums[0] / mass[filled]).tolist(),
+            "accuracy": (sums[1] / mass[filled]).tolist(),
+            "mass": mass[filled].tolist(),
+            "ece": ece(seen.confidence, right, view.mass),
+        }
+    return out
+
+
+def _histogram(values: Array, mass: Array) -> list[float]:
+    counts, _ = np.histogram(np.clip(values, 0.0, 1.0), bins=BINS, range=(0.0, 1.0), weights=mass)
+    return [float(c) for c in counts]

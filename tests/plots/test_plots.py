@@ -1,0 +1,110 @@
+"""The figures draw what the tables hold, and the tables agree with the library."""
+
+import numpy as np
+import pytest
+
+import labelfree as lf
+from labelfree import plots
+from labelfree.plots._style import PALETTE
+from labelfree.plots.evidence import Pair, confidence_table, costs_table, proportions_table, reliability_table
+from labelfree.plots.sample import draw_proportions, most_changed
+from labelfree.results import Interval
+
+
+@pytest.fixture(scope="module")
+def pair(source, target):
+    return Pair.of(source, target)
+
+
+def texts(figure):
+    from matplotlib.text import Text
+
+    return " ".join(t.get_text() for t in figure.findobj(Text))
+
+
+def png(figure, tmp_path):
+    figure.savefig(tmp_path / "f.png")
+    return (tmp_path / "f.png").stat().st_size
+
+
+def test_every_figure_draws(source, target, tmp_path):
+    for figure in (
+        plots.confidence(source, target),
+        plots.proportions(source, target, calibration="none"),
+        plots.costs(source, target, marginal="mlls"),
+        plots.reliability(source),
+        plots.reliability(lf.Source(probs=np.full((3, 2), 0.5), labels=[0, 1, 0]), calibration="none"),
+        plots.estimates(lf.compare(source, target), highlight="scot"),
+    ):
+        assert png(figure, tmp_path) > 3000
+
+
+def test_tables_hold_whole_masses(pair, source, target):
+    confidence, costs = confidence_table(pair), costs_table(pair)
+    for table in (confidence, costs):
+        assert sum(table["source"]) == pytest.approx(1)
+        assert sum(table["target"]) == pytest.approx(1)
+        assert len(table["edges"]) == len(table["source"]) + 1
+    assert 1 - confidence["source_mean"] == pytest.approx(
+        lf.estimate(source, lf.Target(logits=source.scores), "ac").error
+    )
+    assert costs["threshold"] == lf.COTT().fit(source).threshold_
+    assert costs["target_beyond"] == pytest.approx(lf.estimate(source, target, "cott").error)
+
+
+def test_reliability_matches_the_calibration_s_own_report(pair, source, target):
+    details = lf.estimate(source, target, "ac").details
+    table = reliability_table(pair)
+    assert table["before"]["ece"] == pytest.approx(details["ece_before"])
+    assert table["after"]["ece"] == pytest.approx(details["ece_after"])
+    assert sum(table["after"]["mass"]) == pytest.approx(1)
+    right = float(np.dot(table["after"]["mass"], table["after"]["accuracy"]))
+    assert 1 - right == pytest.approx(source.error)
+
+
+def test_proportions_of_many_classes_show_the_most_changed():
+    k = 40
+    flat = [1 / k] * k
+    moved = list(flat)
+    moved[7] += 0.01
+    moved[31] -= 0.01
+    table = {
+        "classes": [f"$class_{j}$ with a very long name indeed" for j in range(k)],
+        "source_labels": flat,
+        "source_predictions": flat,
+        "target_predictions": moved,
+        "estimated_target_labels": flat,
+    }
+    assert set(most_changed(table)[:2]) == {7, 31}
+    assert "$class_7$" in texts(draw_proportions(table))  # names are names, never mathematics
+
+
+def test_proportions_are_the_samples(pair, source):
+    table = proportions_table(pair)
+    assert table["source_labels"] == pytest.approx(source.label_marginal.tolist())
+    assert table["classes"] == [str(j) for j in range(5)]
+
+
+def test_estimates_mark_truth_interval_and_choice(source, target, scores):
+    found = lf.compare(source, target, ["ac", "scot", "entropy"], target_labels=scores["truth"])
+    figure = plots.estimates(found, highlight="scot")
+    assert f"true error {found.true_error:.1%}" in texts(figure)
+    assert "Entropy" not in texts(figure)
+    colours = {line.get_color() for line in figure.axes[0].lines}
+    assert {PALETTE[0], PALETTE[1]} <= colours
+    one = lf.Estimate("ac", 0.2, 10, 10, interval=Interval(0.95, 0.1, 0.3, "sampling error only"))
+    spans = [list(line.get_xdata()) for line in plots.estimates([one]).axes[0].lines]
+    assert [0.1, 0.3] in spans
+    with pytest.raises(lf.InputError, match="no estimates"):
+        plots.estimates(lf.compare(source, target, ["entropy"]))
+
+
+def test_truth_prints_each_method_s_mean_miss():
+    figure = plots.truth({"ac": [0.1, 0.2], "scot": [0.2, 0.4]}, [0.2, 0.4], methods=["ac", "scot"])
+    assert "AC, off by 15.0 points" in texts(figure)
+    assert "SCOT, off by 0.0 points" in texts(figure)
+
+
+def test_wrong_things_are_refused(source):
+    with pytest.raises(lf.InputError, match="wanted labelfree"):
+        plots.confidence(source, source)

@@ -1,0 +1,90 @@
+"""The page in real Chromium: no console message, no request, no sideways scrolling at three widths."""
+
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-sync",
+    "--disable-component-update",
+    "--disable-extensions",
+    "--disable-default-apps",
+    "--hide-scrollbars",
+    "--disable-features=NetworkTimeServiceQuerying",
+]
+
+
+def browse(folder, *words):
+    profile = folder / "profile"
+    done = subprocess.run(
+        [CHROMIUM, *FLAGS, f"--user-data-dir={profile}", *map(str, words)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+    shutil.rmtree(profile, ignore_errors=True)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def test_silent_and_alone(hostile, tmp_path):
+    """Loaded with hostile texts inside: nothing is said on the console, nothing is asked of the network."""
+    page = tmp_path / "r.html"
+    hostile.save(page)
+    log = tmp_path / "net.json"
+    done = browse(tmp_path, "--enable-logging=stderr", f"--log-net-log={log}", "--dump-dom", page.as_uri())
+    assert "CONSOLE" not in done.stderr
+    assert "wrong on" in done.stdout
+    text = log.read_text(errors="replace").rstrip().rstrip(",")
+    held = json.loads(text if text.endswith("}") else text + "]}")
+    asked = [e["params"] for e in held["events"] if "url" in e.get("params", {})]
+    # What the browser asks for itself has no origin.
+    assert not {one["url"] for one in asked if one.get("initiator", "not an origin") != "not an origin"}
+
+
+@pytest.mark.parametrize("width", [360, 820, 1280])
+def test_no_sideways_scrolling(hostile, tmp_path, width):
+    text = re.sub(r"<meta http-equiv=[^>]*>", "", hostile.to_html())
+    probe = (
+        "<script>addEventListener('load', () => { const w = document.documentElement; "
+        "document.title = 'width ' + w.scrollWidth + ' of ' + w.clientWidth; })</script></body>"
+    )
+    page = tmp_path / "probe.html"
+    # Headless Chromium has a least window width of 500: narrower ones are framed.
+    page.write_text(text.replace("</body>", probe), encoding="utf-8")
+    frame = tmp_path / "frame.html"
+    frame.write_text(
+        f'<iframe id="f" src="probe.html" style="width:{width}px;height:900px;border:0"></iframe><script>'
+        "addEventListener('load', () => setTimeout(() => { const d = document.getElementById('f').contentDocument;"
+        "document.title = d ? d.title : 'no access'; }, 100))</script>",
+        encoding="utf-8",
+    )
+    words = [
+        "--allow-file-access-from-files",
+        "--window-size=1400,1000",
+        "--virtual-time-budget=2000",
+        "--dump-dom",
+    ]
+    found = re.search(r"<title>width (\d+) of (\d+)</title>", browse(tmp_path, *words, frame.as_uri()).stdout)
+    assert found is not None
+    assert int(found[2]) == width
+    assert int(found[1]) <= width
+
+
+def test_on_paper(plain, tmp_path):
+    page, paper = tmp_path / "r.html", tmp_path / "r.pdf"
+    plain.save(page)
+    browse(tmp_path, f"--print-to-pdf={paper}", "--no-pdf-header-footer", page.as_uri())
+    assert paper.read_bytes().startswith(b"%PDF")
+    assert len(re.findall(rb"/Type\s*/Page\b", paper.read_bytes())) in range(2, 9)
