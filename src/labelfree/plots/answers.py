@@ -48,6 +48,8 @@ def estimates(answers: Comparison | Sequence[Estimate], *, highlight: str | None
     if truth is not None:
         ax.axvline(truth, color=INK, linestyle="--", linewidth=1.2, label=f"true error {truth:.1%}")
         figure.legend(frameon=False, fontsize=SMALL, loc="outside upper right", labelcolor=INK)
+    for side in ax.spines.values():
+        side.set_color(INK)
     names = [METHODS[e.method].title if e.method in METHODS else e.method for e in shown]
     ax.set_yticks(places, names)
     ax.tick_params(labelsize=SMALL)

@@ -8,7 +8,7 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
-from labelfree.plots._style import INK
+from labelfree.plots._style import INK, PALETTE
 from labelfree.plots.answers import estimates
 from labelfree.plots.sample import (
     draw_confidence,
@@ -18,6 +18,9 @@ from labelfree.plots.sample import (
     most_changed,
 )
 from labelfree.results import Estimate, Interval
+
+#: Colours that the page sets, so that they are seen on light and on dark.
+THEMED = {INK: "currentColor", PALETTE[0]: "var(--blue)", PALETTE[1]: "var(--orange)"}
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,8 @@ def svg(figure: Any, name: str, alt: str) -> str:
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.S)
     text = re.sub(r"<!--.*?-->", "", text, flags=re.S)
-    text = text.replace(INK, "currentColor")
+    for colour, name_of_it in THEMED.items():
+        text = text.replace(colour.lower(), name_of_it)
     text = re.sub(r"font: ([\d.]+)px [^;\"]*", r"font: \1px sans-serif", text)
     used = set(re.findall(r"#([\w-]+)", text))
     text = re.sub(r' id="([^"]+)"', lambda m: m[0] if m[1] in used else "", text)

@@ -67,8 +67,9 @@ def summarise(
     soft = SCOT(calibration=calibration, marginal=marginal).fit_view(pair.source)
     posterior = pair.target.soft_transport(soft.masses(pair.target)).posterior
     doubt = np.clip(1.0 - posterior[np.arange(pair.target.n), pair.target.predictions], 0.0, 1.0)
-    progress("doctor")
-    found = findings(source, target, comparison, method, calibration=calibration, marginal=marginal)
+    found = findings(
+        source, target, comparison, method, calibration=calibration, seed=seed, progress=progress
+    )
     return {
         "schema": SCHEMA,
         "answer": _answer(answer, source, about),
