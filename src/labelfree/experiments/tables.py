@@ -9,6 +9,7 @@ from dataclasses import astuple, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from labelfree.estimators import METHODS
 from labelfree.experiments import published
 from labelfree.experiments._store import write_text
 from labelfree.experiments.ablation import Batched
@@ -17,7 +18,7 @@ from labelfree.experiments.summaries import Mae, correlation_table, mae_table, t
 
 ORDER = (
     "ac", "doc", "im", "gde", "atc-mc", "atc-ne", "cot", "cott", "scot",
-    "cot+shrunk", "cott+shrunk", "scot+shrunk", "entropy", "projnorm",
+    "cot+shrunk", "cott+shrunk", "scot+shrunk", "label-shift", "entropy", "projnorm",
 )  # fmt: skip
 
 
@@ -90,7 +91,8 @@ def _tex(text: str) -> str:
 def title_of(method: str) -> str:
     """How a method is printed: ``COTT``, or ``COTT shrunk`` with the noise-aware marginal."""
     name = method.removesuffix(SHRUNK)
-    return published.METHODS.get(name, name) + (" shrunk" if method.endswith(SHRUNK) else "")
+    ours = METHODS[name].title if name in METHODS else published.METHODS.get(name, name)
+    return ours + (" shrunk" if method.endswith(SHRUNK) else "")
 
 
 def _sorted(methods: set[str]) -> list[str]:
