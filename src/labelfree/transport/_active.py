@@ -20,8 +20,8 @@ from labelfree.transport._units import ONE, Units
 Rowids = npt.NDArray[np.int64]
 Classes = npt.NDArray[np.int32]
 
-#: Phases of the search between two looks at the keyboard and the progress callback.
-PHASES = 64
+#: Steps of the search between two looks at the keyboard and the progress callback: some milliseconds.
+WORK = 1 << 24
 #: Entries of the matrix that are read to guess how far prices will move.
 SAMPLE = 1 << 17
 #: The most pieces on a shelf: deeper ones cost more to keep sorted than they save.
@@ -51,12 +51,10 @@ def rehearsed(rows: Rows, u: Units, excess: Units, total: int) -> Units:
     active.run(after, held - wanted, lambda _: None)
     d = (after - u).astype(np.float64)
     T = SAFETY * (np.maximum(d[:, None] - d, 0.0) + own[:, None] + own)
-    return np.rint(T).astype(np.int64)
+    return np.asarray(np.rint(T), np.int64)
 
 
-def _own_margins(
-    assigned: Indices, margin: npt.NDArray[np.float32], excess: Floats, k: int
-) -> Floats:
+def _own_margins(assigned: Indices, margin: npt.NDArray[np.float32], excess: Floats, k: int) -> Floats:
     """(K,) the margin of the row that is as many places from the first to leave as the class has too many."""
     out = np.zeros(k)
     for j in range(k):
@@ -161,14 +159,21 @@ class Active:
         from labelfree.transport import _kernels
 
         typical = int(self.rows.unit / len(self.rows.P)) if self.rows.weights.size else int(self.rows.unit)
+        phases = max(1, min(1024, WORK // len(u) ** 2))
         at_first = float(np.abs(excess).sum())
         while True:
-            status = _kernels.drive(self.moves, u, excess, self.search, PHASES, typical)
+            status = _kernels.drive(self.moves, u, excess, self.search, phases, typical)
             if status == _kernels.DONE or status == _kernels.STUCK:
                 return bool(status == _kernels.DONE)
             if status == _kernels.FULL:
                 self._grow()
             watch(1.0 - float(np.abs(excess).sum()) / at_first)
+
+    def patch(self, u: Units, excess: Units, total: int) -> float:
+        """Fill the classes at prices u by direct moves; return the gap that this leaves."""
+        from labelfree.transport import _kernels
+
+        return float(_kernels.patch(self.moves, u, excess.copy())) / total / ONE
 
     def _grow(self) -> None:
         more = len(self.moves.row) // 2 + len(self.moves.first)
@@ -182,8 +187,12 @@ class Active:
         """The same pieces and those of other rows that become active."""
         row, cls, mass = self.pieces()
         others = whole(self.rows, assigned, np.setdiff1d(items, row))
-        more = [np.concatenate(pair) for pair in zip((row, cls, mass), others, strict=True)]
-        return Active(self.rows, more[0], more[1], more[2])
+        return Active(
+            self.rows,
+            np.concatenate([row, others[0]]),
+            np.concatenate([cls, others[1]]),
+            np.concatenate([mass, others[2]]),
+        )
 
     def correction(self, assigned: Indices) -> Units:
         """(K,) what to add to the masses of `assigned` to count the active rows where their pieces are."""

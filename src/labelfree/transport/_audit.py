@@ -25,13 +25,18 @@ def audited(
         total: the units of all rows.
         u: (K,) prices.
     """
-    n, k = problem.n, problem.k
+    n = problem.n
     by_row: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for (row, cls), units in sorted(parts.items()):
         by_row[row].append((cls, units))
     for row, shares in by_row.items():
         assigned[row] = max(shares, key=lambda share: (share[1], -share[0]))[0]
-    split = [(row, cls, units / total) for row, shares in by_row.items() if len(shares) > 1 for cls, units in shares]
+    split = [
+        (row, cls, units / total)
+        for row, shares in by_row.items()
+        if len(shares) > 1
+        for cls, units in shares
+    ]
     split_rows = np.array([s[0] for s in split], dtype=np.intp)
     split_classes = np.array([s[1] for s in split], dtype=np.intp)
     split_mass = np.array([s[2] for s in split], dtype=np.float64)

@@ -19,13 +19,15 @@ STEPS = (0.03, 1e-3, 3e-5)
 PATIENCE = 8
 
 
-def auction_prices(rows: Rows, watch: Callable[[float], None]) -> Units:
-    """(K,) prices after auctions with decreasing increments."""
+def auction_prices(rows: Rows, watch: Callable[[float], None], tol: float) -> Units:
+    """(K,) prices after auctions with decreasing increments, none much finer than the tolerance."""
     u = np.zeros(len(rows.class_mass), np.int64)
     for place, eps in enumerate(STEPS):
         _auction(rows, u, int(eps * ONE))
         u -= u.min()
         watch((place + 1) / len(STEPS))
+        if eps < tol / 8:
+            break
     return np.minimum(u, 2 * ONE)
 
 

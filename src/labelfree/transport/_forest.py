@@ -9,6 +9,8 @@ an edge. A forest on s rows and K classes has at most s + K - 1 edges, and each 
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 Part = tuple[int, int]
 
 
@@ -53,7 +55,7 @@ def _path(neighbours: dict[int, set[int]], start: int, goal: int) -> list[int]:
 def _empty_one(kept: dict[Part, int], neighbours: dict[int, set[int]], path: list[int]) -> None:
     """Send mass round the cycle (path, then back from its end to its start) until a part is empty."""
     ends = [*path, path[0]]
-    edges = [(-1 - min(a, b), max(a, b)) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+    edges = [(-1 - min(a, b), max(a, b)) for a, b in pairwise(ends)]
     least = min(kept[e] for e in edges[::2])
     for place, edge in enumerate(edges):
         kept[edge] += least if place % 2 else -least

@@ -55,7 +55,8 @@ def class_units(class_mass: npt.NDArray[np.float64], total: int, whole: int) -> 
     for place, j in enumerate(free[np.argsort(np.floor(exact[free]) - exact[free], kind="stable")]):
         units[j] += each + (place < odd)
     top = max(range(len(units)), key=units.__getitem__)
-    for j in [j for j, x in enumerate(units) if x < 0]:
-        units[top] += units[j]
-        units[j] = 0
+    for cls, x in enumerate(units):
+        if x < 0:
+            units[top] += x
+            units[cls] = 0
     return np.array(units, dtype=np.int64)

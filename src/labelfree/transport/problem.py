@@ -69,12 +69,12 @@ def _scores(given: Any) -> npt.NDArray[Any]:
         raise InputError(f"probs holds {probs.dtype}; wanted float16, float32 or float64: convert it first")
     if probs.dtype not in (np.float16, np.float32, np.float64) or not probs.dtype.isnative:
         probs = probs.astype(np.float64)
-    probs = np.ascontiguousarray(probs).view()
-    probs.flags.writeable = False
-    step = max(1, SLAB // probs.shape[1])
-    for lo in range(0, len(probs), step):
-        _check_slab(probs[lo : lo + step], lo)
-    return probs
+    frozen: npt.NDArray[Any] = np.ascontiguousarray(probs).view()
+    frozen.flags.writeable = False
+    step = max(1, SLAB // frozen.shape[1])
+    for lo in range(0, len(frozen), step):
+        _check_slab(frozen[lo : lo + step], lo)
+    return frozen
 
 
 def _check_slab(slab: npt.NDArray[Any], first_row: int) -> None:

@@ -19,7 +19,8 @@ from labelfree.transport._active import Active, active_items, rehearsed, whole
 from labelfree.transport._audit import audited
 from labelfree.transport._bids import auction_prices
 from labelfree.transport._forest import Part, cancel_cycles
-from labelfree.transport._rows import Crew, Floats, Indices, Rows, all_rows
+from labelfree.transport._prepare import prepare
+from labelfree.transport._rows import Crew, Indices, Rows, all_rows
 from labelfree.transport._units import ONE, Units, class_units
 from labelfree.transport.problem import Problem
 from labelfree.transport.solution import Transport
@@ -34,7 +35,6 @@ LEAST_ROWS, LEAST_PER_CLASS = 1000, 4
 AUCTION_CLASSES, AUCTION_ROWS = 64, 500
 #: Up to this many entries all rows are active, as they are with few rows per class.
 SMALL = 1 << 16
-DEBUG = None
 
 
 def solve(
@@ -65,12 +65,15 @@ def solve(
 
     with Crew(threads) as crew:
         rows = all_rows(problem, crew)
-        if prices is None:
-            u = _first_prices(rows, watch("finding prices"))
-        else:
-            u = _given_prices(prices, problem.k)
-        assigned, parts, total = _solve(rows, u, watch("moving mass"))
-        return audited(problem, rows, assigned, parts, total, u / ONE)
+        prepare(rows.P, progress)
+        given = None if prices is None else _given_prices(prices, problem.k)
+        u = _first_prices(rows, watch("finding prices"), tol) if given is None else given
+        for enough in (tol, 0.0):
+            assigned, parts, total = _solve(rows, u, watch("moving mass"), enough)
+            solution = audited(problem, rows, assigned, parts, total, u / ONE)
+            if enough == 0.0 or solution.certificate.gap <= tol:
+                break
+        return solution
 
 
 def _given_prices(prices: npt.ArrayLike, k: int) -> Units:
@@ -78,31 +81,32 @@ def _given_prices(prices: npt.ArrayLike, k: int) -> Units:
     u = np.array(prices, dtype=np.float64)
     if u.shape != (k,) or not np.isfinite(u).all():
         raise InputError(f"prices has shape {u.shape}; wanted ({k},) finite numbers, as in Transport.prices")
-    return np.rint(np.minimum(u - u.min(), 2.0) * ONE).astype(np.int64)
+    return np.asarray(np.rint(np.minimum(u - u.min(), 2.0) * ONE), np.int64)
 
 
-def _first_prices(rows: Rows, watch: Callable[[float], None]) -> Units:
+def _first_prices(rows: Rows, watch: Callable[[float], None], tol: float) -> Units:
     """Prices to start from: of an auction, or of samples."""
     n, k = rows.P.shape
     if k >= AUCTION_CLASSES and n < AUCTION_ROWS * k:
-        return auction_prices(rows, watch)
+        return auction_prices(rows, watch, tol)
     u = np.zeros(k, np.int64)
     step = 1
     while n // (step * RATIO) >= max(LEAST_ROWS, LEAST_PER_CLASS * k):
         step *= RATIO
     while step > 1:  # ever larger samples, each started from the one before
-        _solve(rows.sample(step), u, lambda _: None, rounds=1)
+        _solve(rows.sample(step), u, lambda _: None, 0.0, rounds=1)
         step //= RATIO
     return u
 
 
 def _solve(
-    rows: Rows, u: Units, watch: Callable[[float], None], rounds: int = 100
+    rows: Rows, u: Units, watch: Callable[[float], None], tol: float, rounds: int = 100
 ) -> tuple[Indices, dict[Part, int], int]:
     """Bring u to optimal prices in place; return the class of each row, split rows' parts, the total mass.
 
     Each round passes over all rows at the current prices and adds those to the active ones that could move.
-    Pieces that are active stay as they are: they sit in best classes already.
+    Pieces that are active stay as they are: they sit in best classes already. With a tolerance the first round
+    tries direct moves at the prices as they are.
     """
     n, k = rows.items, len(u)
     assigned = np.full(n, -1, dtype=np.intp)
@@ -123,12 +127,16 @@ def _solve(
         else:
             T = np.maximum(T, rehearsed(rows, u, excess, total))
             items = active_items(rows, u, assigned, margin, T)
-        if DEBUG: DEBUG("pass", rows.items, abs(excess).sum()/2/total*rows.items, len(items))
-        active = Active(rows, *whole(rows, assigned, items)) if active is None else active.joined(assigned, items)
+        active = (
+            Active(rows, *whole(rows, assigned, items)) if active is None else active.joined(assigned, items)
+        )
+        if tol > 0.0:
+            if active.patch(u, excess, total) <= tol:
+                break
+            active, tol = Active(rows, *whole(rows, assigned, items)), 0.0
         before = u.copy()
         done = active.run(u, excess, watch)
         d = u - before
-        if DEBUG: DEBUG("moved", active.search.log, done,  (d[:, None] - d - T).max()/ONE, (d.max()-d.min())/ONE)
         if done and (len(items) == n or (d[:, None] - d <= T).all()):
             break
         T *= 8

@@ -2,8 +2,8 @@
 
 from labelfree.transport._kernels.auction import auction
 from labelfree.transport._kernels.moves import Moves, start
-from labelfree.transport._kernels.passes import audit, best_classes, may_move, rows_of
-from labelfree.transport._kernels.search import DONE, FULL, MORE, STUCK, Search, drive
+from labelfree.transport._kernels.passes import audit, best_classes, first_score, may_move, rows_of
+from labelfree.transport._kernels.search import DONE, FULL, MORE, STUCK, Search, drive, patch
 
 __all__ = [
     "DONE",
@@ -16,7 +16,9 @@ __all__ = [
     "audit",
     "best_classes",
     "drive",
+    "first_score",
     "may_move",
+    "patch",
     "rows_of",
     "start",
 ]

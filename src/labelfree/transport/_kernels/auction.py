@@ -16,7 +16,9 @@ from labelfree.transport._kernels.passes import top_two
 
 
 @kernel
-def outbid(a: int, u: Array, mass: Array, room: int, held: Array, first: Array, after: Array, bid: Array) -> int:
+def outbid(
+    a: int, u: Array, mass: Array, room: int, held: Array, first: Array, after: Array, bid: Array
+) -> int:
     """Take the lowest bidder out of class a if the class is full without it; set the price; return it or -1."""
     low = before = last = -1
     i = first[a]

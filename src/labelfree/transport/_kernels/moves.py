@@ -17,8 +17,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 from labelfree.transport._kernels.base import FAR, Array, fixed, kernel
 
 
@@ -26,9 +24,10 @@ class Moves(NamedTuple):
     """Pieces, the classes they sit in, and the cheapest moves.
 
     Shapes: P (n, K) scores; row, cls, mass, after, before, twin (capacity,) the pieces: those of a class are a
-    list (after, before), those of a row a ring (twin), and a piece without mass has class -1; first (K,) the first piece of each class, -1 if none; D, arg (K, K); shelf, loss (K, K, depth) pieces and
-    their losses, dearest first; filled (K, K) how many; bound (K, K); these four are empty if depth is 0;
-    lost (K,) scratch; size (1,) the number of pieces.
+    list (after, before), those of a row a ring (twin), and a piece without mass has class -1; first (K,) the
+    first piece of each class, -1 if none; D, arg (K, K); shelf, loss (K, K, depth) pieces and their losses,
+    dearest first; filled (K, K) how many; bound (K, K); these four are empty if depth is 0; lost (K,) scratch;
+    size (1,) the number of pieces.
     """
 
     P: Array
@@ -199,7 +198,7 @@ def start(s: Moves, pieces: int, lo: int, hi: int) -> None:
 @kernel
 def twin_in(s: Moves, i: int, b: int) -> int:
     """Return the piece of the same row as i that sits in class b, or -1."""
-    j = s.twin[i]
+    j: int = s.twin[i]
     while j != i:
         if s.cls[j] == b:
             return j

@@ -18,6 +18,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from labelfree.transport._kernels.base import FAR, Array, kernel
 from labelfree.transport._kernels.moves import Moves, refill, shift
 
@@ -69,7 +71,8 @@ def learn(s: Moves, u: Array, g: Search, settled: int, b: int) -> int:
         if d < best:
             best, g.parent[b] = d, a
     g.dist[b] = g.key[b] = best
-    return g.key.min()
+    least: int = g.key.min()
+    return least
 
 
 @kernel
@@ -193,3 +196,30 @@ def drive(s: Moves, u: Array, excess: Array, g: Search, phases: int, typical: in
         if not reached:
             return STUCK
     return MORE
+
+
+@kernel
+def patch(s: Moves, u: Array, excess: Array) -> float:
+    """Fill underfull classes by direct moves, each overfull class its cheapest first, whatever R they have.
+
+    Returns what the plan then costs more than the dual value, in units of mass times 2**-48; 1e300 if pieces ran
+    out of room or of moves. Prices stay, so the excess cost is the sum of d R over the moves made.
+    """
+    lost = 0.0
+    for a in range(u.size):
+        while excess[a] > 0:
+            best, b = NEVER, -1
+            for t in range(u.size):
+                if excess[t] < 0 and s.D[a, t] + u[t] < best:
+                    if s.arg[a, t] < 0:
+                        refill(s, a, t)
+                    if s.D[a, t] + u[t] < best:
+                        best, b = s.D[a, t] + u[t], t
+            if b < 0 or s.size[0] + 1 > s.row.size:
+                return 1e300
+            d = min(excess[a], -excess[b], s.mass[s.arg[a, b]])
+            shift(s, a, b, d)
+            excess[a] -= d
+            excess[b] += d
+            lost += np.float64(d) * np.float64(best - u[a])
+    return lost
