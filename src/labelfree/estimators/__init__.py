@@ -2,6 +2,7 @@
 
 from labelfree.estimators.ac import AC
 from labelfree.estimators.atc import ATCMC, ATCNE
+from labelfree.estimators.auto import Auto
 from labelfree.estimators.base import Estimator, Reading
 from labelfree.estimators.compare import compare, estimate
 from labelfree.estimators.cot import COT
@@ -24,6 +25,7 @@ __all__ = [
     "IM",
     "METHODS",
     "SCOT",
+    "Auto",
     "DoC",
     "Entropy",
     "Estimator",

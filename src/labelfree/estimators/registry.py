@@ -9,6 +9,7 @@ from typing import Any
 from labelfree.errors import FileError, InputError, nearest
 from labelfree.estimators.ac import AC
 from labelfree.estimators.atc import ATCMC, ATCNE
+from labelfree.estimators.auto import Auto
 from labelfree.estimators.base import Estimator, read_document
 from labelfree.estimators.cot import COT
 from labelfree.estimators.cott import COTT
@@ -20,7 +21,8 @@ from labelfree.estimators.label_shift import LabelShift
 from labelfree.estimators.scot import SCOT
 
 METHODS: dict[str, type[Estimator]] = {
-    method.name: method for method in (AC, DoC, IM, GDE, ATCMC, ATCNE, COT, COTT, SCOT, LabelShift, Entropy)
+    method.name: method
+    for method in (AC, DoC, IM, GDE, ATCMC, ATCNE, COT, COTT, SCOT, LabelShift, Auto, Entropy)
 }
 
 

@@ -14,7 +14,7 @@ from labelfree.labelshift.marginal import (
 )
 from labelfree.labelshift.mlls import LabelShares, mlls, reweighted
 from labelfree.labelshift.rlls import rlls
-from labelfree.labelshift.shift_test import JTest, j_test
+from labelfree.labelshift.shift_test import JTest, j_test, unexplained
 from labelfree.labelshift.shrinkage import shrink
 
 __all__ = [
@@ -37,4 +37,5 @@ __all__ = [
     "rlls",
     "shrink",
     "total_variation",
+    "unexplained",
 ]

@@ -11,6 +11,8 @@ from labelfree.labelshift.cells import Array, Indices
 
 #: Fewer source rows per class than this, or fewer target rows per cell, and the p-value is bootstrapped.
 SPARSE_ROWS, SPARSE_CELL = 300, 10.0
+#: Below this chi-square p-value no correction for sparse counts could change the verdict.
+HOPELESS = 1e-12
 #: Replicates of the parametric bootstrap.
 REPLICATES = 199
 
@@ -21,10 +23,10 @@ class JTest:
 
     Attributes:
         statistic: J, the squared distance of the target's cells from the best re-weighting of the source's.
-        df: cells - classes.
+        df: cells - labels with a positive share.
         p_value: of J; small means that more than class proportions changed. None where df < 1.
         reference: `"chi-square"` or `"parametric bootstrap"`.
-        shares: (K,) the label shares of the best re-weighting; they may leave [0, 1] by noise.
+        shares: (K,) the label shares of the best re-weighting.
         explained: the share of the source-to-target difference that re-weighting explains; None where there
             is no difference to explain.
         difference: the statistic with the source's own proportions, and
@@ -71,13 +73,14 @@ def j_test(
 ) -> JTest:
     """Test whether the target's cell shares h are a mixture of the source's per-label cell shares A_c.
 
-        J = min over pi, sum pi = 1, of  (h - A pi)' V(pi)^-1 (h - A pi),
+        J = min over pi >= 0, sum pi = 1, of  (h - A pi)' V(pi)^-1 (h - A pi),
         V(pi) = [diag(A pi) - A pi (A pi)'] / n_target + sum_c pi_c^2 [diag(A_c) - A_c A_c'] / n_c:
 
-    the target's multinomial noise and the source's, label by label. pi is not kept inside [0, 1], so that J
-    has its chi-square distribution with cells - K degrees of freedom whatever the proportions; a label
-    without source rows is left out. Where counts are sparse the p-value comes from drawing both samples
-    again from the fitted mixture (parametric bootstrap).
+    the target's multinomial noise and the source's, label by label. Under the hypothesis J has about a
+    chi-square distribution with cells - K degrees of freedom; shares are kept at 0 or more, and one that is
+    held at 0 was not fitted and gives its degree back. A label without source rows is left out. Where
+    counts are sparse the p-value comes from drawing both samples again from the fitted mixture (parametric
+    bootstrap).
 
     Args:
         source_cells, labels, source_mass: (n_source,) cell and label of each row and its mass.
@@ -89,10 +92,10 @@ def j_test(
     """
     counts, seen = _count(source_cells, labels, source_mass, target_cells, target_mass, cells, k)
     statistic, pi = _minimum(counts)
-    df = cells - int(seen.sum())
+    df = cells - int((pi > 0.0).sum())
     own = np.asarray(np.bincount(labels, weights=source_mass, minlength=k)[seen], dtype=np.float64)
-    difference = _distance(counts, own)
-    explained = _explained(statistic, df, difference, cells - 1)
+    difference = _two_sample(counts, own)
+    explained = _explained(counts, own)
     shares = np.zeros(k)
     shares[seen] = pi
     p_value, reference = _p_value(counts, statistic, pi, df, seed)
@@ -131,18 +134,24 @@ def _count(
 def _covariance(counts: _Counts, A: Array, pi: Array) -> Array:
     """(C-1, C-1) V(pi), without the last cell, which the others determine."""
     h0 = np.maximum(A @ pi, 1e-12)
-    h0 = 0.5 * (h0 / h0.sum() + counts.h) if (A @ pi).min() <= 0.0 else h0 / h0.sum()
-    h0 = np.maximum(h0, 1e-12)
     scale = pi**2 / counts.n
     V = np.diag(h0 / counts.n_t + A @ scale)
     V -= np.outer(h0, h0) / counts.n_t + (A * scale) @ A.T
     return np.asarray(V[:-1, :-1])
 
 
-def _distance(counts: _Counts, pi: Array) -> float:
-    gap = (counts.h - counts.A @ pi)[:-1]
-    V = _covariance(counts, counts.smoothed(), pi)
-    return float(gap @ _solve(V, gap)) if len(gap) else 0.0
+def _own_covariance(counts: _Counts, own: Array) -> Array:
+    """(C-1, C-1) the noise of h - A own where nothing changed: both samples are draws of the same cells."""
+    n_s = float(1.0 / np.square(own / np.sqrt(counts.n)).sum()) if len(own) else 1.0
+    n_s = min(n_s, float(counts.n.sum()))
+    both = (counts.h * counts.n_t + (counts.A @ own) * n_s) / (counts.n_t + n_s)
+    return np.asarray((np.diag(both) - np.outer(both, both))[:-1, :-1] * (1.0 / counts.n_t + 1.0 / n_s))
+
+
+def _two_sample(counts: _Counts, own: Array) -> float:
+    """The two-sample statistic of "nothing changed": the source's own label shares, their noise included."""
+    gap = (counts.h - counts.A @ own)[:-1]
+    return float(max(gap @ _solve(_own_covariance(counts, own), gap), 0.0)) if len(gap) else 0.0
 
 
 def _solve(V: Array, right: Array) -> Array:
@@ -152,34 +161,43 @@ def _solve(V: Array, right: Array) -> Array:
 
 
 def _minimum(counts: _Counts, rounds: int = 4) -> tuple[float, Array]:
-    """Minimise J over pi, sum pi = 1, by generalised least squares with V updated in turns."""
+    """Minimise J over label shares by generalised least squares with V updated in turns."""
     A, k = counts.A, counts.A.shape[1]
     smooth = counts.smoothed()
     pi = np.full(k, 1.0 / k)
-    last = A[:, -1]
-    X, y = (A[:, :-1] - last[:, None])[:-1], (counts.h - last)[:-1]
-    if not len(y):
+    if len(counts.h) < 2:
         return 0.0, pi
     V = np.diag(np.maximum(counts.h, 0.5 / counts.n_t))[:-1, :-1]
     for _ in range(rounds):
-        weighted = _solve(V, np.column_stack([X, y]))
-        free = np.linalg.lstsq(X.T @ weighted[:, :-1], X.T @ weighted[:, -1], rcond=1e-12)[0]
-        new = np.append(free, 1.0 - free.sum())
+        new = _shares(A[:-1], counts.h[:-1], V)
         V = _covariance(counts, smooth, new)
-        if np.abs(new - pi).max() < 1e-6:
-            pi = new
-            break
+        moved = float(np.abs(new - pi).max())
         pi = new
+        if moved < 1e-6:
+            break
     gap = (counts.h - A @ pi)[:-1]
     return float(max(gap @ _solve(V, gap), 0.0)), pi
+
+
+def _shares(X: Array, y: Array, V: Array) -> Array:
+    """argmin (y - X pi)' V^-1 (y - X pi) over pi >= 0, sum pi = 1."""
+    from scipy.optimize import nnls
+
+    L = np.linalg.cholesky(V + 1e-10 * float(np.trace(V)) / len(V) * np.eye(len(V)))
+    W = np.linalg.solve(L, np.column_stack([X, y]))
+    heavy = 1e4 * float(np.abs(W).max())  # the sum's own row: met to about 1e-8
+    rows = np.vstack([W[:, :-1], np.full((1, X.shape[1]), heavy)])
+    found = nnls(rows, np.append(W[:, -1], heavy), maxiter=50 * X.shape[1])[0]
+    return np.asarray(found / found.sum())
 
 
 def _p_value(counts: _Counts, statistic: float, pi: Array, df: int, seed: int) -> tuple[float | None, str]:
     if df < 1:
         return None, "none: no more cells than classes"
-    expected = counts.n_t * np.maximum(counts.smoothed() @ np.maximum(pi, 0.0), 0.0)
+    expected = counts.n_t * (counts.smoothed() @ pi)
     plain = _tail(statistic, df)
-    if counts.n.min() >= SPARSE_ROWS and np.quantile(expected, 0.1) >= SPARSE_CELL:
+    enough = counts.n.min() >= SPARSE_ROWS and np.quantile(expected, 0.1) >= SPARSE_CELL
+    if enough or plain < HOPELESS:
         return plain, "chi-square"
     null = _null(counts, pi, seed)
     return float((1 + (null >= statistic).sum()) / (1 + len(null))), "parametric bootstrap"
@@ -188,9 +206,8 @@ def _p_value(counts: _Counts, statistic: float, pi: Array, df: int, seed: int) -
 def _null(counts: _Counts, pi: Array, seed: int, replicates: int = REPLICATES) -> Array:
     """(B,) J of samples drawn from the fitted mixture."""
     rng = np.random.default_rng(seed)
-    inside = np.maximum(pi, 0.0) / np.maximum(pi, 0.0).sum()
     A = counts.smoothed()
-    mixture = A @ inside
+    mixture = A @ pi
     rows = np.maximum(np.rint(counts.n).astype(int), 1)
     n_t = max(1, round(counts.n_t))
     out = np.empty(replicates)
@@ -201,12 +218,21 @@ def _null(counts: _Counts, pi: Array, seed: int, replicates: int = REPLICATES) -
     return out
 
 
-def _explained(statistic: float, df: int, difference: float, df_all: int) -> float | None:
-    """1 - (J - df) / (J0 - df0): both less what noise alone gives."""
-    excess = difference - df_all
-    if excess <= 2.0 * np.sqrt(2.0 * max(df_all, 1)):  # within two standard deviations of no difference
+def _explained(counts: _Counts, own: Array) -> float | None:
+    """1 - X(pi) / X(own), X the squared distance by each cell's own variance, less what noise alone gives.
+
+    Both are measured by the same variances, and pi minimises X: the share lies between 0 and 1 by itself.
+    """
+    V = np.diag(np.maximum(np.diag(_own_covariance(counts, own)), 1e-15))
+    if not len(V):
         return None
-    return float(min(1.0, max(0.0, 1.0 - max(statistic - df, 0.0) / excess)))
+    X, y = counts.A[:-1], counts.h[:-1]
+    pi = _shares(X, y, V)
+    before, after = (float(np.square(y - X @ shares) @ (1.0 / np.diag(V))) for shares in (own, pi))
+    excess = before - len(V)
+    if excess <= 2.0 * np.sqrt(2.0 * len(V)):  # within two standard deviations of no difference
+        return None
+    return float(min(1.0, max(0.0, 1.0 - max(after - (len(V) + 1 - len(pi)), 0.0) / excess)))
 
 
 def _tail(statistic: float, df: int) -> float:
@@ -215,3 +241,17 @@ def _tail(statistic: float, df: int) -> float:
     from scipy.special import gammaincc
 
     return float(gammaincc(df / 2.0, max(statistic, 0.0) / 2.0))
+
+
+def unexplained(
+    source_cells: Indices,
+    labels: Indices,
+    source_mass: Array,
+    target_cells: Indices,
+    target_mass: Array,
+    cells: int,
+    shares: Array,
+) -> float:
+    """The total variation between the target's cells and the source's, re-weighted to the label shares."""
+    counts, seen = _count(source_cells, labels, source_mass, target_cells, target_mass, cells, len(shares))
+    return float(np.abs(counts.h - counts.A @ shares[seen]).sum() / 2)
