@@ -32,4 +32,4 @@ def hostile(scores):
 
 @pytest.fixture(scope="session")
 def plain(source, target):
-    return report(source, target, replicates=40)
+    return report(source, target, "cott", replicates=40)

@@ -1,5 +1,6 @@
 """The report: its content agrees with the library, nothing given can break out, its forms hold together."""
 
+import html
 import json
 import re
 from html.parser import HTMLParser
@@ -99,6 +100,15 @@ def test_nothing_given_breaks_out(hostile):
             assert len(re.findall(r"(?<!\\)\|", line)) == 4
 
 
+def test_auto_says_why(source, target):
+    made = report(source, target, replicates=20)
+    held = made.summary["answer"]
+    assert held["method"] == "auto"
+    for text in (made.to_html(), made.to_markdown()):
+        assert held["details"]["reason"] in html.unescape(text)
+        assert "other defensible methods" in text
+
+
 def test_json_is_plain(hostile):
     held = json.loads(hostile.to_json())
     assert held["schema"] == 1
@@ -107,7 +117,7 @@ def test_json_is_plain(hostile):
 
 
 def test_the_same_input_gives_the_same_page(plain, source, target):
-    assert report(source, target, replicates=40).to_html() == plain.to_html()
+    assert report(source, target, "cott", replicates=40).to_html() == plain.to_html()
 
 
 def test_the_fingerprint_sees_every_part(scores):

@@ -28,7 +28,7 @@ def report(
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json")] = False,
-    method: Annotated[str, typer.Option("--method", "-m", help="Whose estimate is the answer")] = "cott",
+    method: Annotated[str, typer.Option("--method", "-m", help="Whose estimate is the answer")] = "auto",
     calibration: Annotated[str, typer.Option(help="temperature, vector or none")] = "temperature",
     marginal: Annotated[
         str,

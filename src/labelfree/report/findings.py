@@ -48,5 +48,9 @@ def findings(
 def verdict(found: list[dict[str, Any]]) -> dict[str, Any]:
     """The worst level of all findings, with the findings that brought it there as reasons."""
     level = max((one["level"] for one in found), key=LEVELS.index, default="ok")
-    reasons = [one["meaning"] for one in found if one["level"] == level] if level != "ok" else []
+    reasons = (
+        [f"{one['check']}: {one['meaning']}" for one in found if one["level"] == level]
+        if level != "ok"
+        else []
+    )
     return {"level": level, "headline": HEADLINES[level], "reasons": reasons}

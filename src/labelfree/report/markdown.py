@@ -20,6 +20,7 @@ def markdown(summary: dict[str, Any]) -> str:
         f"**{MARKS[verdict['level']]} {verdict['level']}: {escape(verdict['headline'])}**",
         *(f"- {escape(reason)}" for reason in verdict["reasons"]),
         "",
+        *_choice(answer["details"]),
         *_methods(held, answer["method"]),
         "",
         "| assumed label shares | estimated error |",
@@ -50,6 +51,17 @@ def markdown(summary: dict[str, Any]) -> str:
     ]
     lines += ["", *_origin(origin, answer), ""]
     return "\n".join(lines)
+
+
+def _choice(details: dict[str, Any]) -> list[str]:
+    if "reason" not in details:
+        return []
+    band = details["band"]
+    return [
+        f"auto chose {escape(details['choice'])}: {escape(details['reason'])}; other defensible methods say "
+        f"{percent(band['low'])} to {percent(band['high'])}.",
+        "",
+    ]
 
 
 def _methods(held: dict[str, Any], chosen: str) -> list[str]:

@@ -82,7 +82,7 @@ class Report:
 def report(
     source: Source,
     target: Target,
-    method: str = "cott",
+    method: str = "auto",
     *,
     calibration: str = "temperature",
     marginal: Marginal = "source",
