@@ -151,7 +151,7 @@ def _own_covariance(counts: _Counts, own: Array) -> Array:
 def _two_sample(counts: _Counts, own: Array) -> float:
     """The two-sample statistic of "nothing changed": the source's own label shares, their noise included."""
     gap = (counts.h - counts.A @ own)[:-1]
-    return float(max(gap @ _solve(_own_covariance(counts, own), gap), 0.0)) if len(gap) else 0.0
+    return max(float(gap @ _solve(_own_covariance(counts, own), gap)), 0.0) if len(gap) else 0.0
 
 
 def _solve(V: Array, right: Array) -> Array:

@@ -1,5 +1,6 @@
 """How far to trust the number: intervals, diagnosis, backtests, slices, label budget."""
 
+from labelfree.trust.backtest import Backtest, backtest
 from labelfree.trust.budget import Plan, budget
 from labelfree.trust.doctor import Diagnosis, doctor
 from labelfree.trust.intervals import bootstrap, interval
@@ -9,6 +10,7 @@ from labelfree.trust.shift_test import ShiftVerdict, shift_test
 from labelfree.trust.slices import Slice, Slices, slices
 
 __all__ = [
+    "Backtest",
     "Diagnosis",
     "Labelled",
     "Metrics",
@@ -16,6 +18,7 @@ __all__ = [
     "ShiftVerdict",
     "Slice",
     "Slices",
+    "backtest",
     "bootstrap",
     "budget",
     "doctor",

@@ -101,8 +101,9 @@ def interval(
         raise InputError(
             f"interval: {method} is a score, not an error; wanted a method that estimates an error"
         )
+    stand_in = _stand_in(estimator, point)
     drawn = bootstrap(
-        estimator,
+        stand_in,
         source,
         target,
         replicates=replicates,
@@ -122,6 +123,11 @@ def interval(
         "label_noise": float(np.sqrt(point.error * (1.0 - point.error) / target.n_effective)),
     }
     warnings = list(point.warnings)
+    if stand_in is not estimator:
+        details["bootstrap_method"] = repr(stand_in)
+        warnings.append(
+            "the interval takes the choice of method as given; see the band for what it could be worth"
+        )
     if abs(bias) > LARGE_BIAS * (high - low):
         warnings.append(
             f"the estimate is biased by about {100 * bias:+.1f} points at this sample size (bootstrap); "
@@ -198,6 +204,18 @@ def _offset(estimator: Estimator, left: View, right: View) -> Array | None:
 def _moved(q: Array, offset: Array) -> Array:
     moved = np.maximum(q + offset, 0.0)
     return np.asarray(moved / moved.sum())
+
+
+def _stand_in(estimator: Estimator, point: Estimate) -> Estimator:
+    """What is resampled: the method itself; for `auto`, the method it chose, the nearer one of a mixture."""
+    if estimator.name != "auto":
+        return estimator
+    choice = str(point.details["choice"])
+    if " and " in choice:
+        choice = "scot" if point.details["weight_of_label_shift"] < 0.5 else "cott:mlls"
+    method, _, marginal = choice.partition(":")
+    options = {"marginal": marginal} if marginal else {}
+    return make(method, calibration=estimator.calibration, **options)
 
 
 def _check(level: float, replicates: int) -> None:
