@@ -1,0 +1,135 @@
+"""`labelfree backtest SOURCE`: how far would each method have missed on your own labelled rows?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from labelfree.cli import files
+from labelfree.cli.screen import console
+
+if TYPE_CHECKING:
+    from labelfree.trust import Backtest
+
+
+def backtest(
+    source: files.SourceFile,
+    method: Annotated[
+        list[str] | None,
+        typer.Option("--method", "-m", help="A method to try; may be repeated", show_default=False),
+    ] = None,
+    groups: Annotated[
+        str | None, typer.Option(help="A column (or .npz key) of SOURCE: each group is a target")
+    ] = None,
+    time: Annotated[str | None, typer.Option(help="A column of SOURCE: the later half is a target")] = None,
+    calibration: files.Calibration = "temperature",
+    repeats: Annotated[int, typer.Option(help="Random splits")] = 2,
+    replicates: Annotated[
+        int,
+        typer.Option(
+            help="Bootstrap replicates to check the intervals with; 0 for none, which is much faster"
+        ),
+    ] = 0,
+    seed: files.Seed = 0,
+    as_json: files.AsJson = False,
+    logits: files.Logits = False,
+    probs: files.Probs = False,
+    labels: files.LabelsFile = None,
+    label_column: files.LabelColumn = "label",
+    logit_prefix: files.LogitPrefix = "logit_",
+    prob_prefix: files.ProbPrefix = "prob_",
+    positive: files.Positive = None,
+    negative: files.Negative = None,
+    weight_column: files.WeightColumn = None,
+    prediction_column: files.PredictionColumn = None,
+    tolerance: files.Tolerance = None,
+) -> None:
+    """Split SOURCE, make shifts of several kinds from one half, and report each method's miss."""
+    form = files.form(
+        logits,
+        probs,
+        label_column,
+        logit_prefix,
+        prob_prefix,
+        positive,
+        negative,
+        weight_column,
+        prediction_column,
+        tolerance,
+    )
+    from labelfree import io
+    from labelfree.trust import backtest as look_back
+    from labelfree.trust.backtest import METHODS
+
+    known = io.read_source(source, form, labels)
+    with _bar() as step:
+        found = look_back(
+            known,
+            methods=method or METHODS,
+            groups=None if groups is None else files.read_column(source, groups),
+            times=None if time is None else files.read_column(source, time),
+            calibration=calibration,
+            repeats=repeats,
+            replicates=replicates,
+            seed=seed,
+            progress=step,
+        )
+    if as_json:
+        typer.echo(found.to_json())
+    else:
+        _print(found)
+
+
+class _bar:  # noqa: N801 (reads as a word in `with _bar() as step`)
+    """A progress bar on stderr, on a terminal only."""
+
+    def __enter__(self) -> _bar:
+        import sys
+
+        self._bar = None
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import Progress
+
+            self._bar = Progress(console=Console(stderr=True), transient=True)
+            self._bar.start()
+            self._task = self._bar.add_task("backtest", total=1.0)
+        return self
+
+    def __call__(self, what: str, share: float) -> None:
+        if self._bar is not None:
+            self._bar.update(self._task, completed=share, description=what)
+
+    def __exit__(self, *problem: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+
+def _print(found: Backtest) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    rows = found.table()
+    methods = list(dict.fromkeys(row["method"] for row in rows))
+    table = Table(box=None, pad_edge=False, header_style="bold", title="mean miss (worst), in points")
+    table.add_column("kind of shift")
+    for method in methods:
+        table.add_column(method, justify="right")
+    for kind in dict.fromkeys(row["kind"] for row in rows):
+        cells = []
+        for method in methods:
+            row = next(r for r in rows if r["kind"] == kind and r["method"] == method)
+            held = "" if row["coverage"] is None else f" {100 * row['coverage']:.0f}%"
+            cells.append(f"{100 * row['mean_miss']:.1f} ({100 * row['worst_miss']:.0f}){held}")
+        table.add_row(kind, *cells)
+    out = console()
+    out.print(table)
+    out.print(
+        Text(
+            f"recommended: {found.recommended}, the best in {100 * found.sureness:.0f}% of resamples of these targets",
+            style="bold",
+        )
+    )
+    for warning in found.warnings:
+        out.print(Text(f"! {warning}", style="yellow"))

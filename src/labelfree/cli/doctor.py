@@ -1,0 +1,80 @@
+"""`labelfree doctor SOURCE TARGET`: every reason not to believe the number."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from labelfree.cli import files
+from labelfree.cli.screen import console, working
+
+if TYPE_CHECKING:
+    from labelfree.trust import Diagnosis
+
+STYLES = {"ok": "green", "caution": "yellow", "stop": "bold red"}
+
+
+def doctor(
+    source: files.SourceFile,
+    target: files.TargetFile,
+    calibration: files.Calibration = "temperature",
+    seed: files.Seed = 0,
+    as_json: files.AsJson = False,
+    logits: files.Logits = False,
+    probs: files.Probs = False,
+    labels: files.LabelsFile = None,
+    label_column: files.LabelColumn = "label",
+    logit_prefix: files.LogitPrefix = "logit_",
+    prob_prefix: files.ProbPrefix = "prob_",
+    positive: files.Positive = None,
+    negative: files.Negative = None,
+    weight_column: files.WeightColumn = None,
+    prediction_column: files.PredictionColumn = None,
+    tolerance: files.Tolerance = None,
+) -> None:
+    """Check SOURCE and TARGET for everything that makes an estimate untrustworthy; exit code 1 on stop."""
+    form = files.form(
+        logits,
+        probs,
+        label_column,
+        logit_prefix,
+        prob_prefix,
+        positive,
+        negative,
+        weight_column,
+        prediction_column,
+        tolerance,
+    )
+    from labelfree import io
+    from labelfree.trust import doctor as examine
+
+    with working() as say:
+        say(f"reading {source}")
+        known = io.read_source(source, form, labels)
+        say(f"reading {target}")
+        unknown, _ = io.read_target(target, form)
+        found = examine(known, unknown, calibration=calibration, seed=seed, progress=say)
+    if as_json:
+        typer.echo(found.to_json())
+    else:
+        _print(found)
+    if found.status == "stop":
+        raise typer.Exit(1)
+
+
+def _print(found: Diagnosis) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("status", "check", "what was found, and what to do"):
+        table.add_column(column)
+    for check in found.checks:
+        style = STYLES[check.status]
+        table.add_row(Text(check.status, style=style), check.name, Text(check.meaning))
+        if check.advice:
+            table.add_row("", "", Text(f"-> {check.advice}", style=style))
+    out = console()
+    out.print(table)
+    out.print(Text(f"verdict: {found.status}", style=STYLES[found.status]))

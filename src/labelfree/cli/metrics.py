@@ -1,0 +1,128 @@
+"""`labelfree metrics SOURCE TARGET`: confusion matrix, precision, recall, F1 and more, without labels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from labelfree.cli import files
+from labelfree.cli.screen import console, working
+
+if TYPE_CHECKING:
+    from labelfree.trust import Metrics
+
+
+def metrics(
+    source: files.SourceFile,
+    target: files.TargetFile,
+    calibration: files.Calibration = "temperature",
+    marginal: files.MarginalName = "source",
+    cost: Annotated[
+        Path | None,
+        typer.Option(help="A .npy or .csv of K x K costs, true classes in rows, predictions in columns"),
+    ] = None,
+    confusion: Annotated[bool, typer.Option("--confusion", help="Also print the confusion matrix")] = False,
+    as_json: files.AsJson = False,
+    logits: files.Logits = False,
+    probs: files.Probs = False,
+    labels: files.LabelsFile = None,
+    label_column: files.LabelColumn = "label",
+    logit_prefix: files.LogitPrefix = "logit_",
+    prob_prefix: files.ProbPrefix = "prob_",
+    positive: files.Positive = None,
+    negative: files.Negative = None,
+    weight_column: files.WeightColumn = None,
+    prediction_column: files.PredictionColumn = None,
+    tolerance: files.Tolerance = None,
+) -> None:
+    """Estimate every metric of the classifier on TARGET from SCOT's posteriors."""
+    form = files.form(
+        logits,
+        probs,
+        label_column,
+        logit_prefix,
+        prob_prefix,
+        positive,
+        negative,
+        weight_column,
+        prediction_column,
+        tolerance,
+    )
+    from labelfree import io
+    from labelfree.trust import metrics as measure
+
+    with working() as say:
+        say(f"reading {source}")
+        known = io.read_source(source, form, labels)
+        say(f"reading {target}")
+        unknown, _ = io.read_target(target, form)
+        say("transport")
+        shares = files.marginal_of(marginal, known.classes)
+        found = measure(known, unknown, calibration=calibration, marginal=shares, cost=_cost(cost))
+    if as_json:
+        typer.echo(found.to_json())
+    else:
+        _print(found, confusion)
+
+
+def _cost(path: Path | None) -> Any:
+    if path is None:
+        return None
+    import numpy as np
+
+    from labelfree.errors import FileError
+
+    try:
+        if path.suffix == ".npy":
+            return np.load(path, allow_pickle=False)
+        return np.loadtxt(path, delimiter=",", ndmin=2)
+    except (OSError, ValueError) as problem:
+        raise FileError(f"{path}: cannot be read as a matrix of costs ({problem})") from None
+
+
+def _print(found: Metrics, confusion: bool) -> None:
+    from rich.table import Table
+
+    from labelfree.results import percent
+
+    out = console()
+    out.print(
+        f"error {percent(found.error)} by SCOT, {percent(found.cott_error)} by COTT; kappa {found.kappa:.3f}"
+        + ("" if found.roc_auc is None else f"; ROC-AUC {found.roc_auc:.3f}")
+        + ("" if found.average_precision is None else f"; average precision {found.average_precision:.3f}")
+        + ("" if found.cost is None else f"; mean cost {found.cost:.4g}")
+    )
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("class")
+    for column in ("share", "predicted", "precision", "recall", "f1"):
+        table.add_column(column, justify="right")
+    document = found.to_dict()
+    for row in document["classes"]:
+        table.add_row(
+            str(row["class"]),
+            *(percent(row[key]) for key in ("share", "predicted", "precision", "recall", "f1")),
+        )
+    table.add_section()
+    for name in ("macro", "weighted"):
+        cells = [percent(document["averages"][key][name]) for key in ("precision", "recall", "f1")]
+        table.add_row(name, "", "", *cells)
+    out.print(table)
+    if confusion:
+        out.print(_matrix(found))
+    out.print("estimated, not counted: it rests on the label shares named by --marginal")
+
+
+def _matrix(found: Metrics) -> Any:
+    from rich.table import Table
+
+    table = Table(
+        box=None, pad_edge=False, header_style="bold", title="true class \\ prediction, percent of all rows"
+    )
+    table.add_column("")
+    for name in found.classes:
+        table.add_column(str(name), justify="right")
+    for name, row in zip(found.classes, found.confusion, strict=True):
+        table.add_row(str(name), *(f"{100 * v:.2f}" for v in row))
+    return table

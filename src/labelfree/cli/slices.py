@@ -1,0 +1,92 @@
+"""`labelfree slices SOURCE TARGET --by COLUMN`: the error of each segment of the target."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from labelfree.cli import files
+from labelfree.cli.screen import console, working
+
+
+def slices(
+    source: files.SourceFile,
+    target: files.TargetFile,
+    by: Annotated[list[str], typer.Option("--by", help="A column (or .npz key) of slices; may be repeated")],
+    groups: Annotated[
+        Path | None, typer.Option(help="The file that holds these columns, where it is not TARGET itself")
+    ] = None,
+    calibration: files.Calibration = "temperature",
+    marginal: files.MarginalName = "source",
+    level: files.Level = 0.95,
+    replicates: Annotated[int, typer.Option(help="Bootstrap replicates for the intervals")] = 200,
+    seed: files.Seed = 0,
+    as_json: files.AsJson = False,
+    logits: files.Logits = False,
+    probs: files.Probs = False,
+    labels: files.LabelsFile = None,
+    label_column: files.LabelColumn = "label",
+    logit_prefix: files.LogitPrefix = "logit_",
+    prob_prefix: files.ProbPrefix = "prob_",
+    positive: files.Positive = None,
+    negative: files.Negative = None,
+    weight_column: files.WeightColumn = None,
+    prediction_column: files.PredictionColumn = None,
+    tolerance: files.Tolerance = None,
+) -> None:
+    """Estimate the error of each slice of TARGET, with intervals that hold for all slices at once."""
+    form = files.form(
+        logits,
+        probs,
+        label_column,
+        logit_prefix,
+        prob_prefix,
+        positive,
+        negative,
+        weight_column,
+        prediction_column,
+        tolerance,
+    )
+    from labelfree import io
+    from labelfree.trust import slices as cut
+
+    with working() as say:
+        say(f"reading {source}")
+        known = io.read_source(source, form, labels)
+        say(f"reading {target}")
+        unknown, _ = io.read_target(target, form)
+        columns = {name: files.read_column(groups or target, name) for name in by}
+        say("resampling")
+        found = cut(
+            known,
+            unknown,
+            columns if len(columns) > 1 else columns[by[0]],
+            calibration=calibration,
+            marginal=files.marginal_of(marginal, known.classes),
+            level=level,
+            replicates=replicates,
+            seed=seed,
+        )
+    if as_json:
+        typer.echo(found.to_json())
+        return
+    from rich.table import Table
+    from rich.text import Text
+
+    from labelfree.results import percent
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("slice")
+    for column in ("error", "from", "to", "rows"):
+        table.add_column(column, justify="right")
+    table.add_column("")
+    for s in found.slices:
+        note = "small" if s.small else ""
+        table.add_row(s.name, percent(s.error), percent(s.low), percent(s.high), f"{s.rows:,}", note)
+    table.add_section()
+    table.add_row("all", percent(found.error), "", "", f"{unknown.n:,}", "")
+    out = console()
+    out.print(table)
+    out.print(Text(f"! {found.note}", style="yellow"))
