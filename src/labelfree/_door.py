@@ -38,6 +38,8 @@ def as_array(values: Any, what: str) -> npt.NDArray[Any]:
         if str(values.dtype) == "torch.bfloat16":  # numpy has no bfloat16
             values = values.float()
         values = values.numpy()
+    if isinstance(values, np.ma.MaskedArray) and values.mask.any():
+        raise InputError(f"{what}: {int(values.mask.sum())} values are masked; drop or fill those rows first")
     try:
         array = np.asarray(values)
     except ValueError:  # ragged lists
@@ -70,6 +72,8 @@ def as_scores(values: Any, kind: str, where: str, tolerance: float | None) -> tu
         )
     if array.dtype.kind != "f":
         array = array.astype(np.float64)
+    if tolerance is not None and not (isinstance(tolerance, int | float) and 0.0 <= tolerance < 1.0):
+        raise InputError(f"tolerance {tolerance!r}: wanted a small number from 0 to 1, such as 1e-3")
     if tolerance is None:
         tolerance = TOLERANCES[2] if half else TOLERANCES[min(16, array.dtype.itemsize)]
     worst = 0.0
@@ -96,6 +100,9 @@ def _check_chunk(part: FloatArray, start: int, kind: str, what: str, tolerance: 
             "wanted probabilities, 0 or more; if these are logits, pass logits= (--logits)"
         )
     sums = part.sum(axis=1, dtype=np.float64)
+    if not sums.all():
+        row = int(np.argmin(sums))
+        raise InputError(f"{what}: row {start + row} sums to 0; wanted probabilities that sum to 1")
     off = np.abs(sums - 1.0)
     worst = float(off.max())
     if worst > tolerance:
@@ -121,15 +128,29 @@ def as_classes(classes: Sequence[Hashable] | None, k: int, where: str) -> tuple[
         return None
     if isinstance(classes, str):
         raise InputError(f"{where} classes: arrived as the text {classes!r}; wanted a list of {k} names")
-    names = tuple(c.item() if isinstance(c, np.generic) else c for c in classes)
+    try:
+        names = tuple(_plain_name(c) for c in classes)
+        different = len(set(names))
+    except TypeError:
+        raise InputError(f"{where} classes: arrived as {classes!r:.60}; wanted a list of {k} names") from None
     if len(names) != k:
         raise InputError(f"{where} classes: {len(names)} names for {k} columns of scores; wanted one each")
-    if len(set(names)) != k:
+    if different != k:
         twice = next(c for c in names if names.count(c) > 1)
         raise InputError(
             f"{where} classes: {twice!r} stands for more than one column; wanted different names"
         )
     return names
+
+
+def _plain_name(name: Hashable) -> Hashable:
+    """A class name as a text or a number, so that it can be printed and written."""
+    if isinstance(name, np.generic):
+        name = name.item()
+    if isinstance(name, bytes):
+        return name.decode("utf-8", "backslashreplace")
+    hash(name)
+    return name
 
 
 def as_labels(values: Any, n: int, k: int, classes: tuple[Hashable, ...] | None, what: str) -> IntArray:
@@ -186,18 +207,22 @@ def _named(array: npt.NDArray[Any], classes: tuple[Hashable, ...], what: str) ->
     values, first, inverse = np.unique(array, return_index=True, return_inverse=True)
     for u in np.argsort(first):  # so that the first wrong row is the one named
         _place(values[u].item(), int(first[u]), place, what)
-    lookup = np.array([place[v] for v in values.tolist()], dtype=np.intp)
+    lookup = np.array([_place(v, 0, place, what) for v in values.tolist()], dtype=np.intp)
     return np.asarray(lookup[inverse.reshape(-1)], dtype=np.intp)
 
 
 def _place(value: Any, row: int, place: dict[Hashable, int], what: str) -> int:
-    missing = value is None or value != value or value == ""
-    if not missing and value in place:
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "backslashreplace")
+    missing = value is None or type(value).__name__ in ("NAType", "NaTType") or value != value or value == ""
+    if not missing and isinstance(value, Hashable) and value in place:
         return place[value]
     if missing:
         raise InputError(f"{what}: row {row} is missing; wanted a class name in every row")
     shown = ", ".join(repr(c) for c in list(place)[:5]) + (", ..." if len(place) > 5 else "")
     hint = nearest(str(value), [str(c) for c in place])
+    if str(value) in map(str, place):
+        hint = f"; {value!r} and the class differ in type: use the same for both"
     if isinstance(value, int) and all(isinstance(c, str) for c in place):
         hint = "; with classes= labels are names: pass the names, or leave out classes="
     raise InputError(f"{what}: row {row} is {value!r}, which is not a class ({shown}){hint}")
@@ -218,9 +243,9 @@ def as_weights(values: Any, n: int, where: str) -> npt.NDArray[np.float64] | Non
     if bad.any():
         row = int(np.argmax(bad))
         raise InputError(f"{what}: row {row} is {array[row]:g}; wanted finite weights, 0 or more")
-    if not array.sum() > 0:
+    if not array.max() > 0:
         raise InputError(f"{what}: they sum to zero; wanted at least one row with a positive weight")
-    return array
+    return np.asarray(array / array.max())  # only proportions matter, and sums cannot overflow
 
 
 def as_marginal(values: Any, k: int, classes: tuple[Hashable, ...] | None) -> npt.NDArray[np.float64]:

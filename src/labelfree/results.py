@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -62,7 +63,7 @@ class Estimate:
             "interval": None if self.interval is None else self.interval.to_dict(),
             "n_source": self.n_source,
             "n_target": self.n_target,
-            "details": self.details,
+            "details": deepcopy(self.details),
             "warnings": list(self.warnings),
         }
         if self.score is not None:
@@ -136,8 +137,8 @@ class Comparison:
         """Everything as plain values, in the shape of the JSON Schema that ships with the package."""
         return {
             "schema": SCHEMA,
-            "source": self.source,
-            "target": self.target,
+            "source": deepcopy(self.source),
+            "target": deepcopy(self.target),
             "estimates": [estimate.to_dict() for estimate in self.estimates],
             "warnings": list(self.warnings),
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 
@@ -49,6 +50,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 def run(arguments: list[str] | None = None) -> int:
     """Run the command and return its exit code."""
+    _open_streams()
     try:
         result = typer.main.get_command(app).main(arguments, prog_name="labelfree", standalone_mode=False)
         sys.stdout.flush()
@@ -64,9 +66,28 @@ def run(arguments: list[str] | None = None) -> int:
         return 0
     except MemoryError:
         return _fail("not enough memory for these scores; try fewer rows, or float32 scores in a .npy file")
+    except OSError as problem:
+        return _fail(f"cannot read or write ({problem.strerror or problem})")
+    except Exception as problem:  # whatever it is, exit code 1 is kept for a limit that was exceeded
+        if os.environ.get("LABELFREE_DEBUG"):
+            raise
+        return _fail(
+            f"internal error, please report it: {type(problem).__name__}: {problem} "
+            "(LABELFREE_DEBUG=1 shows where)"
+        )
+
+
+def _open_streams() -> None:
+    """A closed stdout or stderr is no reason to fail, nor is a name that the terminal cannot spell."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 (kept to the end)
+        elif hasattr(getattr(sys, name), "reconfigure"):
+            getattr(sys, name).reconfigure(errors="backslashreplace")
 
 
 def _fail(text: str, code: int = 2) -> int:
     line = " ".join(text.split()).rstrip(".") or "bad usage; see labelfree --help"
-    typer.echo(f"labelfree: {line}", err=True)
+    with contextlib.suppress(OSError):  # nowhere to say it: the exit code must do
+        typer.echo(f"labelfree: {line}", err=True)
     return code

@@ -82,6 +82,17 @@ def estimate(
 
     if rows is not None:
         check_ending(rows)
+        _refuse_overwriting(rows, [source, target, second, labels, target_labels])
+    _refuse_idle(
+        {
+            "label-column": None if label_column == "label" else label_column,
+            "weight-column": weight_column,
+            "prediction-column": prediction_column,
+            "positive": positive,
+            "negative": negative,
+        },
+        [path for path in (source, target, labels, target_labels) if path is not None],
+    )
     form = io.Form(
         kind="logits" if logits else "probs" if probs else None,
         logit_prefix=logit_prefix,
@@ -114,10 +125,11 @@ def estimate(
             target_labels=truth if check else None,
             progress=say,
         )
+        table = None
         if rows is not None:
-            say(f"writing {rows}")
-            io.write_table(rows, row_table(known, unknown, calibration=calibration, marginal=shares))
-    first = DEFAULT_METHOD if methods is None else methods[0]
+            say("rows")
+            table = row_table(known, unknown, calibration=calibration, marginal=shares)
+    first = _first(method)
     exceeded = _exceeded(comparison, first, limit)
     if as_json:
         _print_json(comparison, source, target, first, limit, exceeded)
@@ -125,14 +137,39 @@ def estimate(
         _print_table(comparison)
         if exceeded:
             console().print(f"[bold red]{first} is above the limit of {100 * (limit or 0):g}%")
+    if rows is not None and table is not None:
+        io.write_table(rows, table)
     if exceeded:
         raise typer.Exit(1)
+
+
+def _refuse_overwriting(rows: Path, inputs: list[Path | None]) -> None:
+    for path in inputs:
+        if path is not None and rows.exists() and path.exists() and rows.samefile(path):
+            raise InputError(f"--rows {rows}: that is an input, which would be lost; wanted another file")
+
+
+def _refuse_idle(options: dict[str, Any], paths: list[Path]) -> None:
+    """Refuse options about columns where no file has any."""
+    from labelfree.io import is_table
+
+    named = [name for name, value in options.items() if value is not None]
+    if named and not any(is_table(path) for path in paths):
+        raise InputError(
+            f"--{named[0]} is about the columns of a table, and neither file is one; "
+            "an .npz has the keys labels, weights and predictions"
+        )
 
 
 def _methods(named: list[str] | None) -> list[str] | None:
     if not named:
         return [DEFAULT_METHOD]
     return None if "all" in named else list(named)
+
+
+def _first(named: list[str] | None) -> str:
+    """The method that a limit is compared with: the first that was named, or the default."""
+    return next((name for name in named or () if name != "all"), DEFAULT_METHOD)
 
 
 def _limit(value: float | None) -> float | None:
@@ -158,6 +195,10 @@ def _marginal_file(name: str, classes: tuple[Any, ...] | None) -> Any:
 def _exceeded(comparison: Comparison, method: str, limit: float | None) -> bool:
     if limit is None:
         return False
+    if method not in [one.method for one in comparison]:
+        raise InputError(
+            f"--fail-above: {method} was left out, as it needs more evidence; name another method"
+        )
     error = comparison[method].error
     if error is None:
         raise InputError(

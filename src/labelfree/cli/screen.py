@@ -29,8 +29,14 @@ def console() -> Console:
     """A console on stdout that never wraps or colours what goes to a file."""
     from rich.console import Console
 
+    class Quiet(Console):
+        """A console that leaves a broken pipe to the command, which knows what to do."""
+
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
     terminal = sys.stdout.isatty()
-    return Console(soft_wrap=not terminal, highlight=False, width=None if terminal else 200)
+    return Quiet(soft_wrap=not terminal, highlight=False, width=None if terminal else 200)
 
 
 @contextmanager
@@ -42,13 +48,14 @@ def working(quiet: bool = False) -> Iterator[Say]:
     import threading
 
     from rich.console import Console
+    from rich.text import Text
 
     status = Console(stderr=True).status("working")
     timer = threading.Timer(PATIENCE_SECONDS, status.start)
     timer.daemon = True
     timer.start()
     try:
-        yield lambda step: status.update(step)
+        yield lambda step: status.update(Text(step))
     finally:
         timer.cancel()
         status.stop()

@@ -8,7 +8,6 @@ saving and loading.
 from __future__ import annotations
 
 import inspect
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Hashable
 from dataclasses import dataclass, field
@@ -19,12 +18,12 @@ import numpy as np
 import numpy.typing as npt
 
 from labelfree.calibration import CALIBRATIONS, Calibration, fit_calibration
-from labelfree.errors import FileError, InputError, NotFittedError, nearest
+from labelfree.errors import FileError, InputError, LabelfreeError, NotFittedError, nearest
+from labelfree.estimators.saved import read_document, restored, write_document
 from labelfree.estimators.view import View
 from labelfree.results import Estimate
 from labelfree.types import Source, Target
 
-FORMAT = "labelfree-estimator"
 E = TypeVar("E", bound="Estimator")
 
 
@@ -63,7 +62,7 @@ class Estimator(ABC):
     source_warnings_: tuple[str, ...]
 
     def __init__(self, calibration: str = "temperature") -> None:
-        if calibration not in CALIBRATIONS:
+        if not isinstance(calibration, str) or calibration not in CALIBRATIONS:
             raise InputError(
                 f"calibration {calibration!r} is not known; wanted one of {', '.join(CALIBRATIONS)}"
                 f"{nearest(str(calibration), CALIBRATIONS)}"
@@ -114,6 +113,10 @@ class Estimator(ABC):
         error = reading.error
         if error is not None:
             error = _clipped(error, reading.warnings)
+        elif reading.score is None or not np.isfinite(reading.score):
+            raise LabelfreeError(
+                f"{self.title} gave no finite number for these scores; are they of a sane size?"
+            )
         return Estimate(
             method=self.name,
             error=error,
@@ -143,7 +146,11 @@ class Estimator(ABC):
 
     def set_params(self: E, **params: Any) -> E:
         """Replace constructor arguments; fit again afterwards."""
+        for name in params:
+            if name not in self.get_params():
+                raise InputError(f"{self.name} takes no {name}=; it takes {', '.join(self.get_params())}")
         fresh = type(self)(**{**self.get_params(), **params})
+        vars(self).clear()  # what was learned belonged to the old arguments
         vars(self).update(vars(fresh))
         return self
 
@@ -159,15 +166,8 @@ class Estimator(ABC):
             raise NotFittedError(
                 f"{self.title} is not fitted; there is nothing to save yet; call fit(source) first"
             )
-        state = {name: _plain(value) for name, value in vars(self).items() if name.endswith("_")}
-        document = {
-            "format": FORMAT,
-            "schema": 1,
-            "method": self.name,
-            "params": {name: _plain(value) for name, value in self.get_params().items()},
-            "state": state,
-        }
-        Path(path).write_text(json.dumps(document), encoding="utf-8")
+        state = {name: value for name, value in vars(self).items() if name.endswith("_")}
+        write_document(path, self.name, self.get_params(), state)
 
     @classmethod
     def load(cls: type[E], path: str | Path) -> E:
@@ -177,56 +177,17 @@ class Estimator(ABC):
             raise FileError(
                 f"{path}: holds a fitted {document['method']!r}, not {cls.name!r}; use labelfree.load"
             )
-        try:
-            estimator = cls(**document["params"])
-            for name, value in document["state"].items():
-                setattr(estimator, name, estimator._restore(name, value))
-        except (KeyError, TypeError, AttributeError, ValueError) as problem:
-            raise FileError(f"{path}: not a complete saved estimator ({problem})") from None
+        estimator = cls(**document["params"])
+        for name, value in document["state"].items():
+            setattr(estimator, name, restored(name, value))
         return estimator
-
-    def _restore(self, name: str, value: Any) -> Any:
-        if name == "calibration_":
-            return Calibration.from_state(value)
-        if name in ("classes_", "source_warnings_"):
-            return None if value is None else tuple(value)
-        if isinstance(value, list):
-            return np.asarray(value, dtype=np.float64)
-        return value
-
-
-def read_document(path: str | Path) -> dict[str, Any]:
-    """Read and check the outer form of a saved estimator."""
-    try:
-        document = json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as problem:
-        raise FileError(
-            f"{path}: cannot be read ({problem.strerror}); wanted a file that save() wrote"
-        ) from None
-    except ValueError:
-        raise FileError(f"{path}: not JSON; wanted a file that save() wrote") from None
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise FileError(f"{path}: not a saved estimator; wanted a file that save() wrote")
-    if document.get("schema") != 1:
-        raise FileError(
-            f"{path}: written by a newer labelfree (schema {document.get('schema')}); upgrade to read it"
-        )
-    return document
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Calibration):
-        return value.state()
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, tuple):
-        return list(value)
-    return value
 
 
 def _clipped(error: float, warnings: list[str]) -> float:
+    if not np.isfinite(error):
+        raise LabelfreeError(
+            "the formula gave no finite number for these scores; are they of a sane size? please report it"
+        )
     if -1e-9 <= error <= 1.0 + 1e-9:  # rounding
         return float(min(1.0, max(0.0, error)))
     clipped = float(min(1.0, max(0.0, error)))

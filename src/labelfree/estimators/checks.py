@@ -123,6 +123,17 @@ def check_probs_are_logits(method: Method) -> None:
     _same(_run(method, data), method().fit(source).estimate(target), tolerance=1e-7 + 1.0 / N)
 
 
+def check_predictions(method: Method) -> None:
+    """The source error is by the deployed decisions, and a target with decisions of its own has an answer."""
+    data = _data()
+    decided = np.roll(data["logits"].argmax(axis=1), 1)
+    source = Source(data["logits"], data["labels"], predictions=decided)
+    target = Target(data["shifted"], second=data["second"], predictions=np.zeros(N, dtype=int))
+    estimator = method(calibration="none").fit(source)
+    assert abs(estimator.source_error_ - np.mean(decided != data["labels"])) < 1e-12
+    assert np.isfinite(_value(estimator.estimate(target)))
+
+
 def check_purity(method: Method) -> None:
     """Estimating twice gives the same, changes nothing learned, and fit returns its estimator."""
     data = _data()
@@ -204,7 +215,9 @@ def _finite(method: Method, source: Source, target: Target) -> None:
 
 
 def _state(estimator: Estimator) -> str:
-    return repr({name: getattr(value, "tolist", lambda v=value: v)() for name, value in vars(estimator).items()})
+    return repr(
+        {name: getattr(value, "tolist", lambda v=value: v)() for name, value in vars(estimator).items()}
+    )
 
 
 def _softmax(logits: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -220,6 +233,7 @@ CHECKS: tuple[Callable[[Method], None], ...] = (
     check_weights_are_repeats,
     check_precision,
     check_probs_are_logits,
+    check_predictions,
     check_purity,
     check_inputs_stay,
     check_pickling,

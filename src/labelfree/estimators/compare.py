@@ -58,6 +58,8 @@ def compare(
     check_marginal(marginal)
     say = progress or (lambda step: None)
     warnings = []
+    if isinstance(methods, str):
+        methods = [methods]
     if methods is None:
         chosen = [
             name for name, method in METHODS.items() if target.second is not None or not method.needs_second
@@ -90,7 +92,9 @@ def compare(
 
 
 def _summary(sample: Sample) -> dict[str, Any]:
-    names = None if sample.classes is None else list(sample.classes)
+    names = None
+    if sample.classes is not None:  # names that JSON does not know, such as dates, are written as text
+        names = [c if isinstance(c, str | int | float) else str(c) for c in sample.classes]
     return {"n": sample.n, "k": sample.k, "classes": names, "scores": sample.kind}
 
 

@@ -10,7 +10,7 @@ from labelfree.errors import FileError, InputError, nearest
 from labelfree.estimators.ac import AC
 from labelfree.estimators.atc import ATCMC, ATCNE
 from labelfree.estimators.auto import Auto
-from labelfree.estimators.base import Estimator, read_document
+from labelfree.estimators.base import Estimator
 from labelfree.estimators.cot import COT
 from labelfree.estimators.cott import COTT
 from labelfree.estimators.doc import DoC
@@ -18,6 +18,7 @@ from labelfree.estimators.entropy import Entropy
 from labelfree.estimators.gde import GDE
 from labelfree.estimators.im import IM
 from labelfree.estimators.label_shift import LabelShift
+from labelfree.estimators.saved import read_document
 from labelfree.estimators.scot import SCOT
 
 METHODS: dict[str, type[Estimator]] = {
@@ -28,7 +29,7 @@ METHODS: dict[str, type[Estimator]] = {
 
 def find(name: str) -> type[Estimator]:
     """The method of that name; an unknown one is refused with the nearest known name."""
-    if name not in METHODS:
+    if not isinstance(name, str) or name not in METHODS:
         known = ", ".join(METHODS)
         raise InputError(f"method {name!r} is not known{nearest(str(name), METHODS)} (known: {known})")
     return METHODS[name]
@@ -41,8 +42,8 @@ def accepts(method: type[Estimator], option: str) -> bool:
 
 def load(path: str | Path) -> Estimator:
     """Read a fitted estimator that `save` wrote. Nothing is unpickled."""
-    name = read_document(path).get("method")
-    if name not in METHODS:
+    name = read_document(path)["method"]
+    if not isinstance(name, str) or name not in METHODS:
         raise FileError(f"{path}: holds the unknown method {name!r}; was it saved by a newer labelfree?")
     return METHODS[name].load(path)
 

@@ -3,6 +3,7 @@
 from labelfree.io.demo import Demo, demo_data
 from labelfree.io.form import Form
 from labelfree.io.read import (
+    is_table,
     read_column,
     read_labels,
     read_marginal,
@@ -16,6 +17,7 @@ __all__ = [
     "Demo",
     "Form",
     "demo_data",
+    "is_table",
     "read_column",
     "read_labels",
     "read_marginal",

@@ -30,7 +30,7 @@ def read_npy(path: Path) -> npt.NDArray[Any]:
 
 def read_mapping(path: Path) -> dict[str, Any]:
     """The arrays of an `.npz` or the tensors of a `.pt` file, by name."""
-    return _read_npz(path) if path.suffix == ".npz" else _read_torch(path)
+    return _read_npz(path) if path.suffix.lower() == ".npz" else _read_torch(path)
 
 
 def read_scores_npy(path: Path, form: Form) -> Content:
@@ -49,6 +49,8 @@ def read_scores_mapping(path: Path, form: Form) -> Content:
         found = ", ".join(repr(key) for key in list(held)[:8]) or "nothing"
         raise FileError(f"{path}: no key 'logits' or 'probs'; found {found}")
     classes = held.get("classes")
+    if classes is not None and np.ndim(classes) != 1:
+        raise FileError(f"{path}: 'classes' has shape {np.shape(classes)}; wanted one name per column")
     kind = form.choose(kinds, path)
     return Content(
         scores=held[kind],

@@ -70,9 +70,12 @@ class Content:
 
 def refuse_misspelt(found: Iterable[str], known: Iterable[str], path: object, word: str) -> None:
     """Refuse a name that is nearly, but not quite, one that would have been read."""
-    known = list(known)
-    found = list(found)
+    known = set(known)
+    found = list(dict.fromkeys(found))
+    absent = sorted(known - set(found))
     for name in found:
-        close = get_close_matches(name.lower(), [k for k in known if k not in found], n=1, cutoff=0.75)
-        if name not in known and close:
+        if name in known:
+            continue
+        close = get_close_matches(name.lower(), absent, n=1, cutoff=0.75)
+        if close:
             raise FileError(f"{path}: unknown {word} {name!r}; did you mean {close[0]!r}?")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable
 from pathlib import Path
 from typing import Any
@@ -68,23 +69,22 @@ def read_labels(
     """
     form = form or Form()
     file = _path(path)
-    if file.suffix == ".npy":
+    if _ending(file) == ".npy":
         return read_npy(file)
     if _ending(file) not in TABLES:
         held = read_mapping(file)
         if "labels" not in held:
             raise FileError(f"{path}: no key 'labels' (found {', '.join(held)})")
         return held["labels"]
-    table = read_table(file, _only(file, form.label))
-    if form.label not in table.column_names:
-        raise FileError(f"{path}: no column {form.label!r} (found {', '.join(table.column_names[:8])})")
-    return texts(table, form.label) if classes is not None else table.column(form.label).to_numpy()
+    table = read_table(file, _only(file, form.label), [form.label] if classes is not None else [])
+    column_named(table, form.label, path)
+    return texts(table, form.label, classes) if classes is not None else table.column(form.label).to_numpy()
 
 
 def read_column(path: str | Path, name: str) -> Any:
     """Read one more column of a table, or key of a mapping, as it is stored: groups, times, segments."""
     file = _path(path)
-    if file.suffix == ".npy":
+    if _ending(file) == ".npy":
         raise FileError(f"{path}: a .npy file has no column {name!r}; wanted a table, .npz or .pt")
     if _ending(file) not in TABLES:
         held = read_mapping(file)
@@ -99,11 +99,11 @@ def read_second(path: str | Path, form: Form | None = None) -> Any:
     """Read a second model: predictions (1-D, or a `prediction` column or key) or scores."""
     form = form or Form()
     file = _path(path)
-    if file.suffix == ".npy":
+    if _ending(file) == ".npy":
         return read_npy(file)
     if _ending(file) in TABLES:
         column = form.prediction or "prediction"
-        table = read_table(file, _only(file, column))
+        table = read_table(file, _only(file, column), [column])
         if column in table.column_names:
             return texts(table, column)
     else:
@@ -122,11 +122,11 @@ def read_second(path: str | Path, form: Form | None = None) -> Any:
 def read_marginal(path: str | Path, classes: tuple[Hashable, ...] | None) -> Any:
     """Read label masses: a CSV with columns `class` and `mass`, or a 1-D `.npy` in column order."""
     file = _path(path)
-    if file.suffix == ".npy":
+    if _ending(file) == ".npy":
         return np.array(read_npy(file))
     if _ending(file) not in TABLES:
         raise FileError(f"{path}: wanted a CSV with the columns class,mass or a 1-D .npy")
-    table = read_table(file)
+    table = read_table(file, text=["class"])
     if not {"class", "mass"} <= set(table.column_names):
         raise FileError(f"{path}: found the columns {', '.join(table.column_names[:8])}; wanted class,mass")
     names = [str(v) for v in table.column("class").to_pylist()]
@@ -134,8 +134,9 @@ def read_marginal(path: str | Path, classes: tuple[Hashable, ...] | None) -> Any
     for name, mass in zip(names, masses, strict=True):
         if not isinstance(mass, int | float):
             raise FileError(f"{path}: the mass of class {name!r} is {mass!r}; wanted a number")
-        if names.count(name) > 1:
-            raise FileError(f"{path}: class {name!r} stands there twice")
+    twice = next((name for name, count in Counter(names).items() if count > 1), None)
+    if twice is not None:
+        raise FileError(f"{path}: class {twice!r} stands there twice")
     known = {str(c): c for c in (classes or ())}
     if classes is None:
         known = {name: int(name) for name in names if name.isdigit()}
@@ -152,15 +153,24 @@ def _path(path: str | Path) -> Path:
     if is_glob(file) or file.is_dir():
         parquet_files(file)
         return file
-    if not file.exists():
+    try:
+        there = file.exists()
+    except OSError as problem:  # such as a name that is too long
+        raise FileError(f"{path}: cannot be opened ({problem.strerror})") from None
+    if not there:
         raise FileError(f"{path}: no such file")
-    if file.suffix not in READERS:
+    if _ending(file) not in READERS:
         raise FileError(
             f"{path}: cannot tell its form from {file.suffix or 'its name'!r}; wanted {', '.join(READERS)}"
         )
     if file.stat().st_size == 0:
         raise FileError(f"{path}: is empty")
     return file
+
+
+def is_table(path: str | Path) -> bool:
+    """Whether a path is read as a table with named columns."""
+    return _ending(Path(path)) in TABLES
 
 
 def _only(file: Path, column: str) -> list[str] | None:
@@ -170,7 +180,7 @@ def _only(file: Path, column: str) -> list[str] | None:
 
 def _ending(file: Path) -> str:
     """What the file is read as; folders and globs are Parquet."""
-    return ".parquet" if is_parquet(file) else file.suffix
+    return ".parquet" if is_parquet(file) else file.suffix.lower()
 
 
 class _names:  # noqa: N801 (reads as a word in `with _names(path)`)

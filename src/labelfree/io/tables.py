@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,21 +15,26 @@ from labelfree.io.form import Content, Form, refuse_misspelt
 from labelfree.io.parquet import is_parquet, parquet_names, parquet_scores, parquet_table
 
 
-def read_table(path: Path, columns: Sequence[str] | None = None) -> Any:
-    """The file as a pyarrow table; of Parquet, only the named columns are read."""
+def read_table(path: Path, columns: Sequence[str] | None = None, text: Sequence[str] = ()) -> Any:
+    """The file as a pyarrow table; of Parquet, only the named columns are read.
+
+    The columns named in `text` of a CSV are taken to the letter: `01`, `true` and `NA` may be class names.
+    """
     import pyarrow as pa
 
     try:
-        if path.suffix in (".csv", ".tsv"):
+        if path.suffix.lower() in (".csv", ".tsv"):
             from pyarrow import csv
 
-            delimiter = "\t" if path.suffix == ".tsv" else ","
-            return csv.read_csv(path, parse_options=csv.ParseOptions(delimiter=delimiter))
+            delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+            return csv.read_csv(
+                path,
+                parse_options=csv.ParseOptions(delimiter=delimiter),
+                convert_options=csv.ConvertOptions(column_types={name: pa.string() for name in text}),
+            )
         if is_parquet(path):
             return parquet_table(path, columns)
-        from pyarrow import feather
-
-        return feather.read_table(path)
+        return _read_arrow(path)
     except (pa.ArrowException, OSError, ValueError) as problem:
         text = str(problem).strip().splitlines()[0][:160].rstrip(".")
         raise FileError(f"{path}: cannot be read as {path.suffix} ({text}); is it complete?") from None
@@ -38,7 +44,7 @@ def read_scores_table(path: Path, form: Form) -> Content:
     """Scores, labels and the rest by column; class names are what stands behind the prefix."""
     if is_parquet(path):
         return _read_parquet(path, form)
-    table = read_table(path)
+    table = read_table(path, text=[name for name in (form.label, form.prediction) if name is not None])
     _check_header(table.column_names, table.num_rows, path)
     if form.positive is not None or form.negative is not None:
         scores, kind, classes = _two_classes(table, form, path)
@@ -68,7 +74,7 @@ def _read_parquet(path: Path, form: Form) -> Content:
 def _check_header(names: Sequence[str], rows: int, path: Path) -> None:
     if rows == 0:
         raise FileError(f"{path}: has a header but no rows; is it empty by mistake?")
-    repeated = next((name for name in names if names.count(name) > 1), None)
+    repeated = next((name for name, count in Counter(names).items() if count > 1), None)
     if repeated is not None:
         raise FileError(f"{path}: the column {repeated!r} stands there twice; wanted different names")
 
@@ -91,9 +97,9 @@ def _content(
         scores=scores,
         kind=kind,
         classes=classes,
-        labels=texts(table, form.label) if form.label in names else None,
+        labels=texts(table, form.label, classes) if form.label in names else None,
         weights=None if form.weight is None else numbers(table, form.weight, path),
-        predictions=None if form.prediction is None else texts(table, form.prediction),
+        predictions=None if form.prediction is None else texts(table, form.prediction, classes),
     )
 
 
@@ -110,6 +116,8 @@ def score_columns(names: Sequence[str], form: Form, path: object) -> tuple[str, 
         hint = (
             "; for two classes with one column of probabilities pass --positive NAME --negative NAME"
             if "prob" in names
+            else "; its columns are separated by semicolons: wanted commas, or tabs in a .tsv"
+            if any(";" in name for name in names)
             else "; name the prefix with --logit-prefix or --prob-prefix"
         )
         raise FileError(
@@ -171,10 +179,11 @@ def stored(table: Any, name: str) -> npt.NDArray[np.object_]:
     return np.asarray(np.array(values, dtype=object)[codes])
 
 
-def texts(table: Any, name: str) -> npt.NDArray[np.object_]:
-    """Class names as text; whole numbers that were stored as decimals lose their `.0`."""
+def texts(table: Any, name: str, classes: Collection[Any] = ()) -> npt.NDArray[np.object_]:
+    """Class names as text, in the spelling of `classes` where a number or a truth value has several."""
     values, codes = _coded(table, name)
-    return np.asarray(np.array([_text(v) for v in values], dtype=object)[codes])
+    known = {str(c) for c in classes}
+    return np.asarray(np.array([_text(v, known) for v in values], dtype=object)[codes])
 
 
 def _coded(table: Any, name: str) -> tuple[list[Any], npt.NDArray[np.intp]]:
@@ -193,7 +202,24 @@ def _coded(table: Any, name: str) -> tuple[list[Any], npt.NDArray[np.intp]]:
     return [*values, None], np.concatenate(parts) if parts else np.zeros(0, np.intp)
 
 
-def _text(value: Any) -> str | None:
+def _text(value: Any, known: Collection[str]) -> str | None:
+    if value is None:
+        return None
+    spellings = [str(value)]
     if isinstance(value, float) and value == value and value.is_integer():
-        return str(int(value))
-    return None if value is None else str(value)
+        spellings.insert(0, str(int(value)))
+    if isinstance(value, bool):
+        spellings += [str(value).lower(), str(int(value))]
+    return next((text for text in spellings if text in known), spellings[0])
+
+
+def _read_arrow(path: Path) -> Any:
+    """An Arrow file in either of its two forms: the file form (Feather) or the stream form."""
+    import pyarrow as pa
+    from pyarrow import feather, ipc
+
+    try:
+        return feather.read_table(path)
+    except pa.ArrowInvalid:
+        with path.open("rb") as file, ipc.open_stream(file) as stream:
+            return stream.read_all()

@@ -167,7 +167,8 @@ def _newton(kernel: _Kernel, v: Array, q: Array, tol: float, max_passes: int) ->
         new_F, new_g = new_value - q @ trial, new_column - q
         promised = -float(g @ step) / 2
         lower = new_F <= F - 1e-4 * promised and promised > 1e-12 * (1.0 + abs(F))
-        if lower or np.abs(new_g).max() <= 0.5 * np.abs(g).max():
+        level = new_F <= F + 1e-9 * (1.0 + abs(F))  # near the optimum F is flat to rounding
+        if lower or (level and np.abs(new_g).max() <= 0.5 * np.abs(g).max()):
             v, F, g = trial, new_F, new_g
             column, w, total = new_column, new_w, new_total
             damping = 0.0 if damping < 1e-12 else damping / 16

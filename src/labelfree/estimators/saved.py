@@ -1,0 +1,94 @@
+"""Fitted estimators as readable JSON files: nothing is pickled, and a damaged file is refused."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from labelfree._door import as_array
+from labelfree.calibration import Calibration
+from labelfree.errors import FileError
+
+FORMAT = "labelfree-estimator"
+PAIRS = "pairs"
+
+
+def write_document(path: str | Path, method: str, params: dict[str, Any], state: dict[str, Any]) -> None:
+    """Write a method's parameters and learned state, whole or not at all."""
+    content = {
+        "method": method,
+        "params": {name: _plain(value) for name, value in params.items()},
+        "state": {name: _plain(value) for name, value in state.items()},
+    }
+    document = {"format": FORMAT, "schema": 1, **content, "digest": _digest(content)}
+    file = Path(path)
+    part = file.with_name(f".{file.name}.{os.getpid()}.part")
+    try:
+        part.write_text(json.dumps(document), encoding="utf-8")
+        os.replace(part, file)
+    except OSError as problem:
+        raise FileError(f"{path}: cannot be written ({problem.strerror or problem})") from None
+
+
+def read_document(path: str | Path) -> dict[str, Any]:
+    """Read what `write_document` wrote; refuse anything else, and anything that was changed since."""
+    try:
+        document = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as problem:
+        raise FileError(
+            f"{path}: cannot be read ({problem.strerror}); wanted a file that save() wrote"
+        ) from None
+    except ValueError:
+        raise FileError(f"{path}: not JSON; wanted a file that save() wrote") from None
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise FileError(f"{path}: not a saved estimator; wanted a file that save() wrote")
+    if document.get("schema") != 1:
+        raise FileError(
+            f"{path}: written by a newer labelfree (schema {document.get('schema')}); upgrade to read it"
+        )
+    content = {name: document.get(name) for name in ("method", "params", "state")}
+    if document.get("digest") != _digest(content):
+        raise FileError(f"{path}: was changed or damaged since save() wrote it; save it again")
+    content["params"] = {name: _unpaired(value) for name, value in content["params"].items()}
+    return content
+
+
+def restored(name: str, value: Any) -> Any:
+    """A learned attribute in its own type again."""
+    if name == "calibration_":
+        return Calibration.from_state(value)
+    if name in ("classes_", "source_warnings_"):
+        return None if value is None else tuple(value)
+    if isinstance(value, list):
+        return np.asarray(value, dtype=np.float64)
+    return value
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Calibration):
+        return value.state()
+    if isinstance(value, dict):  # JSON would turn every key into a text
+        return {PAIRS: [[_plain(key), _plain(item)] for key, item in value.items()]}
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.generic):
+        return value.item()
+    array = as_array(value, "parameter")
+    return array.tolist() if array.dtype.kind in "fiub" else str(value)
+
+
+def _unpaired(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: item for key, item in value[PAIRS]}
+    return value
+
+
+def _digest(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
