@@ -108,7 +108,7 @@ def main_table(rows: Sequence[Row], name: str = "mae", title: str = "", extra: S
     for group in dict.fromkeys((e.dataset, e.network, e.kind) for e in found):
         entries = {e.method: e for e in found if (e.dataset, e.network, e.kind) == group}
         any_entry = next(iter(entries.values()))
-        label = f"{group[1]}, {any_entry.seeds} seeds, {any_entry.shifts} shifts"
+        label = f"{group[1]}, {any_entry.seeds} seed{'s' * (any_entry.seeds > 1)}, {any_entry.shifts} shifts"
         place = f"{group[0]} {group[2]}"
         lines.append(
             [
