@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from labelfree.cli import files
 from labelfree.cli.screen import working
 from labelfree.errors import InputError, nearest
 
@@ -16,26 +17,21 @@ FORMATS = ("html", "md", "json")
 
 def report(
     context: typer.Context,
-    source: Annotated[Path, typer.Argument(help="Scores with labels: .npz .npy .csv .parquet .arrow .pt")],
-    target: Annotated[Path, typer.Argument(help="Scores without labels, in any of the same forms")],
+    source: files.SourceFile,
+    target: files.TargetFile,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="The file to write: .html, .md or .json")
     ] = None,
     form: Annotated[
         str | None,
         typer.Option(
-            "--format", help="html, md or json; by default the file's ending. md and json may go to stdout"
+            "--format", help="html, md or json; by default the file's ending; md and json may go to stdout"
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json")] = False,
     method: Annotated[str, typer.Option("--method", "-m", help="Whose estimate is the answer")] = "auto",
-    calibration: Annotated[str, typer.Option(help="temperature, vector or none")] = "temperature",
-    marginal: Annotated[
-        str,
-        typer.Option(
-            help="The target's label shares: source, shrunk, bbse, rlls, mlls, or a file (class,mass CSV or 1-D .npy)"
-        ),
-    ] = "source",
+    calibration: files.Calibration = "temperature",
+    marginal: files.MarginalName = "source",
     groups: Annotated[
         list[str] | None,
         typer.Option(
@@ -48,48 +44,40 @@ def report(
     check: Annotated[
         bool, typer.Option("--check", help="TARGET has labels: show each method's miss")
     ] = False,
-    level: Annotated[float, typer.Option(help="The level of the intervals")] = 0.95,
+    level: files.Level = 0.95,
     replicates: Annotated[
         int, typer.Option(help="Bootstrap replicates behind the intervals; 0 for none")
     ] = 200,
-    seed: Annotated[int, typer.Option(help="Of the bootstrap")] = 0,
-    logits: Annotated[bool, typer.Option("--logits", help="The scores are logits")] = False,
-    probs: Annotated[bool, typer.Option("--probs", help="The scores are probabilities")] = False,
-    labels: Annotated[
-        Path | None, typer.Option(help="SOURCE's labels, where they are in a file of their own")
-    ] = None,
-    label_column: Annotated[str, typer.Option(help="The label column of a table")] = "label",
-    logit_prefix: Annotated[str, typer.Option(help="What logit columns begin with")] = "logit_",
-    prob_prefix: Annotated[str, typer.Option(help="What probability columns begin with")] = "prob_",
-    positive: Annotated[str | None, typer.Option(help="Two classes, one column 'prob': its class")] = None,
-    negative: Annotated[
-        str | None, typer.Option(help="Two classes, one column 'prob': the other class")
-    ] = None,
-    weight_column: Annotated[str | None, typer.Option(help="A table's column of row weights")] = None,
-    prediction_column: Annotated[
-        str | None, typer.Option(help="A table's column of deployed decisions")
-    ] = None,
-    tolerance: Annotated[float | None, typer.Option(help="How far probabilities may sum from 1")] = None,
+    seed: files.Seed = 0,
+    logits: files.Logits = False,
+    probs: files.Probs = False,
+    labels: files.LabelsFile = None,
+    label_column: files.LabelColumn = "label",
+    logit_prefix: files.LogitPrefix = "logit_",
+    prob_prefix: files.ProbPrefix = "prob_",
+    positive: files.Positive = None,
+    negative: files.Negative = None,
+    weight_column: files.WeightColumn = None,
+    prediction_column: files.PredictionColumn = None,
+    tolerance: files.Tolerance = None,
 ) -> None:
     """Write one self-contained page: the estimated error on TARGET, its interval, and how far to trust it."""
     wanted = _format("json" if as_json else form, out)
-    if logits and probs:
-        raise InputError("--logits and --probs were both given; wanted one: what are the scores?")
-
+    reading = files.form(
+        logits,
+        probs,
+        label_column,
+        logit_prefix,
+        prob_prefix,
+        positive,
+        negative,
+        weight_column,
+        prediction_column,
+        tolerance,
+    )
     from labelfree import io
     from labelfree.report import report as build
 
-    reading = io.Form(
-        kind="logits" if logits else "probs" if probs else None,
-        logit_prefix=logit_prefix,
-        prob_prefix=prob_prefix,
-        label=label_column,
-        weight=weight_column,
-        prediction=prediction_column,
-        positive=positive,
-        negative=negative,
-        tolerance=tolerance,
-    )
     with working() as say:
         say(f"reading {source}")
         known = io.read_source(source, reading, labels)
@@ -102,7 +90,7 @@ def report(
             unknown,
             method,
             calibration=calibration,
-            marginal=_shares(marginal, known.classes),
+            marginal=files.marginal_of(marginal, known.classes),
             groups={name: io.read_column(target, name) for name in groups} if groups else None,
             level=level,
             replicates=replicates,
@@ -142,17 +130,6 @@ def _format(asked: str | None, out: Path | None) -> str:
             f"--format {asked} and {out.name} say different things; wanted a name ending in .{asked}"
         )
     return ending
-
-
-def _shares(marginal: str, classes: tuple[Any, ...] | None) -> Any:
-    from labelfree.io import read_marginal
-    from labelfree.labelshift import MARGINALS, check_marginal
-
-    if marginal in MARGINALS:
-        return marginal
-    if not Path(marginal).exists() and not Path(marginal).suffix:
-        check_marginal(marginal)
-    return read_marginal(marginal, classes)
 
 
 def _command(context: typer.Context) -> str:

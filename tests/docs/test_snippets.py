@@ -1,0 +1,111 @@
+"""Every snippet and every command of the documentation runs, and prints what the page says it prints.
+
+On a page, Python blocks share one namespace and run in order; `sh` blocks run in the same folder. A `text` block
+right after a Python block, and the lines after `$ command` in a `console` block, are what must be printed.
+"""
+
+import contextlib
+import io
+import re
+import shutil
+import subprocess
+
+import pytest
+from conftest import DOCS, ROOT, blocks, pages
+
+# Data sets and hours of training stand behind these commands; tests/experiments runs them on small ones.
+NOT_RUN = {"experiments.md"}
+OPTIONAL = {"torch", "transformers", "tokenizers", "sklearn", "polars", "duckdb", "pandas"}
+KNOWN = {"python", "text", "sh", "console", "yaml", ""}
+RUN = [page for page in [*pages(), ROOT / "README.md"] if page.name not in NOT_RUN]
+
+
+def squeezed(text):
+    return [" ".join(line.split()) for line in text.splitlines() if line.strip()]
+
+
+def check_printed(said, printed, where):
+    """Every line of the page is among what was printed, in that order; a page may leave lines out, or their ends."""
+    rest = iter(squeezed(printed))
+    for line in squeezed(said):
+        assert any(found.startswith(line) for found in rest), (
+            f"{where}: not printed: {line!r}\nbut:\n{printed}"
+        )
+
+
+def run_python(block, namespace, where):
+    out = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(out):
+            exec(compile("\n" * block.line + block.text, where, "exec"), namespace)
+    except ImportError as problem:
+        if (problem.name or "").split(".")[0] in OPTIONAL:
+            pytest.skip(f"{where} needs {problem.name}")
+        raise
+    return out.getvalue()
+
+
+def run_shell(text, folder, shell, where):
+    done = subprocess.run(
+        ["bash", "-e", "-c", text],
+        cwd=folder,
+        env=shell,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, f"{where}: exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def run_page(page, folder, shell):
+    namespace, printed = {"__name__": "__docs__"}, None
+    for block in blocks(page):
+        where = f"{page.name}:{block.line}"
+        assert block.language in KNOWN, f"{where}: how should {block.language} be tested?"
+        if block.language == "python":
+            printed = run_python(block, namespace, where)
+            continue
+        if block.language == "text":
+            assert printed is not None, f"{where}: nothing before it could have printed this"
+            check_printed(block.text, printed, where)
+        elif block.language == "sh":
+            run_shell(block.text, folder, shell, where)
+        elif block.language == "console":
+            for command, said in re.findall(r"^\$ ([^\n]+)\n((?:[^$\n][^\n]*\n|\n)*)", block.text, re.M):
+                check_printed(said, run_shell(command, folder, shell, where), where)
+        printed = None
+
+
+@pytest.mark.parametrize("page", RUN, ids=lambda page: page.stem)
+def test_page(page, example_files, shell, tmp_path, monkeypatch):
+    shutil.copytree(example_files, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    run_page(page, tmp_path, shell)
+
+
+def test_the_checker_sees_a_wrong_line(tmp_path, shell):
+    """A page whose promise does not hold fails: else the tests above would say nothing."""
+    page = tmp_path / "page.md"
+    page.write_text("```python\nprint(6 * 7)\n```\n\n```text\n41\n```\n")
+    with pytest.raises(AssertionError, match="not printed"):
+        run_page(page, tmp_path, shell)
+    page.write_text("```sh\nlabelfree estimate missing.npz missing.npz\n```\n")
+    with pytest.raises(AssertionError, match="exit code 2"):
+        run_page(page, tmp_path, shell)
+
+
+@pytest.mark.parametrize("script", sorted((ROOT / "examples").glob("*.py")), ids=lambda script: script.stem)
+def test_every_example_runs(script, example_files, shell, tmp_path):
+    words = {
+        "make_files": "out",
+        "demo_picture": "picture.png",
+        "nightly": f"{example_files}/val.npz {example_files}/days out 0.5",
+    }
+    run_shell(f"python {script} {words[script.stem]}", tmp_path, shell, script.name)
+    assert list(tmp_path.iterdir())
+
+
+def test_the_picture_is_there():
+    assert (DOCS / "images" / "demo.png").stat().st_size < 200_000
