@@ -118,5 +118,5 @@ def test_missing_and_strange_labels(data):
     other = next(i for i in range(target.n) if i not in set(plan.rows.tolist()))
     with pytest.raises(InputError, match="not picked"):
         with_labels(plan, target, {**some, other: 0})
-    with pytest.raises(InputError, match="did you mean 0.02"):
+    with pytest.raises(InputError, match=r"did you mean 0\.02"):
         budget(source, target, margin=2)

@@ -171,7 +171,8 @@ def _try(
     known: Source, pool: Source, shift: Shift, names: list[str], calibration: str, replicates: int, seed: int
 ) -> list[Trial]:
     predictions = pool.predictions[shift.rows] if shift.kept else None
-    target = Target(logits=shift.logits, predictions=predictions)
+    weights = None if pool.weights is None else pool.weights[shift.rows]
+    target = Target(logits=shift.logits, predictions=predictions, weights=weights)
     return _answers(
         known, target, shift.labels, names, calibration, replicates, seed, shift.kind, shift.strength
     )
@@ -188,7 +189,7 @@ def _answers(
     kind: str,
     strength: str,
 ) -> list[Trial]:
-    truth = float(np.mean(target.predictions != labels))
+    truth = float(target.mass[target.predictions != labels].sum())
     fitted = fit_calibration(calibration, known)
     left, right = View(known, fitted), View(target, fitted)
     out = []
@@ -224,8 +225,8 @@ def _over_time(
     order = np.argsort(times, kind="stable")
     early, late = np.sort(order[: source.n // 2]), np.sort(order[source.n // 2 :])
     known, pool = _part(source, early), _part(source, late)
-    scores: dict[str, Any] = {pool.kind: pool.scores}
-    target = Target(**scores, predictions=pool.predictions, tolerance=1.0)
+    target = object.__new__(Target)  # checked already, as part of the source
+    target._set(**{k: v for k, v in vars(pool).items() if k != "labels"}, second=None)
     return _answers(known, target, pool.labels, names, calibration, replicates, seed, "time", "later half")
 
 

@@ -1,0 +1,93 @@
+"""The J test: false alarms under label shift, power against other shift, the share explained."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import labelfree as lf
+from labelfree.labelshift import confidence_cells, j_test
+from labelfree.trust import shift_test
+
+
+def sample(rng, n, shares, sharpness=1.7):
+    k = len(shares)
+    y = rng.choice(k, size=n, p=shares)
+    z = rng.normal(size=(n, k))
+    z[np.arange(n), y] += sharpness
+    return sharpness * z, y
+
+
+def run(rng, n, k, change=None):
+    z, y = sample(rng, n, np.full(k, 1 / k))
+    z_t, _ = sample(rng, n, rng.dirichlet(np.full(k, 5.0)))
+    if change is not None:
+        z_t = change(z_t)
+    return shift_test(lf.Source(logits=z, labels=y), lf.Target(logits=z_t), calibration="none")
+
+
+def test_false_alarms_under_pure_label_shift_are_near_the_level():
+    """120 sets of 2,000 + 2,000 rows: 5% expected; 2 sd of the simulation are 4 points."""
+    p = [run(np.random.default_rng(s), 2000, 3).test.p_value for s in range(120)]
+    assert 0.005 <= np.mean(np.array(p) <= 0.05) <= 0.10
+    assert 0.35 <= np.mean(np.array(p) <= 0.5) <= 0.65
+
+
+def test_a_chi_square_that_ignores_source_noise_would_cry_wolf():
+    from scipy.stats import chi2
+
+    wolf = []
+    for s in range(60):
+        rng = np.random.default_rng(s)
+        z, y = sample(rng, 2000, np.full(3, 1 / 3))
+        z_t, _ = sample(rng, 2000, rng.dirichlet(np.full(3, 5.0)))
+        left, right, c = confidence_cells((z.argmax(1), z_t.argmax(1)), (z.max(1), z_t.max(1)), 3)
+        mass = np.full(2000, 1 / 2000)
+        A = np.array([np.bincount(left[y == j], minlength=c) / (y == j).sum() for j in range(3)]).T
+        found = j_test(left, y, mass, right, mass, c, 3)
+        expected = A @ found.shares
+        naive = 2000 * np.sum((np.bincount(right, minlength=c) / 2000 - expected) ** 2 / expected)
+        wolf.append(chi2.sf(naive, c - 3) <= 0.05)
+    assert np.mean(wolf) > 0.2
+
+
+def test_parametric_bootstrap_where_counts_are_sparse():
+    found = [run(np.random.default_rng(s), 300, 6) for s in range(25)]
+    assert {f.test.reference for f in found} == {"parametric bootstrap"}
+    assert np.mean([f.test.p_value <= 0.05 for f in found]) <= 0.2
+
+
+def test_power_against_noise_in_the_scores():
+    rng = np.random.default_rng(0)
+    found = run(rng, 2000, 3, lambda z: z + 2.0 * rng.normal(size=z.shape))
+    assert found.kind == "other"
+    assert found.test.p_value < 1e-3
+
+
+def test_label_shift_is_recognised_and_explained():
+    found = run(np.random.default_rng(1), 4000, 3)
+    assert found.kind == "label"
+    assert found.test.explained > 0.95
+
+
+def test_demo_corruptions_are_seen_and_the_clean_target_is_not():
+    from importlib import resources
+
+    with resources.files("labelfree").joinpath("data/demo.npz").open("rb") as file:
+        held = dict(np.load(file, allow_pickle=False))
+    source = lf.Source(logits=held["val_logits"], labels=held["val_labels"])
+    for name in held["shifts"].tolist():
+        found = shift_test(source, lf.Target(logits=held[f"{name}_logits"]))
+        assert found.kind == ("none" if name == "clean" else "other"), name
+
+
+def test_shares_are_found_and_bounds_reported():
+    rng = np.random.default_rng(2)
+    z, y = sample(rng, 5000, np.full(3, 1 / 3))
+    z_t, y_t = sample(rng, 5000, np.array([0.6, 0.3, 0.1]))
+    found = shift_test(lf.Source(logits=z, labels=y), lf.Target(logits=z_t), calibration="none")
+    assert np.abs(found.test.shares - np.bincount(y_t) / 5000).max() < 0.03
+    h, q = np.bincount(z_t.argmax(1)) / 5000, np.bincount(y) / 5000
+    assert found.pseudo_label_shift == pytest.approx(np.abs(h - q).sum() / 2)
+    assert found.cot_bound == pytest.approx(found.scot_bound / 2)
+    assert '"kind": "label"' in found.to_json()

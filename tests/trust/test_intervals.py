@@ -1,0 +1,156 @@
+"""The bootstrap: against a plain slow bootstrap, against exact solvers, and by coverage."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import labelfree as lf
+from labelfree.calibration import fit_temperature
+from labelfree.errors import InputError
+from labelfree.transport import Problem, solve
+from labelfree.transport.entropic import soft_transport
+from labelfree.trust import bootstrap, interval
+from labelfree.trust._solve import smoothed_transport, soft_weights
+from labelfree.trust.replicate import Replicator
+
+from .conftest import scores
+
+
+def test_replicates_are_the_estimates_of_resampled_data(pair):
+    """Each replicate against the estimator run from scratch, with exact solvers, on the same weights."""
+    source, target, _ = pair
+    work = Replicator(source, target, "temperature")
+    seeds = np.random.SeedSequence(3).spawn(4)
+    for method, tolerance in (("ac", 1e-5), ("scot", 1e-5), ("doc", 1e-5), ("atc-ne", 1e-3), ("cott", 4e-3)):
+        estimator = lf.METHODS[method]
+        work.views(None)
+        for seed in seeds:
+            left, right = work.views(seed)
+            fast = work.fitted(estimator(), left).estimate_view(right).error
+            again = lf.Source(logits=source.scores, labels=source.labels, weights=left.mass)
+            slow = estimator().fit(again).estimate(lf.Target(logits=target.scores, weights=right.mass)).error
+            assert fast == pytest.approx(slow, abs=tolerance), method
+
+
+def test_the_expansion_finds_the_temperature(pair):
+    source, target, _ = pair
+    work = Replicator(source, target, "temperature")
+    rng = np.random.default_rng(1)
+    for _ in range(5):
+        mass = work.left.draw(rng)
+        mass /= mass.sum()
+        full = fit_temperature(work.left.z, source.labels, mass).temperature
+        assert work.recalibrated(mass).calibrator.temperature == pytest.approx(full, rel=2e-5)
+
+
+def test_smoothed_plan_is_within_its_certified_gap():
+    rng = np.random.default_rng(2)
+    p = rng.dirichlet(np.full(6, 0.4), size=800)
+    q, mass = rng.dirichlet(np.full(6, 8.0)), rng.dirichlet(np.full(800, 2.0))
+    exact = solve(Problem(p, q, mass))
+    plan = smoothed_transport(p, q, mass, np.zeros(6))
+    assert -1e-4 < plan.value - exact.value < plan.certificate.gap + 1e-4
+    assert plan.certificate.gap < 1e-3
+    row, cls, part, cost = plan.pieces()
+    np.testing.assert_allclose(np.bincount(row, weights=part), mass, atol=1e-12)
+    np.testing.assert_allclose(np.bincount(cls, weights=part), q, atol=3e-4)
+    np.testing.assert_allclose(cost, 1 - p[row, cls], atol=1e-12)
+
+
+@pytest.mark.parametrize("k", [5, 50])
+def test_soft_weights_meet_the_marginal(k):
+    rng = np.random.default_rng(4)
+    p = rng.dirichlet(np.full(k, 0.5), size=700)
+    q, mass = rng.dirichlet(np.full(k, 5.0)), np.full(700, 1 / 700)
+    w = soft_weights(p, q, mass, np.zeros(k))
+    r = p * w
+    r /= r.sum(1, keepdims=True)
+    np.testing.assert_allclose(mass @ r, q, atol=1e-7)
+    oracle = soft_transport(np.log(p), q, mass).posterior
+    np.testing.assert_allclose(r, oracle, atol=1e-5)
+
+
+def test_ac_interval_has_the_textbook_width():
+    """Without calibration AC is a mean: its interval is +-1.96 sd / sqrt(n)."""
+    rng = np.random.default_rng(5)
+    z, y = scores(rng, 2000)
+    target = lf.Target(logits=z[:1000])
+    found = interval(
+        lf.Source(logits=z[1000:], labels=y[1000:]), target, "ac", calibration="none", replicates=800
+    )
+    p = np.exp(z[:1000] - z[:1000].max(1, keepdims=True))
+    doubt = 1 - (p / p.sum(1, keepdims=True)).max(1)
+    half = 1.96 * doubt.std() / np.sqrt(1000)
+    assert (found.interval.high - found.interval.low) / 2 == pytest.approx(half, rel=0.1)
+    assert found.interval.kind == "sampling error only"
+
+
+def test_groups_widen_the_interval():
+    rng = np.random.default_rng(6)
+    z, y = scores(rng, 600)
+    copies = np.repeat(z[:100], 10, axis=0)
+    source = lf.Source(logits=z[100:], labels=y[100:])
+    options = {"calibration": "none", "replicates": 300}
+    alone = interval(source, lf.Target(logits=copies), "ac", **options)
+    grouped = interval(
+        source, lf.Target(logits=copies), "ac", groups=np.repeat(np.arange(100), 10), **options
+    )
+    ratio = (grouped.interval.high - grouped.interval.low) / (alone.interval.high - alone.interval.low)
+    assert ratio == pytest.approx(np.sqrt(10), rel=0.25)
+
+
+@pytest.mark.parametrize(
+    ("method", "options"), [("scot", {"marginal": "shrunk"}), ("cott", {"marginal": "shrunk"})]
+)
+def test_coverage_without_shift(method, options):
+    """60 small data sets: far from 95% would be seen (the benchmark runs thousands)."""
+    rng = np.random.default_rng(7)
+    truth = np.mean([np.mean(z.argmax(1) != y) for z, y in (scores(rng, 50_000) for _ in range(4))])
+    held = []
+    for number in range(60):
+        z, y = scores(rng, 400)
+        z_t, _ = scores(rng, 400)
+        found = interval(
+            lf.Source(logits=z, labels=y),
+            lf.Target(logits=z_t),
+            method,
+            replicates=60,
+            seed=number,
+            **options,
+        )
+        held.append(found.interval.low <= truth <= found.interval.high)
+    assert np.mean(held) >= 0.85
+
+
+def test_the_bias_of_an_unshrunk_marginal_is_seen_and_corrected():
+    """COT reads sampling noise as shift: the bootstrap must notice, and shift the interval."""
+    rng = np.random.default_rng(8)
+    z, y = scores(rng, 300, k=10)
+    z_t, _ = scores(rng, 300, k=10)
+    found = interval(lf.Source(logits=z, labels=y), lf.Target(logits=z_t), "cot", replicates=100)
+    assert found.details["bootstrap_bias"] > 0.005
+    middle = (found.interval.low + found.interval.high) / 2
+    assert middle < found.error
+
+
+def test_same_seed_same_answer_whatever_the_threads(pair):
+    source, target, _ = pair
+    estimator = lf.METHODS["scot"](marginal="shrunk")
+    a = bootstrap(estimator, source, target, replicates=20, seed=1)
+    b = bootstrap(estimator, source, target, replicates=20, seed=1)
+    c = bootstrap(estimator, source, target, replicates=20, seed=2)
+    assert np.array_equal(a.values, b.values)
+    assert not np.array_equal(a.values, c.values)
+
+
+def test_bad_requests_are_refused(pair):
+    source, target, _ = pair
+    with pytest.raises(InputError, match=r"did you mean 0\.95"):
+        interval(source, target, level=95)
+    with pytest.raises(InputError, match="at least 20"):
+        interval(source, target, replicates=5)
+    with pytest.raises(InputError, match="a score"):
+        interval(source, target, "entropy")
+    with pytest.raises(InputError, match="one group per row"):
+        interval(source, target, "ac", groups=[1, 2])

@@ -1,0 +1,117 @@
+"""The verbs: files in, tables or JSON out, exit codes, one clear line for bad input."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from labelfree.cli import backtest, budget, doctor, metrics, slices
+from labelfree.errors import LabelfreeError
+
+from .conftest import scores
+
+app = typer.Typer()
+for name, verb in {
+    "doctor": doctor.doctor,
+    "backtest": backtest.backtest,
+    "budget": budget.budget,
+    "slices": slices.slices,
+    "metrics": metrics.metrics,
+}.items():
+    app.command(name)(verb)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("files")
+    rng = np.random.default_rng(0)
+    z, y = scores(rng, 1200)
+    z_t, y_t = scores(rng, 1000)
+    np.savez(folder / "source.npz", logits=z, labels=y, site=np.arange(1200) % 2, day=np.arange(1200))
+    np.savez(folder / "target.npz", logits=z_t, site=np.arange(1000) % 3)
+    return folder, y_t
+
+
+def run(*arguments, code=0):
+    result = CliRunner().invoke(app, [str(a) for a in arguments])
+    assert result.exit_code == code, result.output
+    return result.stdout
+
+
+def test_doctor(files):
+    folder, _ = files
+    said = json.loads(run("doctor", folder / "source.npz", folder / "target.npz", "--json"))
+    assert said["schema"] == 1
+    assert {c["status"] for c in said["checks"]} <= {"ok", "caution", "stop"}
+    assert "verdict" in run("doctor", folder / "source.npz", folder / "target.npz")
+
+
+def test_doctor_stops_with_exit_code_1(files, tmp_path):
+    folder, _ = files
+    held = dict(np.load(folder / "source.npz"))
+    np.savez(tmp_path / "leaked.npz", logits=held["logits"], labels=held["logits"].argmax(1))
+    run("doctor", tmp_path / "leaked.npz", folder / "target.npz", code=1)
+
+
+def test_metrics(files, tmp_path):
+    folder, _ = files
+    np.savetxt(tmp_path / "cost.csv", 1 - np.eye(4), delimiter=",")
+    arguments = ("metrics", folder / "source.npz", folder / "target.npz", "--cost", tmp_path / "cost.csv")
+    said = json.loads(run(*arguments, "--json"))
+    assert said["cost"] == pytest.approx(said["error"])
+    assert np.array(said["confusion"]).shape == (4, 4)
+    assert "precision" in run(*arguments, "--confusion")
+
+
+def test_slices(files):
+    folder, _ = files
+    arguments = ("slices", folder / "source.npz", folder / "target.npz", "--by", "site", "--replicates", "30")
+    said = json.loads(run(*arguments, "--json"))
+    assert [s["name"] for s in said["slices"]] == ["0", "1", "2"]
+    assert "not each slice" in run(*arguments)
+    result = CliRunner().invoke(app, [*map(str, arguments[:3]), "--by", "sight"])
+    assert isinstance(result.exception, LabelfreeError)
+    assert "did you mean 'site'" in str(result.exception)
+
+
+@pytest.mark.parametrize("ending", ["csv", "npz"])
+def test_budget_there_and_back(files, tmp_path, ending):
+    folder, truth = files
+    rows = tmp_path / f"rows.{ending}"
+    arguments = ("budget", folder / "source.npz", folder / "target.npz", "--count", "120")
+    assert "label 120 rows" in run(*arguments, "--rows", rows)
+    if ending == "npz":
+        table = dict(np.load(rows))
+        np.savez(rows, **table, label=truth[table["row"]])
+    else:
+        head, *lines = rows.read_text().splitlines()
+        full = [f'{head},"label"'] + [f"{line},{truth[int(line.split(',')[0])]}" for line in lines]
+        rows.write_text("\n".join(full) + "\n")
+    said = json.loads(run(*arguments, "--labelled", rows, "--json"))
+    target = np.load(folder / "target.npz")["logits"]
+    assert said["labels"] == 120
+    assert abs(said["error"] - np.mean(target.argmax(1) != truth)) < 0.15
+
+
+def test_backtest(files):
+    folder, _ = files
+    arguments = (
+        "backtest",
+        folder / "source.npz",
+        "-m",
+        "ac",
+        "-m",
+        "scot",
+        "--repeats",
+        "1",
+        "--groups",
+        "site",
+    )
+    said = json.loads(run(*arguments, "--time", "day", "--json"))
+    assert said["recommended"] in ("ac", "scot")
+    assert {k["kind"] for k in said["kinds"]} >= {"time", "none", "sub-population"}
+    assert "recommended" in run(*arguments)
