@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from labelfree.transport._forest import Part
 from labelfree.transport._rows import CHUNK, Floats, Indices, Rows, spans
 from labelfree.transport._units import ONE, Units
 
@@ -23,7 +24,7 @@ Classes = npt.NDArray[np.int32]
 #: Steps of the search between two looks at the keyboard and the progress callback: some milliseconds.
 WORK = 1 << 24
 #: Entries of the matrix that are read to guess how far prices will move.
-SAMPLE = 1 << 17
+SAMPLE = 1 << 16
 #: The most pieces on a shelf: deeper ones cost more to keep sorted than they save.
 DEPTH = 48
 #: How much further than in the rehearsal, or than the margins of a class suggest, prices may move.
@@ -163,11 +164,11 @@ class Active:
         at_first = float(np.abs(excess).sum())
         while True:
             status = _kernels.drive(self.moves, u, excess, self.search, phases, typical)
+            watch(1.0 - float(np.abs(excess).sum()) / at_first)
             if status == _kernels.DONE or status == _kernels.STUCK:
                 return bool(status == _kernels.DONE)
             if status == _kernels.FULL:
                 self._grow()
-            watch(1.0 - float(np.abs(excess).sum()) / at_first)
 
     def patch(self, u: Units, excess: Units, total: int) -> float:
         """Fill the classes at prices u by direct moves; return the gap that this leaves."""
@@ -182,6 +183,13 @@ class Active:
             for name in ("row", "cls", "mass", "after", "before", "twin")
         }
         self.moves = self.moves._replace(**longer)
+
+    def parts(self) -> dict[Part, int]:
+        """Units by row and class of the rows that are, or once were, split."""
+        size = int(self.moves.size[0])
+        split = np.flatnonzero((self.moves.twin[:size] != np.arange(size)) & (self.moves.cls[:size] >= 0))
+        row, cls, mass = self.moves.row[split], self.moves.cls[split], self.moves.mass[split]
+        return dict(zip(zip(row.tolist(), cls.tolist(), strict=True), mass.tolist(), strict=True))
 
     def joined(self, assigned: Indices, items: Indices) -> Active:
         """The same pieces and those of other rows that become active."""
@@ -211,6 +219,8 @@ class Active:
 
 def _rings(row: Rowids) -> npt.NDArray[np.intp]:
     """For every piece the next piece of the same row, the last one pointing to the first."""
+    if (row[1:] > row[:-1]).all():
+        return np.arange(len(row))
     order = np.argsort(row, kind="stable")
     sorted_rows = row[order]
     last = np.append(sorted_rows[1:] != sorted_rows[:-1], True)

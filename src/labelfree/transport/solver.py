@@ -34,7 +34,7 @@ LEAST_ROWS, LEAST_PER_CLASS = 1000, 4
 #: From this many classes, with fewer rows per class than that, the first prices come from an auction.
 AUCTION_CLASSES, AUCTION_ROWS = 64, 500
 #: Up to this many entries all rows are active, as they are with few rows per class.
-SMALL = 1 << 16
+SMALL = 1 << 18
 
 
 def solve(
@@ -146,8 +146,6 @@ def _solve(
 
 def _collect(active: Active, assigned: Indices) -> dict[Part, int]:
     """Write the pieces' classes into `assigned` and return all parts of the rows that are split."""
-    row, cls, mass = active.pieces()
+    row, cls, _ = active.pieces()
     assigned[row] = cls
-    several = np.flatnonzero(np.bincount(row) > 1) if len(row) > len(np.unique(row)) else row[:0]
-    parts = np.flatnonzero(np.isin(row, several))
-    return cancel_cycles({(int(row[i]), int(cls[i])): int(mass[i]) for i in parts})
+    return cancel_cycles(active.parts())

@@ -102,14 +102,20 @@ def offer(s: Moves, i: int, a: int) -> None:
 
 
 @kernel
-def link(s: Moves, i: int, a: int) -> None:
-    """Put piece i into class a."""
+def enter(s: Moves, i: int, a: int) -> None:
+    """Put piece i at the head of the list of class a."""
     s.cls[i] = a
     s.before[i] = -1
     s.after[i] = s.first[a]
     if s.first[a] >= 0:
         s.before[s.first[a]] = i
     s.first[a] = i
+
+
+@kernel
+def link(s: Moves, i: int, a: int) -> None:
+    """Put piece i into class a and let it offer its moves."""
+    enter(s, i, a)
     if s.filled.size:
         offer_shelves(s, i, a)
     else:
@@ -183,16 +189,18 @@ def unlink(s: Moves, i: int) -> None:
 
 @kernel
 def start(s: Moves, pieces: int, lo: int, hi: int) -> None:
-    """Link those of the first `pieces` pieces whose classes lie in lo..hi."""
+    """Link those of the first `pieces` pieces whose classes lie in lo..hi. Shelves are left empty."""
     s.first[lo:hi] = -1
     s.D[lo:hi] = FAR
     s.arg[lo:hi] = -1
+    for i in range(pieces - 1, -1, -1):
+        a = s.cls[i]
+        if lo <= a < hi:
+            enter(s, i, a)
+            offer(s, i, a)
     if s.filled.size:
         s.filled[lo:hi] = 0
-        s.bound[lo:hi] = FAR
-    for i in range(pieces - 1, -1, -1):
-        if lo <= s.cls[i] < hi:
-            link(s, i, s.cls[i])
+        s.bound[lo:hi] = s.D[lo:hi]
 
 
 @kernel
