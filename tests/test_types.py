@@ -135,12 +135,8 @@ def test_load_finds_the_class(source, target, tmp_path):
         ("not json", "not JSON"),
         ('{"a": 1}', "not a saved estimator"),
         (HEAD + '"schema": 2}', "newer"),
-        (HEAD + '"schema": 1, "method": "zz"}', "unknown method 'zz'"),
-        (
-            HEAD + '"schema": 1, "method": "ac", "params": {}, "state": {"calibration_": {}}}',
-            "not a complete",
-        ),
-        (HEAD + '"schema": 1, "method": "ac", "params": {"x": 1}, "state": {}}', "not a complete"),
+        (HEAD + '"schema": 1, "method": "zz"}', "changed or damaged"),
+        (HEAD + '"schema": 1, "method": ["ac"], "params": {}, "state": {}}', "changed or damaged"),
     ],
 )
 def test_damaged_estimator_files(tmp_path, text, message):
@@ -149,3 +145,51 @@ def test_damaged_estimator_files(tmp_path, text, message):
         lf.load(tmp_path / "e.json")
     with pytest.raises(lf.FileError, match="cannot be read"):
         lf.load(tmp_path / "none.json")
+
+
+def test_an_edited_estimator_is_refused(source, tmp_path):
+    path = tmp_path / "e.json"
+    lf.AC().fit(source).save(path)
+    path.write_text(path.read_text().replace('"n_source_": 600', '"n_source_": 6'))
+    with pytest.raises(lf.FileError, match="changed or damaged"):
+        lf.load(path)
+    with pytest.raises(lf.FileError, match="cannot be written"):
+        lf.AC().fit(source).save(tmp_path / "nowhere" / "e.json")
+
+
+def test_every_form_of_marginal_is_saved(source, target, tmp_path):
+    q = np.array([0.1, 0.2, 0.3, 0.2, 0.2])
+    for marginal in (q, q.tolist(), dict(enumerate(q)), "shrunk"):
+        estimator = lf.COT(marginal=marginal).fit(source)
+        estimator.save(tmp_path / "e.json")
+        assert lf.load(tmp_path / "e.json").estimate(target).error == estimator.estimate(target).error
+
+
+def test_new_parameters_need_a_new_fit(source, target):
+    estimator = lf.COT().fit(source).set_params(calibration="none")
+    with pytest.raises(lf.NotFittedError):
+        estimator.estimate(target)
+    with pytest.raises(lf.InputError, match="cot takes no foo="):
+        estimator.set_params(foo=1)
+
+
+def test_only_proportions_of_weights_matter(scores):
+    weights = np.random.default_rng(0).random(600)
+    errors = []
+    for scale in (1.0, 1e200, 1e-200, 1e307):
+        source = lf.Source(scores["logits"], scores["labels"], weights=weights * scale)
+        errors.append(
+            lf.estimate(source, lf.Target(scores["shifted"]), method="scot", marginal="shrunk").error
+        )
+    assert errors == pytest.approx([errors[0]] * 4, rel=1e-9)
+
+
+def test_masked_values_are_refused():
+    with pytest.raises(lf.InputError, match="1 values are masked"):
+        lf.Target(probs=np.ma.masked_array(P, mask=np.eye(3, dtype=bool) & (np.arange(3) == 0)))
+
+
+def test_a_result_is_not_changed_through_its_dictionary(source, target):
+    estimate = lf.estimate(source, target)
+    estimate.to_dict()["details"]["certificate"]["gap"] = 9
+    assert estimate.details["certificate"]["gap"] != 9

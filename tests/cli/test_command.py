@@ -1,6 +1,7 @@
 """The command as a whole: help, version, failures in one line, the demo."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -71,6 +72,17 @@ def damaged(folder, scores):
         (npz("nothing.npz", x=labels), "no key 'logits' or 'probs'; found 'x'"),
         (npz("both.npz", logits=logits, probs=logits, labels=labels), "say which with --logits or --probs"),
         (npz("unlabelled.npz", logits=logits), "no labels; the source needs a key 'labels'"),
+        (
+            npz("zero.npz", probs=np.vstack([np.zeros(5), np.eye(5)]), labels=np.arange(6) % 5),
+            "row 0 sums to 0",
+        ),
+        (
+            npz("one.npz", logits=logits, labels=labels, classes=np.array("abcde")),
+            "wanted one name per column",
+        ),
+        (npz("grid.npz", logits=logits, labels=labels, classes=np.eye(5)), "wanted one name per column"),
+        (text("semi.csv", "prob_a;prob_b;label\n0.5;0.5;a\n"), "separated by semicolons"),
+        (folder / ("x" * 300 + ".csv"), "cannot be opened"),
         (npz("nan.npz", logits=broken, labels=labels), "row 3, column 1 is nan"),
         (npz("flat.npz", probs=logits[:, 0], labels=labels), "wanted (rows, classes)"),
         (npz("probs.npz", probs=logits, labels=labels), "logits"),
@@ -140,6 +152,10 @@ def test_torch_files_are_read(labelfree, tmp_path, files, scores):
         (["--rows", "rows.xyz"], "wanted a name ending in"),
         (["--rows", "nowhere/rows.csv"], "does not exist"),
         (["--second", "nowhere.npy"], "no such file"),
+        (["--weight-column", "w"], "neither file is one"),
+        (["--positive", "a", "--negative", "b"], "neither file is one"),
+        (["--tolerance", "nan"], "tolerance nan"),
+        (["--tolerance", "2"], "tolerance 2.0"),
     ],
 )
 def test_bad_usage(labelfree, files, words, message):
@@ -182,3 +198,44 @@ def test_as_a_process(files):
     assert (done.returncode, done.stderr) == (2, "labelfree: a: no such file\n")
     done = subprocess.run([*command], capture_output=True, text=True, check=False)
     assert "Usage" in done.stdout + done.stderr
+
+
+def shell(line, **variables):
+    """Run a shell line in which `labelfree` is the command; returns its exit code, stdout and stderr."""
+    define = f'labelfree() {{ {sys.executable} -c "from labelfree.cli import main; main()" "$@"; }}; '
+    done = subprocess.run(
+        ["bash", "-c", "set -o pipefail; " + define + line],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **variables},
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    return done
+
+
+def test_broken_and_closed_streams(files):
+    words = f"estimate {files[0]} {files[1]} -m ac"
+    assert shell(f"labelfree {words} | head -1 >/dev/null").returncode in (0, 141)
+    assert shell(f"labelfree {words} --json | true").returncode in (0, 141)
+    assert shell(f"labelfree {words} >&-").returncode == 0
+    assert shell("labelfree estimate nothing.npz nothing.npz 2>&-").returncode == 2
+    full = shell(f"labelfree {words} > /dev/full")
+    assert (full.returncode, full.stderr.count("\n")) == (2, 1)
+
+
+def test_names_that_the_terminal_cannot_spell(tmp_path):
+    (tmp_path / "s.csv").write_text("prob_ü,prob_ö,label\n0.9,0.1,ü\n0.8,0.2,ü\n", encoding="utf-8")
+    done = shell(f"labelfree estimate {tmp_path}/s.csv {tmp_path}/s.csv", PYTHONIOENCODING="ascii")
+    assert done.returncode == 0
+    assert "no source label is" in done.stdout
+
+
+def test_an_unforeseen_error_is_one_line_and_exit_2(labelfree, files, monkeypatch):
+    def broken(*arguments, **options):
+        raise RuntimeError("boom")
+
+    monkeypatch.setattr("labelfree.estimators.compare", broken)
+    ran = labelfree("estimate", *files)
+    assert (ran.code, ran.err.count("\n")) == (2, 1)
+    assert "internal error, please report it: RuntimeError: boom" in ran.err

@@ -260,3 +260,54 @@ def test_second_model_in_a_table_with_other_column_order(labelfree, tmp_path, sc
         "estimate", source, target, "-m", "gde", "--second", write_csv(tmp_path / "u.csv", turned), "--json"
     )
     assert ran.json["estimates"][0]["error"] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("names", "labels"), [("false true", "true false"), ("01 02", "02 01"), ("1.0 NA", "NA 1.0")]
+)
+def test_csv_labels_are_taken_to_the_letter(labelfree, tmp_path, names, labels):
+    one, two = names.split()
+    rows = "".join(f"0.3,0.7,{label}\n" for label in labels.split())
+    (tmp_path / "s.csv").write_text(f"prob_{one},prob_{two},label\n{rows}")
+    ran = labelfree("estimate", tmp_path / "s.csv", tmp_path / "s.csv", "-m", "ac", "--check", "--json")
+    assert ran.code == 0, ran.err
+    assert ran.json["source"]["classes"] == [one, two]
+    assert ran.json["target"]["true_error"] == 0.5
+
+
+def test_parquet_truth_values_and_decimals_as_labels(labelfree, tmp_path):
+    for names, labels in ((("false", "true"), [True, False]), (("0", "1"), [1.0, 0.0])):
+        data = pa.table({f"prob_{names[0]}": [0.3, 0.2], f"prob_{names[1]}": [0.7, 0.8], "label": labels})
+        parquet.write_table(data, tmp_path / "s.parquet")
+        ran = labelfree("estimate", tmp_path / "s.parquet", tmp_path / "s.parquet", "-m", "ac", "--json")
+        assert ran.code == 0, ran.err
+        assert ran.json["source"]["error"] == 0.5
+
+
+def test_arrow_streams_are_read(labelfree, tmp_path, scores, files):
+    expected = labelfree("estimate", *files, "-m", "ac", "--json").json["estimates"][0]["error"]
+    data = table(scores["logits"], "logit_", scores["labels"])
+    with pa.ipc.new_stream(tmp_path / "s.arrow", data.schema) as stream:
+        stream.write_table(data)
+    ran = labelfree("estimate", tmp_path / "s.arrow", files[1], "-m", "ac", "--json")
+    assert ran.json["estimates"][0]["error"] == pytest.approx(expected, abs=1e-12)
+
+
+def test_rows_never_overwrite_an_input(labelfree, files):
+    before = files[1].read_bytes()
+    ran = labelfree("estimate", *files, "--rows", files[1])
+    assert (ran.code, "would be lost" in ran.err) == (2, True)
+    assert files[1].read_bytes() == before
+
+
+def test_the_limit_is_for_the_first_named_method(labelfree, files):
+    ran = labelfree("estimate", *files, "-m", "scot", "-m", "all", "--fail-above", "0.99", "--json")
+    assert ran.json["limit"]["method"] == "scot"
+    ran = labelfree("estimate", *files, "-m", "gde", "-m", "all", "--fail-above", "0.99")
+    assert (ran.code, "gde was left out" in ran.err) == (2, True)
+
+
+def test_every_json_fits_the_schema(labelfree, source, target):
+    schema = json.loads(resources.files("labelfree").joinpath("data/schema.json").read_text())
+    jsonschema.validate(json.loads(lf.estimate(source, target).to_json()), schema)
+    jsonschema.validate(labelfree("demo", "--json").json, schema)

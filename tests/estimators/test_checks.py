@@ -3,9 +3,16 @@
 import numpy as np
 import pytest
 
-from labelfree import AC, METHODS, Source
+from labelfree import AC, METHODS, LabelfreeError, Source
 from labelfree.estimators.base import Reading
-from labelfree.estimators.checks import CHECKS, check_inputs_stay, check_permuting_rows, check_saving
+from labelfree.estimators.checks import (
+    CHECKS,
+    check_answer_is_sane,
+    check_edges,
+    check_inputs_stay,
+    check_permuting_rows,
+    check_saving,
+)
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.__name__)
@@ -39,10 +46,23 @@ class Forgetful(AC):
         return Reading(error=self.hidden)
 
 
+class NotANumber(AC):
+    """Broken on purpose: the formula gives NaN."""
+
+    def _read(self, target):
+        return Reading(error=float("nan"))
+
+
 @pytest.mark.parametrize(
     ("method", "check"),
-    [(FirstRow, check_permuting_rows), (Scribbler, check_inputs_stay), (Forgetful, check_saving)],
+    [
+        (NotANumber, check_answer_is_sane),
+        (NotANumber, check_edges),
+        (FirstRow, check_permuting_rows),
+        (Scribbler, check_inputs_stay),
+        (Forgetful, check_saving),
+    ],
 )
 def test_the_checks_can_fail(method, check):
-    with pytest.raises((AssertionError, AttributeError)):
+    with pytest.raises((AssertionError, AttributeError, LabelfreeError)):
         check(method)

@@ -115,3 +115,71 @@ def test_a_known_marginal():
     assert error("cot", target=target, marginal=[1.0, 0.0]) == pytest.approx((0.1 + 0.4) / 2)
     assert error("scot", target=target, marginal=[1.0, 0.0]) == pytest.approx(0.0, abs=1e-10)
     assert error("cot", target=target, marginal={0: 0.0, 1: 1.0}) == pytest.approx((0.9 + 0.6) / 2)
+
+
+class TestDeployedDecisions:
+    """Every formula that speaks of the prediction means the deployed decision, not the argmax."""
+
+    # argmax would be 0, 0, 1, 1 on the source; the rule says 1, 0, 1, 0
+    source = lf.Source(
+        probs=[[0.6, 0.4], [0.9, 0.1], [0.2, 0.8], [0.45, 0.55]],
+        labels=[1, 0, 1, 1],
+        predictions=[1, 0, 1, 0],
+    )
+    target = lf.Target(probs=[[0.6, 0.4], [0.7, 0.3]], predictions=[1, 0], second=[1, 1])
+
+    def test_source_error(self):
+        assert self.source.error == 0.25
+
+    def test_ac(self):
+        assert error("ac", self.source, self.target) == pytest.approx((0.6 + 0.3) / 2)
+
+    def test_doc(self):
+        # confidences in the decisions: source .4 .9 .8 .45 (mean .6375), target .4 .7 (mean .55)
+        assert error("doc", self.source, self.target) == pytest.approx(0.25 + 0.6375 - 0.55)
+
+    def test_im(self):
+        # source bins (.3,.4] right, (.8,.9] right, (.7,.8] right, (.4,.5] wrong; the target's .4 is right,
+        # its .7 in (.6,.7] is nearest to (.7,.8]: right
+        assert error("im", self.source, self.target) == 0.0
+
+    def test_gde(self):
+        assert error("gde", self.source, self.target) == 0.5
+
+    def test_scot(self):
+        # q = (1/4, 3/4); one weight w for class 1 with mean r_1 = 3/4; off the decisions (1, 0)
+        p = np.array([[0.6, 0.4], [0.7, 0.3]])
+        w = next(
+            w for w in np.linspace(1, 20, 400_000) if (p[:, 1] * w / (p[:, 0] + p[:, 1] * w)).mean() >= 0.75
+        )
+        r = p * [1.0, w]
+        r /= r.sum(axis=1, keepdims=True)
+        assert error("scot", self.source, self.target) == pytest.approx(1 - (r[0, 1] + r[1, 0]) / 2, abs=1e-4)
+
+    def test_cott_threshold_uses_the_decisions_error(self):
+        details = lf.estimate(self.source, self.target, method="cott", calibration="none").details
+        assert details["source_error"] == 0.25
+        # source costs to (1/4, 3/4): rows .9 -> 0; the others -> 1 at .6 .2 .45; one error: the largest, .6
+        assert details["threshold"] == pytest.approx(0.6)
+
+
+def test_rows_say_what_the_plan_does():
+    from labelfree.estimators.rows import row_table
+
+    source = lf.Source(probs=[[0.9, 0.1], [0.2, 0.8]], labels=["a", "b"], classes=["a", "b"])
+    target = lf.Target(probs=[[0.9, 0.1], [0.6, 0.4]], classes=["a", "b"])
+    table = row_table(source, target, calibration="none")
+    assert table["prediction"].tolist() == ["a", "a"]
+    assert table["transport_label"].tolist() == ["a", "b"]  # the second row is moved
+    assert table["transport_cost"] == pytest.approx([0.1, 0.6])
+    assert table["confidence"] == pytest.approx([0.9, 0.6])
+
+
+def test_w1_to_the_zero_vector_is_one_minus_ac():
+    """From the scores to the zero vector every plan is the same: the mean of the L-infinity norms."""
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(4), 50)
+    ground = np.abs(p[:, None, :] - np.zeros((1, 1, 4))).max(axis=2)
+    assert ground.mean() == pytest.approx(
+        1 - error("ac", lf.Source(probs=np.eye(4), labels=range(4)), lf.Target(probs=p))
+    )

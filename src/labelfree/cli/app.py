@@ -61,7 +61,7 @@ def run(arguments: list[str] | None = None) -> int:
         return _fail(problem.format_message() if hasattr(problem, "format_message") else str(problem))
     except (KeyboardInterrupt, typer.Abort):
         return _fail("interrupted", code=130)
-    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+    except (BrokenPipeError, SystemExit):  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except MemoryError:

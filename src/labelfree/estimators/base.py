@@ -52,6 +52,8 @@ class Estimator(ABC):
     meaning: ClassVar[str]
     #: Whether the target must carry a second model's predictions.
     needs_second: ClassVar[bool] = False
+    #: Whether the number of rows itself is evidence, as for a method that tests a hypothesis first.
+    counts_rows: ClassVar[bool] = False
 
     calibration_: Calibration
     classes_: tuple[Hashable, ...] | None

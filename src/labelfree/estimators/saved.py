@@ -86,7 +86,7 @@ def _plain(value: Any) -> Any:
 
 def _unpaired(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: item for key, item in value[PAIRS]}
+        return dict(value[PAIRS])
     return value
 
 
