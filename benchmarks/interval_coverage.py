@@ -88,7 +88,8 @@ def main() -> None:
     given = parser.parse_args()
     results = []
     print(
-        f"{'method':8}{'rows':>6}{'K':>4} {'shift':6}{'truth':>7}{'bias':>7}{'width':>7}{'coverage':>10}{'percentile':>12}"
+        f"{'method':8}{'rows':>6}{'K':>4} {'shift':6}{'truth':>7}{'bias':>7}{'width':>7}"
+        f"{'coverage':>10}{'percentile':>12}"
     )
     with ProcessPoolExecutor(given.processes) as pool:
         for k in given.classes:
@@ -124,7 +125,8 @@ def main() -> None:
                         print(
                             f"{method:8}{n:6d}{k:4d} {'yes' if shifted else 'no':6}{100 * goal:7.2f}"
                             f"{100 * line['bias']:+7.2f}{100 * line['width']:7.2f}{100 * line['coverage']:9.1f}%"
-                            f"{100 * line['percentile_coverage']:11.1f}%   missed low {100 * line['below']:.1f}% high {100 * line['above']:.1f}%",
+                            f"{100 * line['percentile_coverage']:11.1f}%   "
+                            f"missed low {100 * line['below']:.1f}% high {100 * line['above']:.1f}%",
                             flush=True,
                         )
     if given.json:
