@@ -77,7 +77,8 @@ def collect_scores(
     models = {s: pipeline.train_network(known, network, how, s, root, runs, device, progress) for s in seeds}
     made = collect.collect(known, network, models, how, root, runs, device, progress, rows)
     if projnorm_steps:
-        collect.collect_projnorm(known, network, models, root, runs, projnorm_steps, device, progress)
+        fresh = {s: pipeline.make_network(known, network, how, s, root) for s in seeds}
+        collect.collect_projnorm(known, network, fresh, root, runs, projnorm_steps, device, progress)
     return [{"seed": s, "folder": str(at.folder), "shifts": len(at.shifts())} for s, at in made.items()]
 
 

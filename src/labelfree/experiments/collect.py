@@ -70,29 +70,32 @@ def collect(
 def collect_projnorm(
     dataset: Dataset,
     network: str,
-    models: Mapping[int, Any],
+    initial: Mapping[int, Any],
     root: Path,
     runs: Path,
     steps: int = 100,
     device: str | None = None,
     progress: Progress | None = None,
 ) -> None:
-    """Write ProjNorm of every shift: ``steps`` steps from the trained weights, on labels and on pseudo-labels."""
+    """Write ProjNorm of every shift: ``steps`` steps from the initial weights, on labels and on pseudo-labels.
+
+    ``initial`` are the untrained networks; the pseudo-labels are those of the collected scores.
+    """
     source, shifts = dataset.validation(root), list(dataset.shifts(root))
     refits = {
-        seed: TorchRefit(model, steps=steps, seed=seed, device=device) for seed, model in models.items()
+        seed: TorchRefit(model, steps=steps, seed=seed, device=device) for seed, model in initial.items()
     }
     references: dict[int, Parameters] = {}
     for done, shift in enumerate(shifts):
-        places = {seed: Scores.of(runs, dataset.name, network, seed) for seed in models}
+        places = {seed: Scores.of(runs, dataset.name, network, seed) for seed in initial}
         wanting = [seed for seed, scores in places.items() if scores.projnorm(shift.name) is None]
         if not wanting:
             continue
         examples = shift.load()
         for seed in wanting:
-            initial = parameters_of(models[seed])
+            start = parameters_of(initial[seed])
             if seed not in references:
-                references[seed] = refits[seed](initial, source, source.labels)
+                references[seed] = refits[seed](start, source, source.labels)
             pseudo = places[seed].read(shift.name).logits.argmax(1)
             examples = examples.take(np.arange(len(pseudo)))
             value = projnorm(

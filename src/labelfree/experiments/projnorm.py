@@ -64,7 +64,7 @@ class TorchRefit:
         network: Any,
         steps: int = 100,
         batch: int = 64,
-        rate: float = 0.01,
+        rate: float = 0.05,
         momentum: float = 0.9,
         seed: int = 0,
         device: str | None = None,
@@ -90,8 +90,7 @@ class TorchRefit:
                 weight.copy_(torch.from_numpy(np.asarray(initial[name])))
         optimiser = torch.optim.SGD(model.parameters(), self.rate, self.momentum)
         rng = np.random.default_rng(self.seed)
-        # Statistics stay those of the trained network: small target batches must not move them.
-        model.eval()
+        model.train()
         for _ in range(self.steps):
             rows = rng.integers(0, len(labels), min(self.batch, len(labels)))
             outputs = model(to_inputs(model, inputs.batch(rows), device))
