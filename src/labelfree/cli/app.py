@@ -9,7 +9,17 @@ import sys
 import typer
 
 from labelfree._version import __version__
-from labelfree.cli import bench, demo, estimate
+from labelfree.cli import (
+    backtest,
+    bench,
+    budget,
+    demo,
+    doctor,
+    estimate,
+    metrics,
+    report,
+    slices,
+)
 from labelfree.errors import LabelfreeError
 
 app = typer.Typer(
@@ -22,6 +32,12 @@ app = typer.Typer(
 )
 app.command("estimate")(estimate.estimate)
 app.command("demo")(demo.demo)
+app.command("report")(report.report)
+app.command("doctor")(doctor.doctor)
+app.command("metrics")(metrics.metrics)
+app.command("slices")(slices.slices)
+app.command("backtest")(backtest.backtest)
+app.command("budget")(budget.budget)
 app.add_typer(bench.app, name="bench")
 
 # typer brings its own click in newer releases: the class is found through one that is always exported.

@@ -67,8 +67,8 @@ def backtest(
         found = look_back(
             known,
             methods=method or METHODS,
-            groups=None if groups is None else files.read_column(source, groups),
-            times=None if time is None else files.read_column(source, time),
+            groups=None if groups is None else io.read_column(source, groups),
+            times=None if time is None else io.read_column(source, time),
             calibration=calibration,
             repeats=repeats,
             replicates=replicates,

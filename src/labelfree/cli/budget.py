@@ -112,12 +112,13 @@ def _print(plan: Plan, rows: Path | None) -> None:
 
 
 def _estimate(plan: Plan, target: Any, path: Path, weight: str, column: str, as_json: bool) -> None:
+    from labelfree import io
     from labelfree.errors import InputError
     from labelfree.trust import with_labels
     from labelfree.trust.budget import as_mapping
 
-    numbers = files.read_column(path, "row")
-    values = files.read_column(path, column if path.suffix != ".npz" else "label")
+    numbers = io.read_column(path, "row")
+    values = io.read_column(path, column if path.suffix != ".npz" else "label")
     if target.classes is not None:
         values = [None if v is None or v == "" else str(v) for v in values]
     try:

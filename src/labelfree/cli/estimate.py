@@ -3,36 +3,36 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from labelfree.cli.screen import console, working
+from labelfree.cli import files
+from labelfree.cli.screen import Say, console, working
 from labelfree.errors import InputError
 
 if TYPE_CHECKING:
     from labelfree.results import Comparison
+    from labelfree.types import Source, Target
 
 DEFAULT_METHOD = "cott"
+#: Replicates behind an interval, and how many scores are too many to resample without being asked.
+REPLICATES, MANY_SCORES = 200, 5_000_000
 
 
 def estimate(
-    source: Annotated[Path, typer.Argument(help="Scores with labels: .npz .npy .csv .parquet .arrow .pt")],
-    target: Annotated[Path, typer.Argument(help="Scores without labels, in any of the same forms")],
+    source: files.SourceFile,
+    target: files.TargetFile,
     method: Annotated[
         list[str] | None,
         typer.Option(
             "--method", "-m", help="A method, or 'all'; may be repeated.  [default: cott]", show_default=False
         ),
     ] = None,
-    calibration: Annotated[str, typer.Option(help="temperature, vector or none")] = "temperature",
-    marginal: Annotated[
-        str,
-        typer.Option(
-            help="The target's label shares: source, shrunk, bbse, rlls, mlls, or a file (class,mass CSV or 1-D .npy)"
-        ),
-    ] = "source",
+    calibration: files.Calibration = "temperature",
+    marginal: files.MarginalName = "source",
     second: Annotated[
         Path | None, typer.Option(help="A second model's scores or predictions on TARGET, for gde")
     ] = None,
@@ -46,64 +46,55 @@ def estimate(
     rows: Annotated[
         Path | None, typer.Option(help="Write one line per target row to this .csv .parquet .arrow .npz")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table")] = False,
-    logits: Annotated[bool, typer.Option("--logits", help="The scores are logits")] = False,
-    probs: Annotated[bool, typer.Option("--probs", help="The scores are probabilities")] = False,
-    labels: Annotated[
-        Path | None, typer.Option(help="SOURCE's labels, where they are in a file of their own")
+    as_json: files.AsJson = False,
+    replicates: Annotated[
+        int | None,
+        typer.Option(
+            help="Bootstrap replicates behind each interval; 0 for none.  [default: 200 for named methods]",
+            show_default=False,
+        ),
     ] = None,
+    level: files.Level = 0.95,
+    seed: files.Seed = 0,
+    logits: files.Logits = False,
+    probs: files.Probs = False,
+    labels: files.LabelsFile = None,
     target_labels: Annotated[
         Path | None, typer.Option(help="TARGET's labels for --check, in a file of their own")
     ] = None,
-    label_column: Annotated[str, typer.Option(help="The label column of a table")] = "label",
-    logit_prefix: Annotated[str, typer.Option(help="What logit columns begin with")] = "logit_",
-    prob_prefix: Annotated[str, typer.Option(help="What probability columns begin with")] = "prob_",
-    positive: Annotated[str | None, typer.Option(help="Two classes, one column 'prob': its class")] = None,
-    negative: Annotated[
-        str | None, typer.Option(help="Two classes, one column 'prob': the other class")
-    ] = None,
-    weight_column: Annotated[str | None, typer.Option(help="A table's column of row weights")] = None,
-    prediction_column: Annotated[
-        str | None, typer.Option(help="A table's column of deployed decisions")
-    ] = None,
-    tolerance: Annotated[float | None, typer.Option(help="How far probabilities may sum from 1")] = None,
+    label_column: files.LabelColumn = "label",
+    logit_prefix: files.LogitPrefix = "logit_",
+    prob_prefix: files.ProbPrefix = "prob_",
+    positive: files.Positive = None,
+    negative: files.Negative = None,
+    weight_column: files.WeightColumn = None,
+    prediction_column: files.PredictionColumn = None,
+    tolerance: files.Tolerance = None,
 ) -> None:
     """Estimate the error of a classifier on TARGET, which has no labels, from SOURCE, which has."""
     limit = _limit(fail_above)
-    methods = _methods(method)
-    if logits and probs:
-        raise InputError("--logits and --probs were both given; wanted one: what are the scores?")
+    form = files.form(
+        logits,
+        probs,
+        label_column,
+        logit_prefix,
+        prob_prefix,
+        positive,
+        negative,
+        weight_column,
+        prediction_column,
+        tolerance,
+    )
 
     from labelfree import io
     from labelfree.estimators import compare
     from labelfree.estimators.rows import row_table
     from labelfree.io.write import check_ending
-    from labelfree.labelshift import MARGINALS
 
     if rows is not None:
         check_ending(rows)
         _refuse_overwriting(rows, [source, target, second, labels, target_labels])
-    _refuse_idle(
-        {
-            "label-column": None if label_column == "label" else label_column,
-            "weight-column": weight_column,
-            "prediction-column": prediction_column,
-            "positive": positive,
-            "negative": negative,
-        },
-        [path for path in (source, target, labels, target_labels) if path is not None],
-    )
-    form = io.Form(
-        kind="logits" if logits else "probs" if probs else None,
-        logit_prefix=logit_prefix,
-        prob_prefix=prob_prefix,
-        label=label_column,
-        weight=weight_column,
-        prediction=prediction_column,
-        positive=positive,
-        negative=negative,
-        tolerance=tolerance,
-    )
+    files.refuse_idle(form, [source, target, labels, target_labels])
     with working() as say:
         say(f"reading {source}")
         known = io.read_source(source, form, labels)
@@ -113,22 +104,17 @@ def estimate(
             truth = io.read_labels(target_labels, form, unknown.classes)
         if check and truth is None:
             raise InputError(f"{target}: --check was asked for, but there are no labels to check against")
-        shares: Any = marginal
-        if marginal not in MARGINALS:
-            shares = _marginal_file(marginal, known.classes)
+        options = {"calibration": calibration, "marginal": files.marginal_of(marginal, known.classes)}
         comparison = compare(
-            known,
-            unknown,
-            methods,
-            calibration=calibration,
-            marginal=shares,
-            target_labels=truth if check else None,
-            progress=say,
+            known, unknown, _methods(method), target_labels=truth if check else None, progress=say, **options
         )
+        wanted = _replicates(replicates, method, known, unknown)
+        if wanted:
+            comparison = _with_intervals(comparison, known, unknown, options, wanted, level, seed, say)
         table = None
         if rows is not None:
             say("rows")
-            table = row_table(known, unknown, calibration=calibration, marginal=shares)
+            table = row_table(known, unknown, **options)
     first = _first(method)
     exceeded = _exceeded(comparison, first, limit)
     if as_json:
@@ -143,22 +129,42 @@ def estimate(
         raise typer.Exit(1)
 
 
+def _replicates(asked: int | None, named: list[str] | None, source: Source, target: Target) -> int:
+    """How many replicates: as asked, or 200 for methods that were named while the data is not huge."""
+    if asked is not None:
+        return asked
+    many = source.scores.size + target.scores.size > MANY_SCORES
+    return 0 if many or "all" in (named or ()) else REPLICATES
+
+
+def _with_intervals(
+    comparison: Comparison,
+    source: Source,
+    target: Target,
+    options: dict[str, Any],
+    replicates: int,
+    level: float,
+    seed: int,
+    say: Say,
+) -> Comparison:
+    from labelfree.estimators import METHODS
+    from labelfree.estimators.registry import accepts
+    from labelfree.trust import interval
+
+    estimates = []
+    for one in comparison:
+        if one.error is not None:
+            say(f"interval of {one.method}")
+            taken = {name: value for name, value in options.items() if accepts(METHODS[one.method], name)}
+            one = interval(source, target, one.method, level=level, replicates=replicates, seed=seed, **taken)
+        estimates.append(one)
+    return replace(comparison, estimates=tuple(estimates))
+
+
 def _refuse_overwriting(rows: Path, inputs: list[Path | None]) -> None:
     for path in inputs:
         if path is not None and rows.exists() and path.exists() and rows.samefile(path):
             raise InputError(f"--rows {rows}: that is an input, which would be lost; wanted another file")
-
-
-def _refuse_idle(options: dict[str, Any], paths: list[Path]) -> None:
-    """Refuse options about columns where no file has any."""
-    from labelfree.io import is_table
-
-    named = [name for name, value in options.items() if value is not None]
-    if named and not any(is_table(path) for path in paths):
-        raise InputError(
-            f"--{named[0]} is about the columns of a table, and neither file is one; "
-            "an .npz has the keys labels, weights and predictions"
-        )
 
 
 def _methods(named: list[str] | None) -> list[str] | None:
@@ -181,15 +187,6 @@ def _limit(value: float | None) -> float | None:
         hint = f"; did you mean {value / 100:g}?" if value <= 100 else ""
         raise InputError(f"--fail-above {value:g}: wanted a fraction from 0 to 1{hint}")
     return value
-
-
-def _marginal_file(name: str, classes: tuple[Any, ...] | None) -> Any:
-    from labelfree.io import read_marginal
-    from labelfree.labelshift import check_marginal
-
-    if not Path(name).exists() and not Path(name).suffix:
-        check_marginal(name)
-    return read_marginal(name, classes)
 
 
 def _exceeded(comparison: Comparison, method: str, limit: float | None) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -81,31 +82,20 @@ def marginal_of(name: str, classes: tuple[Any, ...] | None) -> Any:
     return read_marginal(name, classes)
 
 
-def read_column(path: Path, column: str) -> Any:
-    """One column of a table, or one key of an .npz: groups, timestamps, labels by row."""
-    from labelfree.errors import FileError, nearest
+def refuse_idle(form: Form, paths: Sequence[Path | None]) -> None:
+    """Refuse options about columns where no file has any."""
+    from labelfree.io import is_table
 
-    if not path.exists():
-        raise FileError(f"{path}: no such file")
-    if path.suffix in (".npz", ".pt", ".pth"):
-        from labelfree.io.arrays import read_mapping
-
-        held = read_mapping(path)
-        if column not in held:
-            raise FileError(
-                f"{path}: no key {column!r}{nearest(column, held)} (found {', '.join(list(held)[:8])})"
-            )
-        return held[column]
-    if path.suffix == ".npy":
-        raise FileError(
-            f"{path}: a .npy file has no columns; wanted a table or an .npz that holds {column!r}"
+    said = {
+        "label-column": None if form.label == "label" else form.label,
+        "weight-column": form.weight,
+        "prediction-column": form.prediction,
+        "positive": form.positive,
+        "negative": form.negative,
+    }
+    named = [name for name, value in said.items() if value is not None]
+    if named and not any(is_table(path) for path in paths if path is not None):
+        raise InputError(
+            f"--{named[0]} is about the columns of a table, and no file is one; "
+            "an .npz has the keys labels, weights and predictions"
         )
-    from labelfree.io.tables import read_table
-
-    table = read_table(path)
-    if column not in table.column_names:
-        found = ", ".join(table.column_names[:8])
-        raise FileError(f"{path}: no column {column!r}{nearest(column, table.column_names)} (found {found})")
-    import numpy as np
-
-    return np.asarray(table.column(column).to_pylist(), dtype=object)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,6 +25,13 @@ def metrics(
         typer.Option(help="A .npy or .csv of K x K costs, true classes in rows, predictions in columns"),
     ] = None,
     confusion: Annotated[bool, typer.Option("--confusion", help="Also print the confusion matrix")] = False,
+    shares: Annotated[
+        str | None,
+        typer.Option(
+            help="Also estimate TARGET's label shares, with intervals, by bbse, rlls or mlls",
+            show_default=False,
+        ),
+    ] = None,
     as_json: files.AsJson = False,
     logits: files.Logits = False,
     probs: files.Probs = False,
@@ -51,6 +59,7 @@ def metrics(
         tolerance,
     )
     from labelfree import io
+    from labelfree.trust import label_shares
     from labelfree.trust import metrics as measure
 
     with working() as say:
@@ -59,12 +68,18 @@ def metrics(
         say(f"reading {target}")
         unknown, _ = io.read_target(target, form)
         say("transport")
-        shares = files.marginal_of(marginal, known.classes)
-        found = measure(known, unknown, calibration=calibration, marginal=shares, cost=_cost(cost))
+        chosen = files.marginal_of(marginal, known.classes)
+        found = measure(known, unknown, calibration=calibration, marginal=chosen, cost=_cost(cost))
+        estimated = None if shares is None else label_shares(known, unknown, shares, calibration=calibration)
     if as_json:
-        typer.echo(found.to_json())
-    else:
-        _print(found, confusion)
+        document = {"schema": 1, **found.to_dict()}
+        if estimated is not None:
+            document["label_shares"] = estimated.to_dict()
+        typer.echo(json.dumps(document, allow_nan=False))
+        return
+    _print(found, confusion)
+    if estimated is not None:
+        console().print(repr(estimated))
 
 
 def _cost(path: Path | None) -> Any:

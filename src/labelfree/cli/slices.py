@@ -57,7 +57,7 @@ def slices(
         known = io.read_source(source, form, labels)
         say(f"reading {target}")
         unknown, _ = io.read_target(target, form)
-        columns = {name: files.read_column(groups or target, name) for name in by}
+        columns = {name: io.read_column(groups or target, name) for name in by}
         say("resampling")
         found = cut(
             known,

@@ -74,6 +74,8 @@ def _read_parquet(path: Path, form: Form) -> Content:
 def _check_header(names: Sequence[str], rows: int, path: Path) -> None:
     if rows == 0:
         raise FileError(f"{path}: has a header but no rows; is it empty by mistake?")
+    if len(names) == 1 and ";" in names[0]:
+        raise FileError(f"{path}: its columns are separated by semicolons; wanted commas, or tabs in a .tsv")
     repeated = next((name for name, count in Counter(names).items() if count > 1), None)
     if repeated is not None:
         raise FileError(f"{path}: the column {repeated!r} stands there twice; wanted different names")
@@ -116,8 +118,6 @@ def score_columns(names: Sequence[str], form: Form, path: object) -> tuple[str, 
         hint = (
             "; for two classes with one column of probabilities pass --positive NAME --negative NAME"
             if "prob" in names
-            else "; its columns are separated by semicolons: wanted commas, or tabs in a .tsv"
-            if any(";" in name for name in names)
             else "; name the prefix with --logit-prefix or --prob-prefix"
         )
         raise FileError(
