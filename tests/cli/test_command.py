@@ -221,7 +221,8 @@ def test_broken_and_closed_streams(files):
     assert shell(f"labelfree {words} >&-").returncode == 0
     assert shell("labelfree estimate nothing.npz nothing.npz 2>&-").returncode == 2
     full = shell(f"labelfree {words} > /dev/full")
-    assert (full.returncode, full.stderr.count("\n")) == (2, 1)
+    assert full.returncode == 2
+    assert "cannot read or write" in full.stderr.splitlines()[-1]
 
 
 def test_names_that_the_terminal_cannot_spell(tmp_path):

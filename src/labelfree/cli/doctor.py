@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -68,13 +68,19 @@ def _print(found: Diagnosis) -> None:
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("status", "check", "what was found, and what to do"):
-        table.add_column(column)
+    for column in ("status", "check", "measured", "what it means, and what to do"):
+        table.add_column(column, justify="right" if column == "measured" else "left")
     for check in found.checks:
         style = STYLES[check.status]
-        table.add_row(Text(check.status, style=style), check.name, Text(check.meaning))
+        table.add_row(Text(check.status, style=style), check.name, _value(check.value), Text(check.meaning))
         if check.advice:
-            table.add_row("", "", Text(f"-> {check.advice}", style=style))
+            table.add_row("", "", "", Text(f"-> {check.advice}", style=style))
     out = console()
     out.print(table)
     out.print(Text(f"verdict: {found.status}", style=STYLES[found.status]))
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

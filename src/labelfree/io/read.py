@@ -150,13 +150,13 @@ def _content(path: str | Path, form: Form) -> Content:
 
 def _path(path: str | Path) -> Path:
     file = Path(path)
-    if is_glob(file) or file.is_dir():
-        parquet_files(file)
-        return file
     try:
-        there = file.exists()
+        there, folder = file.exists(), file.is_dir()
     except OSError as problem:  # such as a name that is too long
         raise FileError(f"{path}: cannot be opened ({problem.strerror})") from None
+    if is_glob(file) or folder:
+        parquet_files(file)
+        return file
     if not there:
         raise FileError(f"{path}: no such file")
     if _ending(file) not in READERS:
