@@ -24,14 +24,14 @@ Classes = npt.NDArray[np.int32]
 #: Steps of the search between two looks at the keyboard and the progress callback: some milliseconds.
 WORK = 1 << 24
 #: Entries of the matrix that are read to guess how far prices will move.
-SAMPLE = 1 << 16
+SAMPLE = 1 << 17
 #: The most pieces on a shelf: deeper ones cost more to keep sorted than they save.
 DEPTH = 48
-#: How much further than in the rehearsal, or than the margins of a class suggest, prices may move.
-SAFETY = 2.0
+#: Prices may always move by this much; times the safety, so that enough rounds activate every row.
+LEAST = 2.0**-40
 
 
-def rehearsed(rows: Rows, u: Units, excess: Units, total: int) -> Units:
+def rehearsed(rows: Rows, u: Units, excess: Units, total: int, safety: float) -> Units:
     """Guess how the prices u will change: remove the same share of excess from the classes of a sample.
 
     Returns:
@@ -51,7 +51,7 @@ def rehearsed(rows: Rows, u: Units, excess: Units, total: int) -> Units:
     active = Active(sample, *whole(sample, assigned, np.arange(sample.items)))
     active.run(after, held - wanted, lambda _: None)
     d = (after - u).astype(np.float64)
-    T = SAFETY * (np.maximum(d[:, None] - d, 0.0) + own[:, None] + own)
+    T = safety * (np.maximum(d[:, None] - d, LEAST * ONE) + own[:, None] + own)
     return np.asarray(np.rint(T), np.int64)
 
 
@@ -194,7 +194,9 @@ class Active:
     def joined(self, assigned: Indices, items: Indices) -> Active:
         """The same pieces and those of other rows that become active."""
         row, cls, mass = self.pieces()
-        others = whole(self.rows, assigned, np.setdiff1d(items, row))
+        known = np.zeros(len(assigned), np.bool_)
+        known[row] = True
+        others = whole(self.rows, assigned, items[~known[items]])
         return Active(
             self.rows,
             np.concatenate([row, others[0]]),

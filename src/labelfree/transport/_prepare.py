@@ -31,7 +31,7 @@ def prepare(P: npt.NDArray[Any], progress: Callable[[str, float], None] | None) 
     often = "once per environment"
     if stats.cache_path is None:
         often = "each time, since no cache directory can be written: set NUMBA_CACHE_DIR to one that can"
-    message = f"compiling the transport solver for {name} scores, about 20 seconds, {often}"
+    message = f"compiling the transport solver for {name} scores, about 10 seconds, {often}"
     if progress is not None:
         progress(message, 0.0)
     else:

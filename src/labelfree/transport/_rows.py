@@ -93,7 +93,9 @@ class Rows:
 
         def task(lo: int, hi: int) -> Units:
             held = np.zeros(len(u), np.int64)
-            _kernels.best_classes(self.P, self.step, lo, hi, self.weights, self.unit, u, assigned, margin, held)
+            _kernels.best_classes(
+                self.P, self.step, lo, hi, self.weights, self.unit, u, self.class_mass, assigned, margin, held
+            )
             return held
 
         held = np.zeros(len(u), np.int64)
@@ -120,5 +122,6 @@ def all_rows(problem: Problem, crew: Crew) -> Rows:
     probs = problem.probs
     P = probs.view(np.uint16) if probs.dtype == np.float16 else probs
     weights = np.empty(0) if problem.row_mass is None else problem.row_mass
+    weights.flags.writeable = False  # a type of its own to the compiler: masses given are frozen too
     unit = row_unit(float(problem.n) if problem.row_mass is None else 1.0)
     return Rows(P, weights, unit, problem.class_mass, crew)

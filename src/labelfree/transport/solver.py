@@ -33,6 +33,10 @@ RATIO = 8
 LEAST_ROWS, LEAST_PER_CLASS = 1000, 4
 #: From this many classes, with fewer rows per class than that, the first prices come from an auction.
 AUCTION_CLASSES, AUCTION_ROWS = 64, 500
+#: With many classes given prices are used if no more than this share of the mass has to move.
+NEAR = 0.01
+#: How much further than in a rehearsal prices may move; the less, the fewer rows are active.
+SAFETY = 2.0
 #: Up to this many entries all rows are active, as they are with few rows per class.
 SMALL = 1 << 18
 
@@ -67,7 +71,7 @@ def solve(
         rows = all_rows(problem, crew)
         prepare(rows.P, progress)
         given = None if prices is None else _given_prices(prices, problem.k)
-        u = _first_prices(rows, watch("finding prices"), tol) if given is None else given
+        u = _first_prices(rows, given, watch("finding prices"), tol)
         for enough in (tol, 0.0):
             assigned, parts, total = _solve(rows, u, watch("moving mass"), enough)
             solution = audited(problem, rows, assigned, parts, total, u / ONE)
@@ -84,11 +88,14 @@ def _given_prices(prices: npt.ArrayLike, k: int) -> Units:
     return np.asarray(np.rint(np.minimum(u - u.min(), 2.0) * ONE), np.int64)
 
 
-def _first_prices(rows: Rows, watch: Callable[[float], None], tol: float) -> Units:
-    """Prices to start from: of an auction, or of samples."""
+def _first_prices(rows: Rows, given: Units | None, watch: Callable[[float], None], tol: float) -> Units:
+    """Prices to start from: those given, or of an auction, or of samples."""
     n, k = rows.P.shape
     if k >= AUCTION_CLASSES and n < AUCTION_ROWS * k:
-        return auction_prices(rows, watch, tol)
+        near = given is not None and _imbalance(rows, given) <= NEAR
+        return given if given is not None and near else auction_prices(rows, watch, tol)
+    if given is not None:
+        return given
     u = np.zeros(k, np.int64)
     step = 1
     while n // (step * RATIO) >= max(LEAST_ROWS, LEAST_PER_CLASS * k):
@@ -97,6 +104,13 @@ def _first_prices(rows: Rows, watch: Callable[[float], None], tol: float) -> Uni
         _solve(rows.sample(step), u, lambda _: None, 0.0, rounds=1)
         step //= RATIO
     return u
+
+
+def _imbalance(rows: Rows, u: Units) -> float:
+    """The share of the mass that sits in overfull classes at prices u."""
+    held = rows.best_classes(u, np.full(rows.items, -1, dtype=np.intp), np.empty(rows.items, np.float32))
+    total = int(held.sum())
+    return float(np.abs(held - class_units(rows.class_mass, total, int(rows.unit))).sum()) / 2 / total
 
 
 def _solve(
@@ -111,7 +125,7 @@ def _solve(
     n, k = rows.items, len(u)
     assigned = np.full(n, -1, dtype=np.intp)
     margin = np.empty(n, np.float32)
-    T = np.zeros((k, k), np.int64)
+    T, safety = np.zeros((k, k), np.int64), SAFETY
     active: Active | None = None
     total = 0
     for _ in range(rounds):
@@ -125,7 +139,7 @@ def _solve(
         if n * k <= SMALL or n < AUCTION_ROWS * k:
             items = np.arange(n)
         else:
-            T = np.maximum(T, rehearsed(rows, u, excess, total))
+            T = rehearsed(rows, u, excess, total, safety)
             items = active_items(rows, u, assigned, margin, T)
         active = (
             Active(rows, *whole(rows, assigned, items)) if active is None else active.joined(assigned, items)
@@ -139,7 +153,7 @@ def _solve(
         d = u - before
         if done and (len(items) == n or (d[:, None] - d <= T).all()):
             break
-        T *= 8
+        safety *= 8
     parts = {} if active is None or rounds == 1 else _collect(active, assigned)
     return assigned, parts, total
 

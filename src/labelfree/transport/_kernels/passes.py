@@ -38,22 +38,56 @@ def top_two(p: Array, u: Array, v: Array) -> tuple[int, int, int]:
 
 
 @kernel
+def share_tie(p: Array, u: Array, q: Array, best: int, i: int, a: int) -> int:
+    """Choose among the classes of value `best` in proportion to their masses q, a if these have none.
+
+    Masses of rows tie where a network is saturated. Shared in this way few of them have to move later. The
+    golden ratio spreads the choices evenly over rows, and makes them the same every time.
+    """
+    tied = 0.0
+    for j in range(u.size):
+        if fixed(p[j]) - u[j] == best:
+            tied += q[j]
+    place = (i + 1) * 0.6180339887498949
+    left = (place - np.floor(place)) * tied
+    for j in range(u.size):
+        if fixed(p[j]) - u[j] == best and q[j] > 0.0:
+            a = j
+            left -= q[j]
+            if left < 0.0:
+                break
+    return a
+
+
+@kernel
 def best_classes(
-    P: Array, step: int, lo: int, hi: int, w: Array, unit: float, u: Array, c: Array, m: Array, t: Array
+    P: Array,
+    step: int,
+    lo: int,
+    hi: int,
+    w: Array,
+    unit: float,
+    u: Array,
+    q: Array,
+    c: Array,
+    m: Array,
+    t: Array,
 ) -> None:
     """Give each row the class with the largest p_ij - u_j and record by how much it wins.
 
-    Among equals the class that c already holds stays, otherwise the lowest index wins.
+    Among equals the class that c already holds stays, otherwise they share by their masses q.
 
-    Shapes: P (n, K) scores, w (n,) row weights or (0,) for ones, u (K,) prices, c (items,) the class, in and
-    out (-1: none yet), m (items,) out, the margin to the runner-up, t (K,) out, the mass in units per class.
+    Shapes: P (n, K) scores, w (n,) row weights or (0,) for ones, u, q (K,) prices and class masses, c (items,)
+    the class, in and out (-1: none yet), m (items,) out, the margin to the runner-up, t (K,) out, the mass in
+    units per class.
     """
     v = np.empty(u.size, np.int64)
     for i in range(lo, hi):
         r = row_of(i, step)
         a, best, second = top_two(P[r], u, v)
-        if second == best and c[i] >= 0 and fixed(P[r, c[i]]) - u[c[i]] == best:
-            a = c[i]
+        if second == best:
+            stays = c[i] >= 0 and fixed(P[r, c[i]]) - u[c[i]] == best
+            a = c[i] if stays else share_tie(P[r], u, q, best, i, a)
         c[i] = a
         m[i] = (best - second) / ONE
         t[a] += np.int64(np.rint(w[r] * unit)) if w.size else np.int64(unit)
