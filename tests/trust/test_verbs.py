@@ -65,6 +65,7 @@ def test_metrics(files, tmp_path):
     assert said["cost"] == pytest.approx(said["error"])
     assert np.array(said["confusion"]).shape == (4, 4)
     assert "precision" in run(*arguments, "--confusion")
+    assert len(json.loads(run(*arguments, "--shares", "bbse", "--json"))["label_shares"]["classes"]) == 4
 
 
 def test_slices(files):

@@ -6,6 +6,7 @@ from labelfree.trust.doctor import Diagnosis, doctor
 from labelfree.trust.intervals import bootstrap, interval
 from labelfree.trust.labelled import Labelled, with_labels
 from labelfree.trust.metrics import Metrics, metrics
+from labelfree.trust.shares import Shares, label_shares
 from labelfree.trust.shift_test import ShiftVerdict, shift_test
 from labelfree.trust.slices import Slice, Slices, slices
 
@@ -15,6 +16,7 @@ __all__ = [
     "Labelled",
     "Metrics",
     "Plan",
+    "Shares",
     "ShiftVerdict",
     "Slice",
     "Slices",
@@ -23,6 +25,7 @@ __all__ = [
     "budget",
     "doctor",
     "interval",
+    "label_shares",
     "metrics",
     "shift_test",
     "slices",

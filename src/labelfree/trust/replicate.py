@@ -79,6 +79,11 @@ class ReplicateView(View):
         self.n_effective = side.sample.n_effective  # the noise of the sample at hand, not of its resample
         self._side, self._warm = side, warm
 
+    @property
+    def log_scores(self) -> Array:
+        """(n, K) the log-scores as given, each row's maximum 0, before any calibration."""
+        return self._side.z
+
     def transport(self, marginal: Array) -> Any:
         """The plan of the transport problem smoothed by a few thousandths; see `_solve`."""
         return smoothed_transport(self.probs, marginal, self.mass, self._warm.prices(self, marginal))
