@@ -83,4 +83,6 @@ def _print(found: Diagnosis) -> None:
 def _value(value: Any) -> str:
     if value is None:
         return ""
+    if isinstance(value, dict):
+        return "\n".join(f"{name.replace('_', ' ')} {_value(part)}" for name, part in value.items())
     return f"{value:.3g}" if isinstance(value, float) else str(value)
