@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from labelfree.results import Comparison
 from labelfree.trust.doctor import doctor
 from labelfree.types import Source, Target
 
@@ -20,8 +19,8 @@ HEADLINES = {
 def findings(
     source: Source,
     target: Target,
-    comparison: Comparison,
     method: str,
+    warnings: Sequence[str],
     *,
     calibration: str,
     seed: int,
@@ -40,7 +39,7 @@ def findings(
                 "action": check.advice,
             }
         )
-    for text in dict.fromkeys(comparison[method].warnings):
+    for text in dict.fromkeys(warnings):
         found.append({"check": method, "level": "caution", "value": None, "meaning": text, "action": ""})
     return sorted(found, key=lambda one: -LEVELS.index(one["level"]))
 

@@ -58,21 +58,21 @@ def summarise(
     options: dict[str, Any] = {"calibration": calibration}
     if accepts(chosen, "marginal"):
         options["marginal"] = marginal
+    warnings, notes = answer.warnings, []
     if replicates:
         progress("interval")
         answer = interval(source, target, method, level=level, replicates=replicates, seed=seed, **options)
+        notes = [text for text in answer.warnings if text not in comparison[method].warnings]
         comparison = _with(comparison, answer)
     progress("figures")
     pair = Pair.of(source, target, calibration)
     soft = SCOT(calibration=calibration, marginal=marginal).fit_view(pair.source)
     posterior = pair.target.soft_transport(soft.masses(pair.target)).posterior
     doubt = np.clip(1.0 - posterior[np.arange(pair.target.n), pair.target.predictions], 0.0, 1.0)
-    found = findings(
-        source, target, comparison, method, calibration=calibration, seed=seed, progress=progress
-    )
+    found = findings(source, target, method, warnings, calibration=calibration, seed=seed, progress=progress)
     return {
         "schema": SCHEMA,
-        "answer": _answer(answer, source, about),
+        "answer": {**_answer(answer, source, about), "interval_notes": notes},
         "verdict": verdict(found),
         "comparison": comparison.to_dict(),
         "marginals": _marginals(pair, method, calibration),
