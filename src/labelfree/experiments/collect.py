@@ -99,7 +99,7 @@ def collect_projnorm(
             pseudo = places[seed].read(shift.name).logits.argmax(1)
             examples = examples.take(np.arange(len(pseudo)))
             value = projnorm(
-                refits[seed], initial, (source, source.labels), (examples, pseudo), references[seed]
+                refits[seed], start, (source, source.labels), (examples, pseudo), references[seed]
             )
             places[seed].write_projnorm(shift.name, value, steps=steps)
         if progress:
