@@ -128,6 +128,7 @@ def versus(make: Callable[..., tuple[np.ndarray, np.ndarray]], n: int, k: int, w
             print(f"  POT is left out at {n:,} rows: it takes minutes there, and more than OR-tools")
             continue
         try:
+            opponent(np.eye(2), np.ones(2, np.int64))  # imports
             theirs, value = timed(partial(opponent, p, q))
         except ImportError:
             print(f"  {name} is not installed: pip install {'POT' if name == 'POT' else 'ortools'}")
