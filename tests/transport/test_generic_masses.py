@@ -21,4 +21,6 @@ def test_random_rows_and_masses(n, concentration):
     assert abs(solution.certificate.gap) <= 1e-9
     assert solution.certificate.violation <= 1e-9
     if n <= 5_000:
-        assert solution.value == pytest.approx(ot.emd2(np.full(n, 1 / n), q, 1 - p, numItermax=10**7), abs=1e-9)
+        assert solution.value == pytest.approx(
+            ot.emd2(np.full(n, 1 / n), q, 1 - p, numItermax=10**7), abs=1e-9
+        )
