@@ -4,7 +4,7 @@ import importlib.util
 import re
 
 import pytest
-from conftest import DOCS, blocks, pages
+from docs_pages import DOCS, blocks, pages
 
 spec = importlib.util.spec_from_file_location("docs_commands", DOCS / "_hooks" / "commands.py")
 hooks = importlib.util.module_from_spec(spec)

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import DOCS, FENCE, ROOT, pages
+from docs_pages import DOCS, FENCE, ROOT, pages
 
 LINK = re.compile(r"(?<!\\)\[[^\]]*\]\(([^)\s]+)[^)]*\)")
 # Pages that are written elsewhere in the project; until they are there, links to them are promises.

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 
 import pytest
-from conftest import DOCS, ROOT, blocks, pages
+from docs_pages import DOCS, ROOT, blocks, pages
 
 # Data sets and hours of training stand behind these commands; tests/experiments runs them on small ones.
 NOT_RUN = {"experiments.md"}

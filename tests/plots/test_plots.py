@@ -54,7 +54,7 @@ def test_tables_hold_whole_masses(pair, source, target):
 
 def test_reliability_matches_the_calibration_s_own_report(pair, source, target):
     details = lf.estimate(source, target, "ac").details
-    table = reliability_table(pair)
+    table = reliability_table(pair.source)
     assert table["before"]["ece"] == pytest.approx(details["ece_before"])
     assert table["after"]["ece"] == pytest.approx(details["ece_after"])
     assert sum(table["after"]["mass"]) == pytest.approx(1)
@@ -108,3 +108,5 @@ def test_truth_prints_each_method_s_mean_miss():
 def test_wrong_things_are_refused(source):
     with pytest.raises(lf.InputError, match="wanted labelfree"):
         plots.confidence(source, source)
+    with pytest.raises(lf.InputError, match="wanted labelfree"):
+        plots.reliability(lf.Target(logits=source.scores))

@@ -78,9 +78,8 @@ def costs_table(pair: Pair, marginal: Marginal = "source") -> dict[str, Any]:
     return out
 
 
-def reliability_table(pair: Pair) -> dict[str, Any]:
-    """Accuracy against confidence on the source, as the scores came and as they were calibrated."""
-    view = pair.source
+def reliability_table(view: View) -> dict[str, Any]:
+    """Accuracy against confidence on a calibrated source, as the scores came and as they were calibrated."""
     assert isinstance(view.sample, Source)
     raw = View(view.sample, fit_calibration("none", view.sample))
     right = view.predictions == view.labels

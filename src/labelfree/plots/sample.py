@@ -10,6 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from labelfree.calibration import fit_calibration
+from labelfree.errors import InputError
+from labelfree.estimators.view import View
 from labelfree.labelshift import Marginal
 from labelfree.plots._style import INK, PALETTE, axes, percent
 from labelfree.plots.evidence import (
@@ -47,12 +50,9 @@ def costs(
 
 def reliability(source: Source, *, calibration: str = "temperature") -> Any:
     """Accuracy against confidence on the source, before and after calibration; the diagonal is perfect."""
-    target = (
-        Target(logits=source.scores)
-        if source.kind == "logits"
-        else Target(probs=source.scores, tolerance=1.0)
-    )
-    return draw_reliability(reliability_table(Pair.of(source, target, calibration)))
+    if not isinstance(source, Source):
+        raise InputError("plots.reliability: wanted labelfree.Source(...)")
+    return draw_reliability(reliability_table(View(source, fit_calibration(calibration, source))))
 
 
 def draw_confidence(table: dict[str, Any]) -> Any:

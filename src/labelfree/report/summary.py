@@ -39,6 +39,9 @@ def summarise(
 ) -> dict[str, Any]:
     """Everything that the renderings show; see `labelfree.report.report` for the arguments."""
     chosen = find(method)
+    if not 0.0 < level < 1.0:
+        hint = f"; did you mean {level / 100:g}?" if 1.0 < level < 100.0 else ""
+        raise InputError(f"level {level:g}: wanted a fraction between 0 and 1, such as 0.95{hint}")
     comparison = compare(
         source,
         target,
@@ -79,7 +82,7 @@ def summarise(
         "confidence": confidence_table(pair),
         "proportions": proportions_table(pair),
         "costs": costs_table(pair, marginal),
-        "reliability": reliability_table(pair),
+        "reliability": reliability_table(pair.source),
         "classes": class_table(pair.target, doubt),
         "slices": slice_tables(
             source,
