@@ -17,13 +17,20 @@ check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/mkdocs build --quiet --strict
+
+# The documentation site, in site/: open site/index.html.
+docs: $(VENV)/.dev
+	$(BIN)/mkdocs build --strict
 
 # Every Python from 3.10 to 3.13 that is found, then the lowest versions that pyproject.toml allows.
 test-all:
 	scripts/test_all
 
+# Each claim of speed or coverage against a named opponent, in a short form; see benchmarks/ for the long ones.
 bench: $(VENV)/.bench
-	for script in benchmarks/[a-z]*.py; do $(BIN)/python $$script --quick || exit 1; done
+	$(BIN)/python benchmarks/transport.py --quick
+	$(BIN)/python benchmarks/scot.py --quick
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
