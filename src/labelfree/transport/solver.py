@@ -1,6 +1,7 @@
 """Solve a transport problem exactly and prove it.
 
-1. Prices: those given, or those of a sample of one row in eight, which is solved in the same way first.
+1. Prices: those given, or those of a sample of one row in eight, which is solved in the same way first; with
+   many classes and few rows in each, those of an auction (`_bids`).
 2. One pass gives every row its best class at these prices, with its margin over the runner-up.
 3. The rows with small margins move until every class has its mass (`_active`, `_kernels.search`).
 4. If prices moved apart by more than the margins allowed for, pass again with the new prices.
@@ -50,6 +51,9 @@ def solve(
     threads: int | None = None,
 ) -> Transport:
     """Find the cheapest plan, exactly, with prices that prove it.
+
+    Where several plans are optimal the choice is fixed: rows that tie between classes are shared among them by
+    class mass along a fixed sequence, moves that tie go to the class of lowest index. Same input, same output.
 
     Args:
         problem: scores, class masses and row masses.
