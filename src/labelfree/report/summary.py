@@ -73,6 +73,7 @@ def summarise(
     posterior = pair.target.soft_transport(soft.masses(pair.target)).posterior
     doubt = np.clip(1.0 - posterior[np.arange(pair.target.n), pair.target.predictions], 0.0, 1.0)
     found = findings(source, target, method, warnings, calibration=calibration, seed=seed, progress=progress)
+    progress("tables")
     return {
         "schema": SCHEMA,
         "answer": {**_answer(answer, source, about), "interval_notes": notes},
