@@ -88,6 +88,28 @@ def test_every_import_is_declared():
             assert found in known, f"{file.name} imports {found}, which is not declared"
 
 
+def test_readme_shows_what_the_demo_prints():
+    """Every number of the README's table is the demo's; its Python runs; its commands exist."""
+    text = (ROOT / "README.md").read_text()
+    demo = labelfree.demo_data()
+    table = [line.split() for line in text.splitlines()]
+    head = next(words for words in table if words[:2] == ["shift", "truth"])
+    shown = 0
+    for shift, target in demo.targets.items():
+        words = shift.split("_")
+        for row in table:
+            if row[: len(words)] == words and len(row) == len(words) + len(head) - 1:
+                found = labelfree.compare(demo.source, target, target_labels=demo.labels)
+                expected = [found.true_error] + [found[name.lower()].error for name in head[2:]]
+                assert row[len(words) :] == [f"{100 * value:.1f}" for value in expected], shift
+                shown += 1
+    assert shown >= 4
+    for code in re.findall(r"```python\n(.*?)```", text, re.S):
+        exec(code, {})
+    verbs = set(re.findall(r"^labelfree ([a-z]+)", text, re.M))
+    assert verbs >= {"estimate", "doctor", "report"}
+
+
 def test_random_numbers_are_never_global():
     for file in (ROOT / "src").rglob("*.py"):
         text = file.read_text()

@@ -7,7 +7,9 @@
 0.4097
 """
 
+from labelfree import plots
 from labelfree._version import __version__
+from labelfree.adapters import collect, collect_texts, from_dataframe, from_sklearn, from_trainer
 from labelfree.errors import FileError, InputError, LabelfreeError, NotFittedError
 from labelfree.estimators import (
     AC,
@@ -19,15 +21,18 @@ from labelfree.estimators import (
     IM,
     METHODS,
     SCOT,
+    Auto,
     DoC,
     Entropy,
     Estimator,
+    LabelShift,
     compare,
     estimate,
     load,
 )
 from labelfree.io.demo import demo_data
 from labelfree.results import Comparison, Estimate, Interval
+from labelfree.trust import backtest, budget, doctor, interval, metrics, shift_test, slices, with_labels
 from labelfree.types import Source, Target
 
 __all__ = [
@@ -40,6 +45,7 @@ __all__ = [
     "IM",
     "METHODS",
     "SCOT",
+    "Auto",
     "Comparison",
     "DoC",
     "Entropy",
@@ -48,13 +54,28 @@ __all__ = [
     "FileError",
     "InputError",
     "Interval",
+    "LabelShift",
     "LabelfreeError",
     "NotFittedError",
     "Source",
     "Target",
     "__version__",
+    "backtest",
+    "budget",
+    "collect",
+    "collect_texts",
     "compare",
     "demo_data",
+    "doctor",
     "estimate",
+    "from_dataframe",
+    "from_sklearn",
+    "from_trainer",
+    "interval",
     "load",
+    "metrics",
+    "plots",
+    "shift_test",
+    "slices",
+    "with_labels",
 ]

@@ -51,7 +51,7 @@ def read_document(path: str | Path) -> dict[str, Any]:
         raise FileError(
             f"{path}: written by a newer labelfree (schema {document.get('schema')}); upgrade to read it"
         )
-    content = {name: document.get(name) for name in ("method", "params", "state")}
+    content: dict[str, Any] = {name: document.get(name) for name in ("method", "params", "state")}
     if document.get("digest") != _digest(content):
         raise FileError(f"{path}: was changed or damaged since save() wrote it; save it again")
     content["params"] = {name: _unpaired(value) for name, value in content["params"].items()}
