@@ -35,4 +35,5 @@ class COT(MarginalEstimator):
         return Reading(
             error=transport.value,
             details={"certificate": transport.certificate.to_dict(), **choice.details},
+            warnings=self._unproved(transport),
         )

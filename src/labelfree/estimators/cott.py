@@ -49,6 +49,7 @@ class COTT(MarginalEstimator):
                 "tie_mass": self._tie_mass(target, choice.masses),
                 **choice.details,
             },
+            warnings=self._unproved(transport),
         )
         if not self.identified_:
             reading.warnings.append(

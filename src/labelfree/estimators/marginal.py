@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,9 @@ from labelfree.labelshift import (
     shrink,
     total_variation,
 )
+
+if TYPE_CHECKING:
+    from labelfree.transport import Transport
 
 Array = npt.NDArray[np.float64]
 M = TypeVar("M", bound="MarginalEstimator")
@@ -86,6 +89,17 @@ class MarginalEstimator(Estimator):
             chosen, details = q, {"marginal": "source"}
         shift = {"label_marginal": chosen.tolist(), "pseudo_label_shift": total_variation(pseudo, chosen)}
         return Choice(chosen, {**details, **shift})
+
+    @staticmethod
+    def _unproved(transport: Transport) -> list[str]:
+        """A sentence where the certificate does not prove the plan optimal."""
+        certificate = transport.certificate
+        if certificate.exact:
+            return []
+        return [
+            f"the transport is proved optimal only to {abs(certificate.gap):.1e} in cost and "
+            f"{certificate.violation:.1e} in mass; please report it"
+        ]
 
     def _label_shift(self, target: View) -> tuple[Array, dict[str, Any]]:
         if self.marginal == "bbse":

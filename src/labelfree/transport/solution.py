@@ -16,6 +16,8 @@ Indices = npt.NDArray[np.intp]
 #: Two classes count as tied for a row when their p_ij - u_j differ by no more than this: scores are rounded
 #: by up to 2**-49 inside the solver, and prices are sums of at most a few of their differences.
 TIED = 1e-12
+#: A gap up to this is rounding.
+EXACT = 1e-9
 
 
 @dataclass(frozen=True)
@@ -34,9 +36,15 @@ class Certificate:
     gap: float
     violation: float
 
-    def to_dict(self) -> dict[str, float]:
-        """Return the four numbers as plain floats."""
-        return {"primal": self.primal, "dual": self.dual, "gap": self.gap, "violation": self.violation}
+    @property
+    def exact(self) -> bool:
+        """Whether the proof is complete: gap and violation are rounding alone, not a tolerance that was asked for."""
+        return abs(self.gap) <= EXACT and self.violation <= EXACT
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the four numbers as plain floats, and whether they prove optimality."""
+        numbers = {"primal": self.primal, "dual": self.dual, "gap": self.gap, "violation": self.violation}
+        return {**numbers, "exact": self.exact}
 
 
 @dataclass(frozen=True)
