@@ -1,6 +1,6 @@
 """Solve a transport problem exactly and prove it.
 
-1. Prices: those given, or those of a sample of one row in eight, which is solved in the same way first; with
+1. Prices: those given, or those of a sample of one row in sixteen, which is solved in the same way first; with
    many classes and few rows in each, those of an auction (`_bids`).
 2. One pass gives every row its best class at these prices, with its margin over the runner-up.
 3. The rows with small margins move until every class has its mass (`_active`, `_kernels.search`).
@@ -29,9 +29,9 @@ from labelfree.transport.solution import Transport
 Progress = Callable[[str, float], None]
 
 #: Each level of sampling has this many times fewer rows.
-RATIO = 8
+RATIO = 16
 #: A sample is not worth it below this many rows, or this many rows per class.
-LEAST_ROWS, LEAST_PER_CLASS = 1000, 4
+LEAST_ROWS, LEAST_PER_CLASS = 100, 4
 #: From this many classes, with fewer rows per class than that, the first prices come from an auction.
 AUCTION_CLASSES, AUCTION_ROWS = 64, 500
 #: With many classes given prices are used if no more than this share of the mass has to move.
@@ -71,7 +71,8 @@ def solve(
     def watch(stage: str) -> Callable[[float], None]:
         return lambda share: progress(stage, share) if progress is not None else None
 
-    with Crew(threads) as crew:
+    small = problem.n * problem.k <= SMALL  # there a second thread costs more than it brings
+    with Crew(1 if small and threads is None else threads) as crew:
         rows = all_rows(problem, crew)
         prepare(rows.P, progress)
         given = None if prices is None else _given_prices(prices, problem.k)
