@@ -26,7 +26,7 @@ WORK = 1 << 24
 #: Entries of the matrix that are read to guess how far prices will move.
 SAMPLE = 1 << 17
 #: The most pieces on a shelf: deeper ones cost more to keep sorted than they save.
-DEPTH = 48
+DEPTH = 24
 #: Prices may always move by this much; times the safety, so that enough rounds activate every row.
 LEAST = 2.0**-40
 
