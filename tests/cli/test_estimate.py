@@ -183,7 +183,7 @@ def test_fail_above(labelfree, files, source, target):
 
 @pytest.mark.parametrize(
     ("value", "message"),
-    [("20", "did you mean 0.2?"), ("-0.1", "from 0 to 1"), ("nan", "from 0 to 1"), ("x", "number")],
+    [("20", "did you mean 0.2?"), ("-0.1", "from 0 to 1"), ("nan", "from 0 to 1"), ("x", "--fail-above")],
 )
 def test_fail_above_refuses(labelfree, files, value, message):
     ran = labelfree("estimate", *files, "--fail-above", value)
