@@ -3,6 +3,7 @@
 from labelfree.calibration.fit import (
     CALIBRATIONS,
     Calibration,
+    check_calibration,
     fit_calibration,
     log_scores,
     softmax,
@@ -17,6 +18,7 @@ __all__ = [
     "Calibration",
     "Temperature",
     "Vector",
+    "check_calibration",
     "ece",
     "fit_calibration",
     "fit_temperature",

@@ -115,6 +115,15 @@ class Calibration:
         return Calibration(state["name"], calibrator, dict(state["report"]))
 
 
+def check_calibration(name: str) -> None:
+    """Refuse a calibration that is not known, with the nearest name that is."""
+    if not isinstance(name, str) or name not in CALIBRATIONS:
+        raise InputError(
+            f"calibration {name!r} is not known; wanted one of {', '.join(CALIBRATIONS)}"
+            f"{nearest(str(name), CALIBRATIONS)}"
+        )
+
+
 def fit_calibration(name: str, source: Source) -> Calibration:
     """Fit the named calibration on the source.
 
@@ -122,11 +131,7 @@ def fit_calibration(name: str, source: Source) -> Calibration:
         name: `"temperature"`, `"vector"` or `"none"`.
         source: the labelled scores.
     """
-    if name not in CALIBRATIONS:
-        known = ", ".join(CALIBRATIONS)
-        raise InputError(
-            f"calibration {name!r} is not known; wanted one of {known}{nearest(str(name), CALIBRATIONS)}"
-        )
+    check_calibration(name)
     z = log_scores(source, slice(None), zero_floor(source))
     mass, labels = source.mass, source.labels
     calibrator = CALIBRATIONS[name](z, labels, mass)

@@ -17,8 +17,8 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from labelfree.calibration import CALIBRATIONS, Calibration, fit_calibration
-from labelfree.errors import FileError, InputError, LabelfreeError, NotFittedError, nearest
+from labelfree.calibration import Calibration, check_calibration, fit_calibration
+from labelfree.errors import FileError, InputError, LabelfreeError, NotFittedError
 from labelfree.estimators.saved import read_document, restored, write_document
 from labelfree.estimators.view import View
 from labelfree.results import Estimate
@@ -64,11 +64,7 @@ class Estimator(ABC):
     source_warnings_: tuple[str, ...]
 
     def __init__(self, calibration: str = "temperature") -> None:
-        if not isinstance(calibration, str) or calibration not in CALIBRATIONS:
-            raise InputError(
-                f"calibration {calibration!r} is not known; wanted one of {', '.join(CALIBRATIONS)}"
-                f"{nearest(str(calibration), CALIBRATIONS)}"
-            )
+        check_calibration(calibration)
         self.calibration = calibration
 
     def fit(self: E, source: Source) -> E:
