@@ -55,7 +55,7 @@ def read_target(
     """Read unlabelled scores; labels that the file holds all the same come back beside the target."""
     form = form or Form()
     content = _content(path, form)
-    other = content.second if second is None else read_second(second, form)
+    other = content.second if second is None else read_second(second, form, content.classes)
     with _names(path):
         return Target(second=other, **content.arguments(form.tolerance)), content.labels
 
@@ -77,8 +77,7 @@ def read_labels(
             raise FileError(f"{path}: no key 'labels' (found {', '.join(held)})")
         return held["labels"]
     table = read_table(file, _only(file, form.label), [form.label] if classes is not None else [])
-    column_named(table, form.label, path)
-    return texts(table, form.label, classes) if classes is not None else table.column(form.label).to_numpy()
+    return _labels_in(table, column_named(table, form.label, path), classes)
 
 
 def read_column(path: str | Path, name: str) -> Any:
@@ -95,17 +94,22 @@ def read_column(path: str | Path, name: str) -> Any:
     return stored(table, column_named(table, name, path))
 
 
-def read_second(path: str | Path, form: Form | None = None) -> Any:
-    """Read a second model: predictions (1-D, or a `prediction` column or key) or scores."""
+def read_second(
+    path: str | Path, form: Form | None = None, classes: tuple[Hashable, ...] | None = None
+) -> Any:
+    """Read a second model: predictions (1-D, or a `prediction` column or key) or scores.
+
+    A table's predictions come as text where the classes have names, and as stored where they have not.
+    """
     form = form or Form()
     file = _path(path)
     if _ending(file) == ".npy":
         return read_npy(file)
     if _ending(file) in TABLES:
         column = form.prediction or "prediction"
-        table = read_table(file, _only(file, column), [column])
+        table = read_table(file, _only(file, column), [column] if classes is not None else [])
         if column in table.column_names:
-            return texts(table, column)
+            return _labels_in(table, column, classes)
     else:
         held = read_mapping(file)
         for key in ("predictions", "second"):
@@ -171,6 +175,11 @@ def _path(path: str | Path) -> Path:
 def is_table(path: str | Path) -> bool:
     """Whether a path is read as a table with named columns."""
     return _ending(Path(path)) in TABLES
+
+
+def _labels_in(table: Any, column: str, classes: tuple[Hashable, ...] | None) -> Any:
+    """Labels in the spelling of the classes; as stored, which may be as class indices, where these have no names."""
+    return table.column(column).to_numpy() if classes is None else texts(table, column, classes)
 
 
 def _only(file: Path, column: str) -> list[str] | None:
