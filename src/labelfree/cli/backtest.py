@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from labelfree.trust import Backtest
 
 
+@files.reads
 def backtest(
     source: files.SourceFile,
     method: Annotated[
@@ -33,36 +34,15 @@ def backtest(
     ] = 0,
     seed: files.Seed = 0,
     as_json: files.AsJson = False,
-    logits: files.Logits = False,
-    probs: files.Probs = False,
-    labels: files.LabelsFile = None,
-    label_column: files.LabelColumn = "label",
-    logit_prefix: files.LogitPrefix = "logit_",
-    prob_prefix: files.ProbPrefix = "prob_",
-    positive: files.Positive = None,
-    negative: files.Negative = None,
-    weight_column: files.WeightColumn = None,
-    prediction_column: files.PredictionColumn = None,
-    tolerance: files.Tolerance = None,
+    *,
+    reading: files.Reading,
 ) -> None:
     """Split SOURCE, make shifts of several kinds from one half, and report each method's miss."""
-    form = files.form(
-        logits,
-        probs,
-        label_column,
-        logit_prefix,
-        prob_prefix,
-        positive,
-        negative,
-        weight_column,
-        prediction_column,
-        tolerance,
-    )
     from labelfree import io
     from labelfree.trust import backtest as look_back
     from labelfree.trust.backtest import METHODS
 
-    known = io.read_source(source, form, labels)
+    known = reading.source(source)
     with _bar() as step:
         found = look_back(
             known,

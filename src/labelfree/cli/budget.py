@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from labelfree.trust import Plan
 
 
+@files.reads
 def budget(
     source: files.SourceFile,
     target: files.TargetFile,
@@ -34,31 +35,10 @@ def budget(
     marginal: files.MarginalName = "source",
     seed: files.Seed = 0,
     as_json: files.AsJson = False,
-    logits: files.Logits = False,
-    probs: files.Probs = False,
-    labels: files.LabelsFile = None,
-    label_column: files.LabelColumn = "label",
-    logit_prefix: files.LogitPrefix = "logit_",
-    prob_prefix: files.ProbPrefix = "prob_",
-    positive: files.Positive = None,
-    negative: files.Negative = None,
-    weight_column: files.WeightColumn = None,
-    prediction_column: files.PredictionColumn = None,
-    tolerance: files.Tolerance = None,
+    *,
+    reading: files.Reading,
 ) -> None:
     """Plan which rows of TARGET to label so that the error is known to +- MARGIN, or use their labels."""
-    form = files.form(
-        logits,
-        probs,
-        label_column,
-        logit_prefix,
-        prob_prefix,
-        positive,
-        negative,
-        weight_column,
-        prediction_column,
-        tolerance,
-    )
     from labelfree import io
     from labelfree.io.write import check_ending
     from labelfree.trust import budget as plan_labels
@@ -66,10 +46,7 @@ def budget(
     if rows is not None:
         check_ending(rows)
     with working() as say:
-        say(f"reading {source}")
-        known = io.read_source(source, form, labels)
-        say(f"reading {target}")
-        unknown, _ = io.read_target(target, form)
+        known, unknown, _ = reading.both(source, target, say, labelled)
         say("planning")
         plan = plan_labels(
             known,
@@ -84,7 +61,7 @@ def budget(
         if rows is not None:
             io.write_table(rows, plan.table())
     if labelled is not None:
-        _estimate(plan, unknown, labelled, weight, label_column, as_json)
+        _estimate(plan, unknown, labelled, weight, reading.label_column, as_json)
     elif as_json:
         typer.echo(plan.to_json())
     else:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
+from labelfree.cli import files
 from labelfree.cli.screen import console, working
 
 
 def demo(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table")] = False,
+    as_json: files.AsJson = False,
 ) -> None:
     """Run all methods on real recorded predictions under shifts from mild to severe, beside the truth."""
     with working() as say:

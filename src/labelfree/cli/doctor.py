@@ -15,45 +15,21 @@ if TYPE_CHECKING:
 STYLES = {"ok": "green", "caution": "yellow", "stop": "bold red"}
 
 
+@files.reads
 def doctor(
     source: files.SourceFile,
     target: files.TargetFile,
     calibration: files.Calibration = "temperature",
     seed: files.Seed = 0,
     as_json: files.AsJson = False,
-    logits: files.Logits = False,
-    probs: files.Probs = False,
-    labels: files.LabelsFile = None,
-    label_column: files.LabelColumn = "label",
-    logit_prefix: files.LogitPrefix = "logit_",
-    prob_prefix: files.ProbPrefix = "prob_",
-    positive: files.Positive = None,
-    negative: files.Negative = None,
-    weight_column: files.WeightColumn = None,
-    prediction_column: files.PredictionColumn = None,
-    tolerance: files.Tolerance = None,
+    *,
+    reading: files.Reading,
 ) -> None:
     """Check SOURCE and TARGET for everything that makes an estimate untrustworthy; exit code 1 on stop."""
-    form = files.form(
-        logits,
-        probs,
-        label_column,
-        logit_prefix,
-        prob_prefix,
-        positive,
-        negative,
-        weight_column,
-        prediction_column,
-        tolerance,
-    )
-    from labelfree import io
     from labelfree.trust import doctor as examine
 
     with working() as say:
-        say(f"reading {source}")
-        known = io.read_source(source, form, labels)
-        say(f"reading {target}")
-        unknown, _ = io.read_target(target, form)
+        known, unknown, _ = reading.both(source, target, say)
         found = examine(known, unknown, calibration=calibration, seed=seed, progress=say)
     if as_json:
         typer.echo(found.to_json())

@@ -22,6 +22,7 @@ DEFAULT_METHOD = "cott"
 REPLICATES, MANY_SCORES = 200, 5_000_000
 
 
+@files.reads
 def estimate(
     source: files.SourceFile,
     target: files.TargetFile,
@@ -33,12 +34,8 @@ def estimate(
     ] = None,
     calibration: files.Calibration = "temperature",
     marginal: files.MarginalName = "source",
-    second: Annotated[
-        Path | None, typer.Option(help="A second model's scores or predictions on TARGET, for gde")
-    ] = None,
-    check: Annotated[
-        bool, typer.Option("--check", help="TARGET has labels: show each method's miss")
-    ] = False,
+    second: files.Second = None,
+    check: files.Check = False,
     fail_above: Annotated[
         float | None,
         typer.Option(help="Leave with exit code 1 if the first named method's error is above this fraction"),
@@ -56,35 +53,14 @@ def estimate(
     ] = None,
     level: files.Level = 0.95,
     seed: files.Seed = 0,
-    logits: files.Logits = False,
-    probs: files.Probs = False,
-    labels: files.LabelsFile = None,
+    *,
+    reading: files.Reading,
     target_labels: Annotated[
         Path | None, typer.Option(help="TARGET's labels for --check, in a file of their own")
     ] = None,
-    label_column: files.LabelColumn = "label",
-    logit_prefix: files.LogitPrefix = "logit_",
-    prob_prefix: files.ProbPrefix = "prob_",
-    positive: files.Positive = None,
-    negative: files.Negative = None,
-    weight_column: files.WeightColumn = None,
-    prediction_column: files.PredictionColumn = None,
-    tolerance: files.Tolerance = None,
 ) -> None:
     """Estimate the error of a classifier on TARGET, which has no labels, from SOURCE, which has."""
     limit = _limit(fail_above)
-    form = files.form(
-        logits,
-        probs,
-        label_column,
-        logit_prefix,
-        prob_prefix,
-        positive,
-        negative,
-        weight_column,
-        prediction_column,
-        tolerance,
-    )
 
     from labelfree import io
     from labelfree.estimators import compare
@@ -93,21 +69,13 @@ def estimate(
 
     if rows is not None:
         check_ending(rows)
-        _refuse_overwriting(rows, [source, target, second, labels, target_labels])
-    files.refuse_idle(form, [source, target, labels, target_labels])
+        _refuse_overwriting(rows, [source, target, second, reading.labels, target_labels])
     with working() as say:
-        say(f"reading {source}")
-        known = io.read_source(source, form, labels)
-        say(f"reading {target}")
-        unknown, truth = io.read_target(target, form, second)
-        if target_labels is not None:
-            truth = io.read_labels(target_labels, form, unknown.classes)
-        if check and truth is None:
-            raise InputError(f"{target}: --check was asked for, but there are no labels to check against")
-        options = {"calibration": calibration, "marginal": files.marginal_of(marginal, known.classes)}
-        comparison = compare(
-            known, unknown, _methods(method), target_labels=truth if check else None, progress=say, **options
+        known, unknown, truth = reading.both(
+            source, target, say, second=second, target_labels=target_labels, check=check
         )
+        options = {"calibration": calibration, "marginal": files.marginal_of(marginal, known.classes)}
+        comparison = compare(known, unknown, _methods(method), target_labels=truth, progress=say, **options)
         wanted = _replicates(replicates, method, known, unknown)
         if wanted:
             comparison = _with_intervals(comparison, known, unknown, options, wanted, level, seed, say)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from labelfree.trust import Metrics
 
 
+@files.reads
 def metrics(
     source: files.SourceFile,
     target: files.TargetFile,
@@ -33,40 +34,15 @@ def metrics(
         ),
     ] = None,
     as_json: files.AsJson = False,
-    logits: files.Logits = False,
-    probs: files.Probs = False,
-    labels: files.LabelsFile = None,
-    label_column: files.LabelColumn = "label",
-    logit_prefix: files.LogitPrefix = "logit_",
-    prob_prefix: files.ProbPrefix = "prob_",
-    positive: files.Positive = None,
-    negative: files.Negative = None,
-    weight_column: files.WeightColumn = None,
-    prediction_column: files.PredictionColumn = None,
-    tolerance: files.Tolerance = None,
+    *,
+    reading: files.Reading,
 ) -> None:
     """Estimate every metric of the classifier on TARGET from SCOT's posteriors."""
-    form = files.form(
-        logits,
-        probs,
-        label_column,
-        logit_prefix,
-        prob_prefix,
-        positive,
-        negative,
-        weight_column,
-        prediction_column,
-        tolerance,
-    )
-    from labelfree import io
     from labelfree.trust import label_shares
     from labelfree.trust import metrics as measure
 
     with working() as say:
-        say(f"reading {source}")
-        known = io.read_source(source, form, labels)
-        say(f"reading {target}")
-        unknown, _ = io.read_target(target, form)
+        known, unknown, _ = reading.both(source, target, say)
         say("transport")
         chosen = files.marginal_of(marginal, known.classes)
         found = measure(known, unknown, calibration=calibration, marginal=chosen, cost=_cost(cost))

@@ -15,6 +15,7 @@ from labelfree.errors import InputError, nearest
 FORMATS = ("html", "md", "json")
 
 
+@files.reads
 def report(
     context: typer.Context,
     source: files.SourceFile,
@@ -38,53 +39,23 @@ def report(
             "--groups", help="A column of TARGET to show the error by; may be repeated", show_default=False
         ),
     ] = None,
-    second: Annotated[
-        Path | None, typer.Option(help="A second model's scores or predictions on TARGET, for gde")
-    ] = None,
-    check: Annotated[
-        bool, typer.Option("--check", help="TARGET has labels: show each method's miss")
-    ] = False,
+    second: files.Second = None,
+    check: files.Check = False,
     level: files.Level = 0.95,
     replicates: Annotated[
         int, typer.Option(help="Bootstrap replicates behind the intervals; 0 for none")
     ] = 200,
     seed: files.Seed = 0,
-    logits: files.Logits = False,
-    probs: files.Probs = False,
-    labels: files.LabelsFile = None,
-    label_column: files.LabelColumn = "label",
-    logit_prefix: files.LogitPrefix = "logit_",
-    prob_prefix: files.ProbPrefix = "prob_",
-    positive: files.Positive = None,
-    negative: files.Negative = None,
-    weight_column: files.WeightColumn = None,
-    prediction_column: files.PredictionColumn = None,
-    tolerance: files.Tolerance = None,
+    *,
+    reading: files.Reading,
 ) -> None:
     """Write one self-contained page: the estimated error on TARGET, its interval, and how far to trust it."""
     wanted = _format("json" if as_json else form, out)
-    reading = files.form(
-        logits,
-        probs,
-        label_column,
-        logit_prefix,
-        prob_prefix,
-        positive,
-        negative,
-        weight_column,
-        prediction_column,
-        tolerance,
-    )
     from labelfree import io
     from labelfree.report import report as build
 
     with working() as say:
-        say(f"reading {source}")
-        known = io.read_source(source, reading, labels)
-        say(f"reading {target}")
-        unknown, truth = io.read_target(target, reading, second)
-        if check and truth is None:
-            raise InputError(f"{target}: --check was asked for, but there are no labels to check against")
+        known, unknown, truth = reading.both(source, target, say, second=second, check=check)
         made = build(
             known,
             unknown,
@@ -95,7 +66,7 @@ def report(
             level=level,
             replicates=replicates,
             seed=seed,
-            target_labels=truth if check else None,
+            target_labels=truth,
             about={
                 "source": source.name,
                 "target": target.name,

@@ -11,6 +11,7 @@ from labelfree.cli import files
 from labelfree.cli.screen import console, working
 
 
+@files.reads
 def slices(
     source: files.SourceFile,
     target: files.TargetFile,
@@ -24,39 +25,15 @@ def slices(
     replicates: Annotated[int, typer.Option(help="Bootstrap replicates for the intervals")] = 200,
     seed: files.Seed = 0,
     as_json: files.AsJson = False,
-    logits: files.Logits = False,
-    probs: files.Probs = False,
-    labels: files.LabelsFile = None,
-    label_column: files.LabelColumn = "label",
-    logit_prefix: files.LogitPrefix = "logit_",
-    prob_prefix: files.ProbPrefix = "prob_",
-    positive: files.Positive = None,
-    negative: files.Negative = None,
-    weight_column: files.WeightColumn = None,
-    prediction_column: files.PredictionColumn = None,
-    tolerance: files.Tolerance = None,
+    *,
+    reading: files.Reading,
 ) -> None:
     """Estimate the error of each slice of TARGET, with intervals that hold for all slices at once."""
-    form = files.form(
-        logits,
-        probs,
-        label_column,
-        logit_prefix,
-        prob_prefix,
-        positive,
-        negative,
-        weight_column,
-        prediction_column,
-        tolerance,
-    )
     from labelfree import io
     from labelfree.trust import slices as cut
 
     with working() as say:
-        say(f"reading {source}")
-        known = io.read_source(source, form, labels)
-        say(f"reading {target}")
-        unknown, _ = io.read_target(target, form)
+        known, unknown, _ = reading.both(source, target, say)
         columns = {name: io.read_column(groups or target, name) for name in by}
         say("resampling")
         found = cut(

@@ -1,0 +1,103 @@
+"""The options on how files are read: the same for every verb that reads scores."""
+
+from dataclasses import fields
+
+import numpy as np
+import pytest
+import typer
+
+from labelfree.cli.app import app
+from labelfree.cli.files import Reading
+
+COMMANDS = typer.main.get_command(app).commands
+#: Each verb that reads scores, with what it needs beside the files.
+VERBS = {
+    "estimate": ("-m", "ac"),
+    "doctor": (),
+    "metrics": (),
+    "slices": ("--by", "site"),
+    "backtest": (),
+    "budget": (),
+    "report": ("--format", "md"),
+}
+
+
+def given(verb, files):
+    """SOURCE, and TARGET where the verb takes one."""
+    return files[: sum(p.param_type_name == "argument" for p in COMMANDS[verb].params)]
+
+
+def test_these_are_the_verbs_that_read():
+    assert {name for name, c in COMMANDS.items() if "logits" in {p.name for p in c.params}} == set(VERBS)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_the_options_with_their_defaults_and_in_their_order(verb):
+    names = {f.name: f.default for f in fields(Reading)}
+    held = {p.name: p.default for p in COMMANDS[verb].params if p.name in names}
+    assert list(held.items()) == list(names.items())
+
+
+def test_other_files_of_labels_stand_behind_labels():
+    names = [p.name for p in COMMANDS["estimate"].params]
+    assert names[names.index("labels") + 1] == "target_labels"
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--label-column", "truth"),
+        ("--logit-prefix", "z_"),
+        ("--prob-prefix", "p_"),
+        ("--positive", "a"),
+        ("--negative", "b"),
+        ("--weight-column", "w"),
+        ("--prediction-column", "said"),
+    ],
+)
+@pytest.mark.parametrize("verb", VERBS)
+def test_an_option_about_columns_where_no_file_has_any(labelfree, files, verb, option, value):
+    ran = labelfree(verb, *given(verb, files), *VERBS[verb], option, value)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith(f"labelfree: {option} is about the columns of a table, and no file is one")
+    assert ran.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_logits_or_probs(labelfree, files, verb):
+    ran = labelfree(verb, *given(verb, files), *VERBS[verb], "--logits", "--probs")
+    assert (ran.code, "both given" in ran.err, ran.err.count("\n")) == (2, True, 1)
+
+
+def test_one_table_among_the_files_is_enough(labelfree, files, tmp_path, scores):
+    labels = tmp_path / "y.csv"
+    labels.write_text("truth\n" + "\n".join(map(str, scores["labels"])) + "\n")
+    words = ("estimate", *files, "-m", "ac", "--json")
+    wanted = labelfree(*words).json["source"]["error"]
+    ran = labelfree(*words, "--labels", labels, "--label-column", "truth")
+    assert ran.code == 0, ran.err
+    assert ran.json["source"]["error"] == wanted
+
+
+def test_the_second_model_may_be_the_table(labelfree, files, tmp_path, scores):
+    second = np.random.default_rng(0).integers(0, 5, 800)
+    np.savetxt(tmp_path / "second.csv", second, fmt="%d", header="said", comments="")
+    words = ("-m", "gde", "--second", tmp_path / "second.csv", "--prediction-column", "said", "--json")
+    ran = labelfree("estimate", *files, *words)
+    assert ran.code == 0, ran.err
+    assert ran.json["estimates"][0]["error"] == pytest.approx(np.mean(scores["shifted"].argmax(1) != second))
+
+
+def test_the_labelled_rows_may_be_the_table(labelfree, files, tmp_path, scores):
+    rows = tmp_path / "rows.csv"
+    planned = ("budget", *files, "--count", 100)
+    assert labelfree(*planned, "--rows", rows).code == 0
+    header, *lines = rows.read_text().splitlines()
+    at = header.split(",").index('"row"')
+    truth = [f"{line},{scores['truth'][int(line.split(',')[at])]}" for line in lines]
+    rows.write_text("\n".join([f"{header},truth", *truth]) + "\n")
+    ran = labelfree(*planned, "--labelled", rows, "--label-column", "truth", "--json")
+    assert ran.code == 0, ran.err
+    assert ran.json["error"] == pytest.approx(
+        np.mean(scores["shifted"].argmax(1) != scores["truth"]), abs=0.15
+    )
