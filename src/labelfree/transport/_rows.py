@@ -93,8 +93,9 @@ class Rows:
 
         def task(lo: int, hi: int) -> Units:
             held = np.zeros(len(u), np.int64)
+            out = (assigned, margin, held, np.empty_like(held))
             _kernels.best_classes(
-                self.P, self.step, lo, hi, self.weights, self.unit, u, self.class_mass, assigned, margin, held
+                self.P, self.step, lo, hi, self.weights, self.unit, u, self.class_mass, *out
             )
             return held
 
@@ -107,7 +108,8 @@ class Rows:
         """The rows that items of the sample mean."""
         from labelfree.transport import _kernels
 
-        found: npt.NDArray[np.int64] = _kernels.rows_of(items, self.step)
+        found = np.empty(len(items), np.int64)
+        _kernels.rows_of(items, self.step, found)
         return found
 
     def units(self, rows: npt.NDArray[np.int64]) -> Units:

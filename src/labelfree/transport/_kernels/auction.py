@@ -9,8 +9,6 @@ a start. Exactness comes from the search that follows.
 
 from __future__ import annotations
 
-import numpy as np
-
 from labelfree.transport._kernels.base import Array, kernel, row_of
 from labelfree.transport._kernels.passes import top_two
 
@@ -52,6 +50,7 @@ def auction(
     bid: Array,
     queue: Array,
     ends: Array,
+    v: Array,
     eps: int,
     bids: int,
 ) -> int:
@@ -59,9 +58,8 @@ def auction(
 
     Shapes: P (n, K); mass, after, bid (items,): units, next in the same class, last bid; u, room, held, first
     (K,): prices, mass wanted, mass held, first row of the class or -1; queue (items,) those without a class,
-    a ring from ends[0] to ends[1].
+    a ring from ends[0] to ends[1]; v (K,) scratch.
     """
-    v = np.empty(u.size, np.int64)
     for count in range(bids):
         if ends[0] == ends[1]:
             return count

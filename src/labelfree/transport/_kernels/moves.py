@@ -200,7 +200,9 @@ def start(s: Moves, pieces: int, lo: int, hi: int) -> None:
             offer(s, i, a)
     if s.filled.size:
         s.filled[lo:hi] = 0
-        s.bound[lo:hi] = s.D[lo:hi]
+        for a in range(lo, hi):
+            for b in range(s.first.size):
+                s.bound[a, b] = s.D[a, b]
 
 
 @kernel

@@ -72,6 +72,7 @@ def best_classes(
     c: Array,
     m: Array,
     t: Array,
+    v: Array,
 ) -> None:
     """Give each row the class with the largest p_ij - u_j and record by how much it wins.
 
@@ -79,9 +80,8 @@ def best_classes(
 
     Shapes: P (n, K) scores, w (n,) row weights or (0,) for ones, u, q (K,) prices and class masses, c (items,)
     the class, in and out (-1: none yet), m (items,) out, the margin to the runner-up, t (K,) out, the mass in
-    units per class.
+    units per class, v (K,) scratch.
     """
-    v = np.empty(u.size, np.int64)
     for i in range(lo, hi):
         r = row_of(i, step)
         a, best, second = top_two(P[r], u, v)
@@ -114,12 +114,10 @@ def audit(P: Array, lo: int, hi: int, w: Array, u: Array, c: Array, cost: Array,
 
 
 @kernel
-def rows_of(items: Array, step: int) -> Array:
-    """Return the rows that the given items of a sample mean."""
-    rows = np.empty(items.size, np.int64)
+def rows_of(items: Array, step: int, rows: Array) -> None:
+    """Write the rows that the given items of a sample mean."""
     for k in range(items.size):
         rows[k] = row_of(items[k], step)
-    return rows
 
 
 @kernel

@@ -42,6 +42,15 @@ class Search(NamedTuple):
 
 
 @kernel
+def least_of(x: Array) -> int:
+    """Return the least number in x, which is not empty."""
+    least: int = x[0]
+    for b in range(x.size):
+        least = min(least, x[b])
+    return least
+
+
+@kernel
 def settle(s: Moves, u: Array, dist: Array, parent: Array, wall: Array, key: Array, a: int) -> int:
     """Relax all moves out of a, just settled; return the least distance of the classes not yet settled.
 
@@ -71,8 +80,7 @@ def learn(s: Moves, u: Array, g: Search, settled: int, b: int) -> int:
         if d < best:
             best, g.parent[b] = d, a
     g.dist[b] = g.key[b] = best
-    least: int = g.key.min()
-    return least
+    return least_of(g.key)
 
 
 @kernel
@@ -84,13 +92,10 @@ def search(s: Moves, u: Array, excess: Array, g: Search, source: int, wanted: in
     before they settle a class.
     """
     dist, parent, order, wall, key = g.dist, g.parent, g.order, g.wall, g.key
-    dist[:] = NEVER
-    parent[:] = -1
-    wall[:] = 0
     for b in range(u.size):
-        if b == source or (source < 0 and excess[b] > 0):
-            dist[b] = 0
-    key[:] = dist
+        start = b == source or (source < 0 and excess[b] > 0)
+        dist[b] = key[b] = 0 if start else NEVER
+        parent[b], wall[b] = -1, 0
     settled, nearest = 0, 0
     while nearest < NEVER:
         b = 0
@@ -116,7 +121,9 @@ def reprice(u: Array, dist: Array, order: Array, settled: int) -> None:
     far = dist[order[settled - 1]]
     for k in range(settled):
         u[order[k]] += far - dist[order[k]]
-    u -= u.min()
+    least = least_of(u)
+    for b in range(u.size):
+        u[b] -= least
 
 
 @kernel
