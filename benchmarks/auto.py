@@ -1,11 +1,13 @@
 """`auto` against each single method and against the median of three, over kinds of shift.
 
-    python benchmarks/auto.py [--scores FILE.npz] [--seeds 3] [--json FILE]
+    python benchmarks/auto.py [--scores FILE.npz | FOLDER ...] [--seeds 3] [--quick] [--json FILE]
 
-Without FILE: the recorded predictions that ship with the package (on which auto's two thresholds were tuned). FILE
-holds `val_logits`, `val_labels`, `labels`, `clean_logits` and any number of `<shift>_logits` of the same rows. Every
-set is used as it is and with class proportions drawn from Dirichlet(alpha q), alpha = 50, 10, 1. Printed: mean and
-worst absolute miss in points; how often auto's band of disagreement held the truth, and its mean width.
+Without scores: the recorded predictions that ship with the package. FILE holds `val_logits`, `val_labels`, `labels`,
+`clean_logits` and any number of `<shift>_logits` of the same rows; FOLDER is one seed's scores as `labelfree bench
+collect` writes them; several are pooled. Clean targets are random re-splits of all unshifted rows, so that source and
+target differ by chance alone. Every set is also used with class proportions drawn from Dirichlet(alpha q), alpha = 50,
+10, 1. Printed: mean and worst absolute miss in points; how often auto's band of disagreement held the truth, and its
+mean width. auto's thresholds were tuned on Fashion-MNIST (`results/fashion-mnist`).
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import zlib
+from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 
@@ -26,6 +29,29 @@ from labelfree.labelshift import dirichlet_shares, resample_to
 
 KINDS = ("clean", "corrupt", "clean+50", "clean+10", "clean+1", "corrupt+50", "corrupt+10", "corrupt+1")
 LEAST_ROWS = 300
+SPLITS = 12
+
+#: Logits and labels of a set of rows.
+Rows = tuple[np.ndarray, np.ndarray]
+
+
+def read(path: Path | None) -> tuple[Rows, dict[str, Rows]]:
+    """The source's rows, and those of every set by name; the unshifted one is called clean."""
+    if path is not None and path.is_dir():
+        source = np.load(path / "source.npz", allow_pickle=False)
+        sets = {
+            file.stem: np.load(file, allow_pickle=False) for file in sorted((path / "shifts").glob("*.npz"))
+        }
+        return (source["logits"], source["labels"].astype(int)), {
+            name: (held["logits"], held["labels"].astype(int)) for name, held in sets.items()
+        }
+    shipped = resources.files("labelfree").joinpath("data/demo.npz")
+    with shipped.open("rb") if path is None else path.open("rb") as file:
+        held = dict(np.load(file, allow_pickle=False))
+    labels = held["labels"].astype(int)
+    names = sorted(k[:-7] for k in held if k.endswith("_logits") and k != "val_logits")
+    sets = {name: (held[f"{name}_logits"], labels) for name in names}
+    return (held["val_logits"], held["val_labels"].astype(int)), sets
 
 
 def rows_of(labels: np.ndarray, q: np.ndarray, alpha: int, rng: np.random.Generator) -> np.ndarray:
@@ -40,54 +66,62 @@ def rows_of(labels: np.ndarray, q: np.ndarray, alpha: int, rng: np.random.Genera
     return rows
 
 
-def trials(held: dict[str, np.ndarray], seeds: int) -> list[dict]:
-    source = lf.Source(logits=held["val_logits"], labels=held["val_labels"])
-    view = View(source, fit_calibration("temperature", source))
-    auto = Auto().fit_view(view)
-    labels = held["labels"].astype(int)
-    out = []
-    for name in sorted(k[:-7] for k in held if k.endswith("_logits") and k != "val_logits"):
-        for alpha in (0, 50, 10, 1):
+class Fitted:
+    """auto, fitted to one source."""
+
+    def __init__(self, rows: Rows) -> None:
+        source = lf.Source(logits=rows[0], labels=rows[1])
+        self.calibration = fit_calibration("temperature", source)
+        self.auto = Auto().fit_view(View(source, self.calibration))
+        self.q = source.label_marginal
+
+    def trial(self, kind: str, shift: str, logits: np.ndarray, labels: np.ndarray) -> dict:
+        target = lf.Target(logits=logits)
+        found = self.auto.estimate_view(View(target, self.calibration))
+        answers = dict(found.details["answers"])
+        three = [answers["atc-ne"], answers["cott:mlls"], answers["scot:shrunk"]]
+        answers |= {"median": float(np.median(three)), "auto": found.error}
+        truth = float(np.mean(target.predictions != labels))
+        band = found.details["band"]
+        return {
+            "kind": kind,
+            "shift": shift,
+            "truth": truth,
+            "answers": answers,
+            "choice": found.details["choice"],
+            "in_band": bool(band["low"] <= truth <= band["high"]),
+            "band_width": band["high"] - band["low"],
+        }
+
+
+def trials(source: Rows, sets: dict[str, Rows], seeds: int, splits: int) -> Iterator[dict]:
+    logits, labels = (np.concatenate(both) for both in zip(source, sets["clean"], strict=True))
+    for seed in range(splits):
+        order = np.random.default_rng(seed).permutation(len(labels))
+        left, right = np.split(order, [len(source[1])])
+        yield Fitted((logits[left], labels[left])).trial("clean", "clean", logits[right], labels[right])
+    fitted = Fitted(source)
+    for name, (logits, labels) in sets.items():
+        for alpha in (50, 10, 1) if name == "clean" else (0, 50, 10, 1):
             for seed in range(seeds if alpha else 1):
                 rng = np.random.default_rng([zlib.crc32(name.encode()), alpha, seed])
-                rows = rows_of(labels, source.label_marginal, alpha, rng)
-                target = lf.Target(logits=held[f"{name}_logits"][rows])
-                found = auto.estimate_view(View(target, view.calibration))
-                answers = dict(found.details["answers"])
-                answers["median"] = float(
-                    np.median([answers["atc-ne"], answers["cott:mlls"], answers["scot"]])
-                )
-                answers["auto"] = found.error
-                band = found.details["band"]
-                truth = float(np.mean(target.predictions != labels[rows]))
+                rows = rows_of(labels, fitted.q, alpha, rng)
                 kind = ("clean" if name == "clean" else "corrupt") + (f"+{alpha}" if alpha else "")
-                held_in = bool(band["low"] <= truth <= band["high"])
-                out.append(
-                    {
-                        "kind": kind,
-                        "shift": name,
-                        "truth": truth,
-                        "answers": answers,
-                        "choice": found.details["choice"],
-                        "in_band": held_in,
-                        "band_width": band["high"] - band["low"],
-                    }
-                )
-    return out
+                yield fitted.trial(kind, name, logits[rows], labels[rows])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--scores", type=Path)
+    parser.add_argument("--scores", type=Path, nargs="+", default=[None])
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--quick", action="store_true", help="the shipped predictions, one draw")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
-    if given.scores is None:
-        with resources.files("labelfree").joinpath("data/demo.npz").open("rb") as file:
-            held = dict(np.load(file, allow_pickle=False))
-    else:
-        held = dict(np.load(given.scores, allow_pickle=False))
-    found = trials(held, given.seeds)
+    if given.quick:
+        given.scores, given.seeds = [None], 1
+    found = [
+        t for path in given.scores for t in trials(*read(path), given.seeds, 3 if given.quick else SPLITS)
+    ]
     kinds = [k for k in KINDS if any(t["kind"] == k for t in found)]
     table: dict[str, dict[str, list[float]]] = {}
     print(f"{'':13}" + "".join(f"{k:>12}" for k in kinds))
@@ -99,11 +133,11 @@ def main() -> None:
             table.setdefault(method, {})[kind] = [float(np.mean(misses)), float(np.max(misses))]
             cells += f"{f'{np.mean(misses):.1f} [{np.max(misses):.0f}]':>12}"
         print(f"{method:13}{cells}")
-    for label, key, scale in (("in band, %", "in_band", 100), ("band width", "band_width", 100)):
+    for label, key in (("in band, %", "in_band"), ("band width", "band_width")):
         print(
             f"{label:13}"
-            + "".join(f"{scale * np.mean([t[key] for t in found if t['kind'] == k]):>12.0f}" for k in kinds)
-            + f"   all {scale * np.mean([t[key] for t in found]):.0f}"
+            + "".join(f"{100 * np.mean([t[key] for t in found if t['kind'] == k]):>12.0f}" for k in kinds)
+            + f"   all {100 * np.mean([t[key] for t in found]):.0f}"
         )
     if given.json:
         in_band = float(np.mean([t["in_band"] for t in found]))

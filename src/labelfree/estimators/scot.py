@@ -48,9 +48,7 @@ class SCOT(MarginalEstimator):
     meaning = "mass that the soft plan to the label shares takes off the prediction"
 
     def _reference(self, target: View) -> tuple[Array, Array]:
-        h = target.mean_posterior
-        square = np.einsum("i,ij,ij->j", target.mass, target.probs, target.probs)
-        return h, np.maximum(square - h**2, 0.0)
+        return posterior_spread(target)
 
     def _read(self, target: View) -> Reading:
         choice = self._masses(target)
@@ -75,3 +73,10 @@ class SCOT(MarginalEstimator):
         if plan.marginal_error > 1e-6:
             reading.warnings.append(f"the label shares were met only to {plan.marginal_error:.1e}")
         return reading
+
+
+def posterior_spread(target: View) -> tuple[Array, Array]:
+    """(K,) each: the mean probability of each class, and its variance per row."""
+    h = target.mean_posterior
+    square = np.einsum("i,ij,ij->j", target.mass, target.probs, target.probs)
+    return h, np.maximum(square - h**2, 0.0)

@@ -55,6 +55,17 @@ class View:
         return np.asarray(self.probs[np.arange(self.n), self.predictions])
 
     @property
+    def runner_up(self) -> npt.NDArray[np.intp]:
+        """(n,) the most probable class besides the prediction; the first of several."""
+        out = np.empty(self.n, dtype=np.intp)
+        step = max(1, (1 << 20) // self.k)
+        for start in range(0, self.n, step):
+            p = np.array(self.probs[start : start + step])
+            np.put_along_axis(p, self.predictions[start : start + step, None], -1.0, axis=1)
+            out[start : start + step] = p.argmax(axis=1)
+        return out
+
+    @property
     def pseudo_labels(self) -> Array:
         """(K,) the share of mass predicted as each class."""
         return np.asarray(np.bincount(self.predictions, self.mass, self.k), dtype=np.float64)

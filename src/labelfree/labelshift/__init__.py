@@ -2,7 +2,7 @@
 
 from labelfree.labelshift.bbse import bbse
 from labelfree.labelshift.bias_corrected import BiasCorrected, bias_corrected
-from labelfree.labelshift.cells import confidence_cells
+from labelfree.labelshift.cells import confidence_cells, runner_up_cells
 from labelfree.labelshift.confusion import joint_confusion
 from labelfree.labelshift.dirichlet import dirichlet_shares, resample_to
 from labelfree.labelshift.marginal import (
@@ -35,6 +35,7 @@ __all__ = [
     "resample_to",
     "reweighted",
     "rlls",
+    "runner_up_cells",
     "shrink",
     "total_variation",
     "unexplained",

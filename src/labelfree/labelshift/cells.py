@@ -1,4 +1,4 @@
-"""Cells of (predicted class, confidence quartile): where two samples are compared."""
+"""Cells where two samples are compared: (predicted class, confidence quartile), (predicted class, runner-up)."""
 
 from __future__ import annotations
 
@@ -55,6 +55,32 @@ def confidence_cells(
     for o in out:
         o[o == -1] = cells
     return _compact(out[0], out[1], cells + int(rest))
+
+
+def runner_up_cells(
+    predictions: tuple[Indices, Indices],
+    runners_up: tuple[Indices, Indices],
+    k: int,
+    least: int = LEAST_ROWS,
+) -> tuple[Indices, Indices, int]:
+    """Number the cells of (predicted class x second most probable class) for two samples.
+
+    The runner-ups of a predicted class that have few rows in the source share one cell.
+
+    >>> s, t, c = runner_up_cells((np.zeros(3, int), np.zeros(2, int)), (np.array([1, 1, 2]), np.array([1, 3])), 4, 2)
+    >>> s.tolist(), t.tolist(), c
+    ([1, 1, 0], [1, 0], 2)
+    """
+    source, target = (p * k + r for p, r in zip(predictions, runners_up, strict=True))
+    pairs, rows = np.unique(source, return_counts=True)
+    kept = pairs[rows >= least]
+    # No class is its own runner-up: the pair (j, j) is free for what is rare.
+    source, target = (
+        np.where(np.isin(pair, kept), pair, p * (k + 1))
+        for pair, p in zip((source, target), predictions, strict=True)
+    )
+    _, number = np.unique(np.concatenate([source, target]), return_inverse=True)
+    return number[: len(source)], number[len(source) :], int(number.max()) + 1
 
 
 def _by_class(predictions: Indices, k: int) -> list[Indices]:

@@ -253,5 +253,8 @@ def unexplained(
     shares: Array,
 ) -> float:
     """The total variation between the target's cells and the source's, re-weighted to the label shares."""
-    counts, seen = _count(source_cells, labels, source_mass, target_cells, target_mass, cells, len(shares))
-    return float(np.abs(counts.h - counts.A @ shares[seen]).sum() / 2)
+    own = np.bincount(labels, weights=source_mass, minlength=len(shares))
+    weights = np.divide(shares, own, out=np.zeros(len(shares)), where=own > 0)
+    expected = np.bincount(source_cells, weights=source_mass * weights[labels], minlength=cells)
+    found = np.bincount(target_cells, weights=target_mass, minlength=cells)
+    return float(np.abs(found - expected).sum() / 2)

@@ -212,7 +212,7 @@ def _stand_in(estimator: Estimator, point: Estimate) -> Estimator:
         return estimator
     choice = str(point.details["choice"])
     if " and " in choice:
-        choice = "scot" if point.details["weight_of_label_shift"] < 0.5 else "cott:mlls"
+        choice = choice.split(" and ")[point.details["weight_of_label_shift"] >= 0.5]
     method, _, marginal = choice.partition(":")
     options = {"marginal": marginal} if marginal else {}
     return make(method, calibration=estimator.calibration, **options)
