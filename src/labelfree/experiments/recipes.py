@@ -84,10 +84,7 @@ RECIPES: dict[str, Recipe] = {
         "sgd", 0.2, 6, 256, 5e-4, nesterov=True, schedule="onecycle", warmup=1.5, note="ours, for a CPU"
     ),
     "cifar10-short": Recipe(
-        "sgd", 0.2, 5, 128, 5e-4, nesterov=True, schedule="onecycle", warmup=1.25, note="ours, for a CPU"
-    ),
-    "cifar10-brief": Recipe(
-        "sgd", 0.2, 2, 128, 5e-4, nesterov=True, schedule="onecycle", warmup=0.5, note="ours, for a busy CPU"
+        "sgd", 0.2, 10, 128, 5e-4, nesterov=True, schedule="onecycle", warmup=2.5, note="ours, for a CPU"
     ),
 }
 
