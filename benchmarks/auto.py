@@ -23,7 +23,7 @@ import numpy as np
 
 import labelfree as lf
 from labelfree.calibration import fit_calibration
-from labelfree.estimators import Auto
+from labelfree.estimators import SCOT, Auto
 from labelfree.estimators.view import View
 from labelfree.labelshift import dirichlet_shares, resample_to
 
@@ -72,15 +72,21 @@ class Fitted:
     def __init__(self, rows: Rows) -> None:
         source = lf.Source(logits=rows[0], labels=rows[1])
         self.calibration = fit_calibration("temperature", source)
-        self.auto = Auto().fit_view(View(source, self.calibration))
+        view = View(source, self.calibration)
+        self.auto, self.scot = Auto().fit_view(view), SCOT().fit_view(view)
         self.q = source.label_marginal
 
     def trial(self, kind: str, shift: str, logits: np.ndarray, labels: np.ndarray) -> dict:
         target = lf.Target(logits=logits)
-        found = self.auto.estimate_view(View(target, self.calibration))
+        view = View(target, self.calibration)
+        found = self.auto.estimate_view(view)
         answers = dict(found.details["answers"])
         three = [answers["atc-ne"], answers["cott:mlls"], answers["scot:shrunk"]]
-        answers |= {"median": float(np.median(three)), "auto": found.error}
+        answers |= {
+            "scot": self.scot.estimate_view(view).error,
+            "median": float(np.median(three)),
+            "auto": found.error,
+        }
         truth = float(np.mean(target.predictions != labels))
         band = found.details["band"]
         return {

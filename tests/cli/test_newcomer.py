@@ -1,0 +1,124 @@
+"""What a newcomer gets wrong: each slip is one line that says what to do."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch, scores):
+    """A folder with good and bad files, which the command is run in."""
+    monkeypatch.chdir(tmp_path)
+    z, y = scores["logits"], scores["labels"]
+    np.savez("s.npz", logits=z, labels=y, short=y[:3])
+    np.savez("t.npz", logits=scores["shifted"])
+    np.save("s.npy", z)
+    np.save("y.npy", y)
+    np.save("short.npy", y[:5])
+    header = ",".join(f"logit_{name}" for name in "abcde")
+    rows = [",".join(map(repr, map(float, row))) for row in z]
+    for name, column in (("s.csv", "label"), ("upper.csv", "Label"), ("other.csv", "outcome")):
+        lines = [f"{row},{'abcde'[j]}" for row, j in zip(rows, y, strict=True)]
+        (tmp_path / name).write_text("\n".join([f"{header},{column}", *lines]) + "\n")
+    (tmp_path / "t.csv").write_text("\n".join([header, *rows]) + "\n")
+    (tmp_path / "nan.csv").write_text("\n".join([header, *rows[:2], "nan,0,0,0,0"]) + "\n")
+    (tmp_path / "latin.csv").write_bytes("prob_é,prob_b,label\n0.5,0.5,é\n".encode("latin-1"))
+    (tmp_path / "costs.csv").write_text("a,b,c,d,e\n0,1,1,1,1\n")
+    (tmp_path / "words.csv").write_text("row,label\nfirst,a\n")
+    (tmp_path / "scores").write_text("x")
+    for folder in ("folder.csv", "folder.html"):
+        (tmp_path / folder).mkdir()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("estimate", "; see labelfree estimate --help"),
+        ("estimate s.csv t.csv --metod ac", "; see labelfree estimate --help"),
+        ("estimat s.csv t.csv", "; see labelfree --help"),
+        ("bench trian", "; see labelfree bench --help"),
+        ("estimate folder.csv t.csv", "is a folder without .parquet files; wanted a file"),
+        ("estimate none*.parquet t.csv", "no file matches the pattern"),
+        ("estimate scores t.csv", "cannot tell its form from its name; wanted .npz"),
+        ("estimate s.csv nan.csv", "column 'logit_a', row 2 is empty or NaN"),
+        ("estimate latin.csv t.csv", "save it as UTF-8"),
+        ("estimate s.npy s.npy --logits", "no labels; the source needs a file of labels (--labels FILE)"),
+        ("estimate s.npy s.npy --logits --labels short.npy", "s.npy with short.npy: source labels: 5 labels"),
+        (
+            "estimate s.csv t.csv -m gde --second short.npy",
+            "t.csv with short.npy: second model's predictions",
+        ),
+        ("estimate other.csv t.csv", "no column 'label' (found logit_a"),
+        ("estimate other.csv t.csv", "in a file of their own (--labels FILE)"),
+        ("estimate other.csv t.csv --label-column outcom", "no column 'outcom'; did you mean 'outcome'?"),
+        ("estimate upper.csv t.csv", "did you mean 'label'? Rename it, or pass --label-column Label"),
+        ("estimate s.npz t.npz --target-labels y.npy", "used by --check alone"),
+        ("estimate s.csv t.csv --rows rows", "cannot tell its form from its name"),
+        ("estimate s.csv t.csv --rows folder.csv", "is a folder; wanted the name of a file"),
+        ("estimate s.csv t.csv --seed -1", "--seed -1: wanted 0 or more"),
+        ("metrics s.csv t.csv --cost costs.csv", "numbers and no header"),
+        ("metrics s.csv t.csv --cost folder.csv", "cannot be read as costs (Is a directory)"),
+        ("slices s.csv t.csv --by label --groups words.csv", "words.csv: 'label' arrived with shape (1,)"),
+        ("slices s.csv t.csv --by label --groups s.csv --replicates 0", "--replicates 0: wanted 20 or more"),
+        ("backtest s.csv --repeats 0", "--repeats 0: wanted 1 or more"),
+        ("backtest s.npz --groups short", "s.npz: 'short' arrived with shape (3,); wanted one value per row"),
+        ("backtest s.npz --time logits", "s.npz: 'logits' arrived with shape (600, 5)"),
+        ("budget s.csv t.csv --count 100 --labelled words.csv", "words.csv: 'row' must hold the row numbers"),
+        ("budget s.csv t.csv --count 100 --rows t.csv", "that is an input, which would be lost"),
+        ("budget s.csv t.csv --rows words.csv --labelled words.csv", "that is an input, which would be lost"),
+        ("report s.csv t.csv -o folder.html", "is a folder; wanted the name of a file"),
+    ],
+)
+def test_a_slip_is_one_line(labelfree, place, words, message):
+    before = {file: file.read_bytes() for file in place.iterdir() if file.is_file()}
+    ran = labelfree(*words.split())
+    assert (ran.code, ran.out) == (2, "")
+    last = ran.err.splitlines()[-1]  # slow machines say what they are doing before that
+    assert last.startswith("labelfree: ")
+    assert message in last
+    assert "internal error" not in last
+    assert {file: file.read_bytes() for file in place.iterdir() if file.is_file()} == before
+
+
+@pytest.mark.parametrize("words", [[], ["bench"]])
+def test_no_words_show_the_help_and_no_complaint(labelfree, words):
+    ran = labelfree(*words)
+    assert "Usage" in ran.out + ran.err
+    assert "labelfree: " not in ran.err
+
+
+def test_blank_lines_after_the_labelled_rows(labelfree, place):
+    """A spreadsheet leaves rows without number and label behind."""
+    assert labelfree("budget", "s.csv", "t.csv", "--count", "100", "--rows", "plan.csv").code == 0
+    header, *lines = (place / "plan.csv").read_text().splitlines()
+    filled = [f"{header},label", *(f"{line},a" for line in lines), "," * (header.count(",") + 1)]
+    (place / "plan.csv").write_text("\n".join(filled) + "\n")
+    ran = labelfree("budget", "s.csv", "t.csv", "--count", "100", "--labelled", "plan.csv", "--json")
+    assert ran.code == 0, ran.err
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_ctrl_c_is_one_line():
+    """As a process: an interrupt in the midst of the work."""
+    code = (
+        "import labelfree.io\n"
+        "from labelfree.cli import main\n"
+        "def demo_data():\n"
+        "    print('begun', flush=True)\n"
+        "    import time; time.sleep(60)\n"
+        "labelfree.io.demo_data = demo_data\n"
+        "main(['demo'])\n"
+    )
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", code], **pipes) as process:
+        assert process.stdout.readline() == "begun\n"
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (130, "labelfree: interrupted\n")
