@@ -40,6 +40,8 @@ app.command("backtest")(backtest.backtest)
 app.command("budget")(budget.budget)
 app.add_typer(bench.app, name="bench")
 
+#: The exit code after Ctrl-C, as in a shell.
+INTERRUPTED = 130
 # typer brings its own click in newer releases: the class is found through one that is always exported.
 _UsageProblem: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 
@@ -70,13 +72,15 @@ def run(arguments: list[str] | None = None) -> int:
     try:
         result = typer.main.get_command(app).main(arguments, prog_name="labelfree", standalone_mode=False)
         sys.stdout.flush()
+        if result == INTERRUPTED:  # newer releases of typer leave so, older ones raise
+            raise KeyboardInterrupt
         return result if isinstance(result, int) else 0
     except LabelfreeError as problem:
         return _fail(str(problem))
     except _UsageProblem as problem:
-        return _fail(problem.format_message() if hasattr(problem, "format_message") else str(problem))
+        return _misused(problem)
     except (KeyboardInterrupt, typer.Abort):
-        return _fail("interrupted", code=130)
+        return _fail("interrupted", code=INTERRUPTED)
     except (BrokenPipeError, SystemExit):  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -102,8 +106,18 @@ def _open_streams() -> None:
             getattr(sys, name).reconfigure(errors="backslashreplace")
 
 
+def _misused(problem: Exception) -> int:
+    """Say what is wrong with the words of the command, and where the right ones are found."""
+    if type(problem).__name__ == "NoArgsIsHelpError":  # the help was shown: it says it all
+        return 2
+    text = problem.format_message() if hasattr(problem, "format_message") else str(problem)
+    context = getattr(problem, "ctx", None)
+    words = "labelfree" if context is None else context.command_path
+    return _fail(f"{text.rstrip('.')}; see {words} --help")
+
+
 def _fail(text: str, code: int = 2) -> int:
-    line = " ".join(text.split()).rstrip(".") or "bad usage; see labelfree --help"
+    line = " ".join(text.split()).rstrip(".")
     with contextlib.suppress(OSError):  # nowhere to say it: the exit code must do
         typer.echo(f"labelfree: {line}", err=True)
     return code

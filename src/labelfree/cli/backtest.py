@@ -25,7 +25,7 @@ def backtest(
     ] = None,
     time: Annotated[str | None, typer.Option(help="A column of SOURCE: the later half is a target")] = None,
     calibration: files.Calibration = "temperature",
-    repeats: Annotated[int, typer.Option(help="Random splits")] = 2,
+    repeats: Annotated[int, typer.Option(callback=files.at_least(1), help="Random splits")] = 2,
     replicates: Annotated[
         int,
         typer.Option(
@@ -38,7 +38,6 @@ def backtest(
     reading: files.Reading,
 ) -> None:
     """Split SOURCE, make shifts of several kinds from one half, and report each method's miss."""
-    from labelfree import io
     from labelfree.trust import backtest as look_back
     from labelfree.trust.backtest import METHODS
 
@@ -47,8 +46,8 @@ def backtest(
         found = look_back(
             known,
             methods=method or METHODS,
-            groups=None if groups is None else io.read_column(source, groups),
-            times=None if time is None else io.read_column(source, time),
+            groups=None if groups is None else files.column_of(source, groups, known.n),
+            times=None if time is None else files.column_of(source, time, known.n),
             calibration=calibration,
             repeats=repeats,
             replicates=replicates,

@@ -9,6 +9,7 @@ import typer
 
 from labelfree.cli import files
 from labelfree.cli.screen import console, working
+from labelfree.errors import FileError, InputError
 
 if TYPE_CHECKING:
     from labelfree.trust import Plan
@@ -45,6 +46,7 @@ def budget(
 
     if rows is not None:
         check_ending(rows)
+        files.refuse_overwriting(rows, [source, target, reading.labels, labelled])
     with working() as say:
         known, unknown, _ = reading.both(source, target, say, labelled)
         say("planning")
@@ -90,7 +92,6 @@ def _print(plan: Plan, rows: Path | None) -> None:
 
 def _estimate(plan: Plan, target: Any, path: Path, weight: str, column: str, as_json: bool) -> None:
     from labelfree import io
-    from labelfree.errors import InputError
     from labelfree.trust import with_labels
     from labelfree.trust.budget import as_mapping
 
@@ -102,5 +103,9 @@ def _estimate(plan: Plan, target: Any, path: Path, weight: str, column: str, as_
         how: float | str = weight if weight == "fitted" else float(weight)
     except ValueError:
         raise InputError(f"--weight {weight}: wanted a number such as 1.0, or 'fitted'") from None
-    found = with_labels(plan, target, as_mapping(numbers, list(values)), weight=how)
+    try:
+        bought = as_mapping(numbers, list(values))
+    except (TypeError, ValueError, OverflowError) as problem:
+        raise FileError(f"{path}: 'row' must hold the row numbers that --rows wrote ({problem})") from None
+    found = with_labels(plan, target, bought, weight=how)
     typer.echo(found.to_json() if as_json else repr(found))

@@ -69,7 +69,7 @@ def estimate(
 
     if rows is not None:
         check_ending(rows)
-        _refuse_overwriting(rows, [source, target, second, reading.labels, target_labels])
+        files.refuse_overwriting(rows, [source, target, second, reading.labels, target_labels])
     with working() as say:
         known, unknown, truth = reading.both(
             source, target, say, second=second, target_labels=target_labels, check=check
@@ -127,12 +127,6 @@ def _with_intervals(
             one = interval(source, target, one.method, level=level, replicates=replicates, seed=seed, **taken)
         estimates.append(one)
     return replace(comparison, estimates=tuple(estimates))
-
-
-def _refuse_overwriting(rows: Path, inputs: list[Path | None]) -> None:
-    for path in inputs:
-        if path is not None and rows.exists() and path.exists() and rows.samefile(path):
-            raise InputError(f"--rows {rows}: that is an input, which would be lost; wanted another file")
 
 
 def _methods(named: list[str] | None) -> list[str] | None:

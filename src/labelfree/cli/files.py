@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
@@ -18,6 +18,18 @@ if TYPE_CHECKING:
     from labelfree.io import Form
     from labelfree.types import Source, Target
 
+
+def at_least(least: int) -> Callable[[typer.CallbackParam, int], int]:
+    """A check of a whole number: typer's own bounds would widen every help by a column."""
+
+    def check(param: typer.CallbackParam, value: int) -> int:
+        if value < least:
+            raise InputError(f"--{param.name} {value}: wanted {least} or more")
+        return value
+
+    return check
+
+
 SourceFile = Annotated[Path, typer.Argument(help="Scores with labels: .npz .npy .csv .parquet .arrow .pt")]
 TargetFile = Annotated[Path, typer.Argument(help="Scores without labels, in any of the same forms")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table")]
@@ -28,7 +40,7 @@ MarginalName = Annotated[
         help="The target's label shares: source, shrunk, bbse, rlls, mlls, or a file (class,mass CSV or 1-D .npy)"
     ),
 ]
-Seed = Annotated[int, typer.Option(help="Of everything drawn at random")]
+Seed = Annotated[int, typer.Option(callback=at_least(0), help="Of everything drawn at random")]
 Level = Annotated[float, typer.Option(help="Of the intervals, a fraction")]
 Second = Annotated[
     Path | None, typer.Option(help="A second model's scores or predictions on TARGET, for gde")
@@ -106,6 +118,8 @@ class Reading:
         """SOURCE, TARGET, and TARGET's labels if they are to be checked against; `others` are read later."""
         from labelfree import io
 
+        if target_labels is not None and not check:
+            raise InputError(f"--target-labels {target_labels}: they are used by --check alone; pass it too")
         form = self.form(source, target, self.labels, second, target_labels, *others)
         say(f"reading {source}")
         known = io.read_source(source, form, self.labels)
@@ -142,6 +156,25 @@ def reads(verb: Callable[..., None]) -> Callable[..., None]:
     run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in parameters}
     return run
+
+
+def refuse_overwriting(out: Path, inputs: Iterable[Path | None]) -> None:
+    """Refuse to write to a file that was named as an input."""
+    for path in inputs:
+        if path is not None and out.exists() and path.exists() and out.samefile(path):
+            raise InputError(f"--rows {out}: that is an input, which would be lost; wanted another file")
+
+
+def column_of(path: Path, name: str, rows: int) -> Any:
+    """A column or key that says something of each of the scores' rows."""
+    from labelfree.io import read_column
+
+    values = read_column(path, name)
+    if values.shape != (rows,):
+        raise InputError(
+            f"{path}: {name!r} arrived with shape {values.shape}; wanted one value per row of scores, ({rows},)"
+        )
+    return values
 
 
 def marginal_of(name: str, classes: tuple[Any, ...] | None) -> Any:

@@ -70,7 +70,10 @@ def _cost(path: Path | None) -> Any:
             return np.load(path, allow_pickle=False)
         return np.loadtxt(path, delimiter=",", ndmin=2)
     except (OSError, ValueError) as problem:
-        raise FileError(f"{path}: cannot be read as a matrix of costs ({problem})") from None
+        why = str(getattr(problem, "strerror", None) or problem).rstrip(".")
+        raise FileError(
+            f"{path}: cannot be read as costs ({why}); wanted K x K numbers and no header"
+        ) from None
 
 
 def _print(found: Metrics, confusion: bool) -> None:

@@ -51,7 +51,6 @@ def report(
 ) -> None:
     """Write one self-contained page: the estimated error on TARGET, its interval, and how far to trust it."""
     wanted = _format("json" if as_json else form, out)
-    from labelfree import io
     from labelfree.report import report as build
 
     with working() as say:
@@ -62,7 +61,7 @@ def report(
             method,
             calibration=calibration,
             marginal=files.marginal_of(marginal, known.classes),
-            groups={name: io.read_column(target, name) for name in groups} if groups else None,
+            groups={name: files.column_of(target, name, unknown.n) for name in groups} if groups else None,
             level=level,
             replicates=replicates,
             seed=seed,
@@ -96,6 +95,8 @@ def _format(asked: str | None, out: Path | None) -> str:
     from labelfree.report.report import check_path
 
     ending = check_path(out).suffix[1:]
+    if out.is_dir():
+        raise InputError(f"{out}: is a folder; wanted the name of a file")
     if asked is not None and asked != ending:
         raise InputError(
             f"--format {asked} and {out.name} say different things; wanted a name ending in .{asked}"

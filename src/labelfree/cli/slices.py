@@ -22,19 +22,20 @@ def slices(
     calibration: files.Calibration = "temperature",
     marginal: files.MarginalName = "source",
     level: files.Level = 0.95,
-    replicates: Annotated[int, typer.Option(help="Bootstrap replicates for the intervals")] = 200,
+    replicates: Annotated[
+        int, typer.Option(callback=files.at_least(20), help="Bootstrap replicates for the intervals")
+    ] = 200,
     seed: files.Seed = 0,
     as_json: files.AsJson = False,
     *,
     reading: files.Reading,
 ) -> None:
     """Estimate the error of each slice of TARGET, with intervals that hold for all slices at once."""
-    from labelfree import io
     from labelfree.trust import slices as cut
 
     with working() as say:
         known, unknown, _ = reading.both(source, target, say)
-        columns = {name: io.read_column(groups or target, name) for name in by}
+        columns = {name: files.column_of(groups or target, name, unknown.n) for name in by}
         say("resampling")
         found = cut(
             known,

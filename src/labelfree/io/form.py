@@ -56,6 +56,7 @@ class Content:
     weights: Any = None
     predictions: Any = None
     second: Any = None
+    columns: tuple[str, ...] = ()  # of a table
 
     def arguments(self, tolerance: float | None) -> dict[str, Any]:
         """The arguments that `Source` and `Target` share."""
@@ -68,8 +69,10 @@ class Content:
         }
 
 
-def refuse_misspelt(found: Iterable[str], known: Iterable[str], path: object, word: str) -> None:
-    """Refuse a name that is nearly, but not quite, one that would have been read."""
+def refuse_misspelt(
+    found: Iterable[str], known: Iterable[str], path: object, word: str, option: str = ""
+) -> None:
+    """Refuse a name that is nearly, but not quite, one that would have been read, unless an option names it."""
     known = set(known)
     found = list(dict.fromkeys(found))
     absent = sorted(known - set(found))
@@ -78,4 +81,5 @@ def refuse_misspelt(found: Iterable[str], known: Iterable[str], path: object, wo
             continue
         close = get_close_matches(name.lower(), absent, n=1, cutoff=0.75)
         if close:
-            raise FileError(f"{path}: unknown {word} {name!r}; did you mean {close[0]!r}?")
+            other = f" Rename it, or pass {option} {name}" if option else ""
+            raise FileError(f"{path}: unknown {word} {name!r}; did you mean {close[0]!r}?{other}")

@@ -39,6 +39,10 @@ def parquet_files(path: Path) -> list[Path]:
         inside = sorted(file for file in path.rglob("*") if file.is_file())
         files = [f for f in inside if not any(part[0] in "._" for part in f.relative_to(path).parts)]
         wrong = next((file for file in files if file.suffix not in ENDINGS), None)
+        if not files:
+            raise FileError(
+                f"{path}: is a folder without .parquet files; wanted a file, or a folder of those"
+            )
         if wrong is not None:
             raise FileError(
                 f"{path}: is a folder that also holds {wrong.name}; wanted a folder of .parquet files, "
@@ -47,7 +51,7 @@ def parquet_files(path: Path) -> list[Path]:
     else:
         return [path]
     if not files:
-        raise FileError(f"{path}: no .parquet files there")
+        raise FileError(f"{path}: no file matches the pattern")
     return files
 
 

@@ -13,7 +13,7 @@ from labelfree.errors import FileError, InputError, nearest
 from labelfree.io.arrays import read_mapping, read_npy, read_scores_mapping, read_scores_npy
 from labelfree.io.form import Content, Form
 from labelfree.io.parquet import is_glob, is_parquet, parquet_files, parquet_names
-from labelfree.io.tables import column_named, read_scores_table, read_table, stored, texts
+from labelfree.io.tables import column_named, read_scores_table, read_table, shown, stored, texts
 from labelfree.types import Source, Target
 
 READERS: dict[str, Callable[[Path, Form], Content]] = {
@@ -43,9 +43,8 @@ def read_source(path: str | Path, form: Form | None = None, labels: str | Path |
     content = _content(path, form)
     truth = content.labels if labels is None else read_labels(labels, form, content.classes)
     if truth is None:
-        where = f"a column {form.label!r}" if _ending(_path(path)) in TABLES else "a key 'labels'"
-        raise FileError(f"{path}: no labels; the source needs {where}, or a file of labels (--labels FILE)")
-    with _names(path):
+        raise FileError(f"{path}: {_labels_missing(path, form, content)} (--labels FILE)")
+    with _names(path, labels):
         return Source(labels=truth, **content.arguments(form.tolerance))
 
 
@@ -56,7 +55,7 @@ def read_target(
     form = form or Form()
     content = _content(path, form)
     other = content.second if second is None else read_second(second, form, content.classes)
-    with _names(path):
+    with _names(path, second):
         return Target(second=other, **content.arguments(form.tolerance)), content.labels
 
 
@@ -147,6 +146,15 @@ def read_marginal(path: str | Path, classes: tuple[Hashable, ...] | None) -> Any
     return {known.get(name, name): mass for name, mass in zip(names, masses, strict=True)}
 
 
+def _labels_missing(path: str | Path, form: Form, content: Content) -> str:
+    if content.columns:
+        near = nearest(form.label, content.columns)
+        found = f"no column {form.label!r}{near} (found {shown(content.columns)})"
+        return f"{found}; the source needs labels, there or in a file of their own"
+    key = "" if _ending(Path(path)) == ".npy" else "a key 'labels', or "
+    return f"no labels; the source needs {key}a file of labels"
+
+
 def _content(path: str | Path, form: Form) -> Content:
     file = _path(path)
     return READERS[_ending(file)](file, form)
@@ -165,7 +173,8 @@ def _path(path: str | Path) -> Path:
         raise FileError(f"{path}: no such file")
     if _ending(file) not in READERS:
         raise FileError(
-            f"{path}: cannot tell its form from {file.suffix or 'its name'!r}; wanted {', '.join(READERS)}"
+            f"{path}: cannot tell its form from {repr(file.suffix) if file.suffix else 'its name'}; "
+            f"wanted {', '.join(READERS)}"
         )
     if file.stat().st_size == 0:
         raise FileError(f"{path}: is empty")
@@ -193,10 +202,10 @@ def _ending(file: Path) -> str:
 
 
 class _names:  # noqa: N801 (reads as a word in `with _names(path)`)
-    """Put the file's name before what the door says of its content."""
+    """Put the file's name, and that of what belongs to it, before what the door says of their content."""
 
-    def __init__(self, path: str | Path) -> None:
-        self.path = path
+    def __init__(self, path: str | Path, other: str | Path | None = None) -> None:
+        self.path = path if other is None else f"{path} with {other}"
 
     def __enter__(self) -> None:
         return None

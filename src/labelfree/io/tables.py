@@ -37,7 +37,8 @@ def read_table(path: Path, columns: Sequence[str] | None = None, text: Sequence[
         return _read_arrow(path)
     except (pa.ArrowException, OSError, ValueError) as problem:
         text = str(problem).strip().splitlines()[0][:160].rstrip(".")
-        raise FileError(f"{path}: cannot be read as {path.suffix} ({text}); is it complete?") from None
+        hint = "save it as UTF-8" if "UTF8" in text else "is it complete?"
+        raise FileError(f"{path}: cannot be read as {path.suffix} ({text}); {hint}") from None
 
 
 def read_scores_table(path: Path, form: Form) -> Content:
@@ -90,8 +91,8 @@ def _content(
     kind: str,
     classes: tuple[str, ...],
 ) -> Content:
-    if form.label not in names:
-        refuse_misspelt(names, [form.label], path, "column")
+    if form.label not in names and form.label == Form.label:  # a name that was asked for is not misspelt
+        refuse_misspelt(names, [form.label], path, "column", "--label-column")
     for name in (form.weight, form.prediction):
         if name is not None:
             _known(name, names, path)
@@ -99,6 +100,7 @@ def _content(
         scores=scores,
         kind=kind,
         classes=classes,
+        columns=tuple(names),
         labels=texts(table, form.label, classes) if form.label in names else None,
         weights=None if form.weight is None else numbers(table, form.weight, path),
         predictions=None if form.prediction is None else texts(table, form.prediction, classes),
@@ -122,7 +124,7 @@ def score_columns(names: Sequence[str], form: Form, path: object) -> tuple[str, 
         )
         raise FileError(
             f"{path}: no columns begin with {form.logit_prefix!r} or {form.prob_prefix!r} "
-            f"(found {_shown(names)}){hint}"
+            f"(found {shown(names)}){hint}"
         )
     kind = form.choose(held, path)
     chosen = columns[kind]
@@ -151,11 +153,12 @@ def column_named(table: Any, name: str, path: object) -> str:
 
 def _known(name: str, names: Sequence[str], path: object) -> str:
     if name not in names:
-        raise FileError(f"{path}: no column {name!r}{nearest(name, names)} (found {_shown(names)})")
+        raise FileError(f"{path}: no column {name!r}{nearest(name, names)} (found {shown(names)})")
     return name
 
 
-def _shown(names: Sequence[str]) -> str:
+def shown(names: Sequence[str]) -> str:
+    """The names in a message: the first of them, if there are many."""
     return ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
 
 
@@ -169,7 +172,7 @@ def numbers(table: Any, name: str, path: object, first: int = 0) -> npt.NDArray[
         raise FileError(f"{path}: column {name!r} holds {column.type} such as {bad!r}; wanted numbers")
     if column.null_count:
         row = first + column.is_null().to_pylist().index(True)
-        raise FileError(f"{path}: column {name!r}, row {row} is empty; wanted a number in every row")
+        raise FileError(f"{path}: column {name!r}, row {row} is empty or NaN; wanted a number in every row")
     return np.asarray(column.to_numpy())
 
 

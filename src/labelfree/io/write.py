@@ -19,8 +19,11 @@ def check_ending(path: str | Path) -> Path:
     file = Path(path)
     if file.suffix not in ENDINGS:
         raise FileError(
-            f"{path}: cannot write {file.suffix or 'that'!r}; wanted a name ending in {', '.join(ENDINGS)}"
+            f"{path}: cannot tell its form from {repr(file.suffix) if file.suffix else 'its name'}; "
+            f"wanted a name ending in {', '.join(ENDINGS)}"
         )
+    if file.is_dir():
+        raise FileError(f"{path}: is a folder; wanted the name of a file")
     if not file.parent.is_dir():
         raise FileError(f"{path}: the folder {file.parent} does not exist")
     return file
