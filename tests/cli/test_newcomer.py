@@ -86,6 +86,20 @@ def test_a_slip_is_one_line(labelfree, place, words, message):
     assert {file: file.read_bytes() for file in place.iterdir() if file.is_file()} == before
 
 
+@pytest.mark.parametrize(
+    "verb", [["metrics", "--confusion"], ["slices", "--by", "label", "--replicates", "20"]]
+)
+def test_class_names_are_printed_to_the_letter(labelfree, place, verb):
+    """Brackets and colons mean something to the library that prints the tables."""
+    text = (place / "s.csv").read_text()
+    for plain, odd in (("a", "[/red]"), ("b", ":cat:"), ("c", "[bold]c")):
+        text = text.replace(f"logit_{plain}", f"logit_{odd}").replace(f",{plain}\n", f",{odd}\n")
+    (place / "odd.csv").write_text(text)
+    ran = labelfree(verb[0], "odd.csv", "odd.csv", *verb[1:])
+    assert ran.code == 0, ran.err
+    assert all(name in ran.out for name in ("[/red]", ":cat:", "[bold]c"))
+
+
 @pytest.mark.parametrize("words", [[], ["bench"]])
 def test_no_words_show_the_help_and_no_complaint(labelfree, words):
     ran = labelfree(*words)

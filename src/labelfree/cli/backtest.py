@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from labelfree.cli import files
-from labelfree.cli.screen import console
+from labelfree.cli.screen import console, plain_table, warn
 
 if TYPE_CHECKING:
     from labelfree.trust import Backtest
@@ -60,38 +63,24 @@ def backtest(
         _print(found)
 
 
-class _bar:  # noqa: N801 (reads as a word in `with _bar() as step`)
+@contextmanager
+def _bar() -> Iterator[Callable[[str, float], None]]:
     """A progress bar on stderr, on a terminal only."""
+    if not sys.stderr.isatty():
+        yield lambda what, share: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
 
-    def __enter__(self) -> _bar:
-        import sys
-
-        self._bar = None
-        if sys.stderr.isatty():
-            from rich.console import Console
-            from rich.progress import Progress
-
-            self._bar = Progress(console=Console(stderr=True), transient=True)
-            self._bar.start()
-            self._task = self._bar.add_task("backtest", total=1.0)
-        return self
-
-    def __call__(self, what: str, share: float) -> None:
-        if self._bar is not None:
-            self._bar.update(self._task, completed=share, description=what)
-
-    def __exit__(self, *problem: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("backtest", total=1.0)
+        yield lambda what, share: bar.update(task, completed=share, description=what)
 
 
 def _print(found: Backtest) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
     rows = found.table()
     methods = list(dict.fromkeys(row["method"] for row in rows))
-    table = Table(box=None, pad_edge=False, header_style="bold", title="mean miss (worst), in points")
+    table = plain_table(title="mean miss (worst), in points")
     table.add_column("kind of shift")
     for method in methods:
         table.add_column(method, justify="right")
@@ -104,11 +93,7 @@ def _print(found: Backtest) -> None:
         table.add_row(kind, *cells)
     out = console()
     out.print(table)
-    out.print(
-        Text(
-            f"recommended: {found.recommended}, the best in {100 * found.sureness:.0f}% of resamples of these targets",
-            style="bold",
-        )
-    )
+    sure = f"the best in {100 * found.sureness:.0f}% of resamples of these targets"
+    out.print(f"recommended: {found.recommended}, {sure}", style="bold")
     for warning in found.warnings:
-        out.print(Text(f"! {warning}", style="yellow"))
+        warn(out, warning)

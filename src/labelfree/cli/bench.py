@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from labelfree.cli.screen import console
+from labelfree.cli.screen import console, plain_table
 
 app = typer.Typer(
     name="bench",
@@ -54,7 +54,8 @@ def list_(data: Data = Path("data"), as_json: Json = False) -> None:
     out = console()
     for known in found:
         state = "found" if known["found"] else "missing"
-        out.print(f"[bold]{known['name']}[/bold]  {known['title']}, {known['classes']} classes: {state}")
+        out.print(known["name"], style="bold", end="")
+        out.print(f"  {known['title']}, {known['classes']} classes: {state}")
         for path in known["missing"] or known["expected"][:1]:
             out.print(f"  expected {data / path}" if known["missing"] else f"  here     {path}")
         for extra, there in known["extras"].items():
@@ -185,9 +186,8 @@ def _json(value: dict[str, Any]) -> None:
 
 
 def _print_mae(records: list[dict[str, Any]]) -> None:
-    from rich.table import Table
 
-    shown = Table(box=None, pad_edge=False, header_style="bold")
+    shown = plain_table()
     for column in ("data set", "shift", "method", "MAE", "over seeds", "worst", "paper"):
         shown.add_column(column, justify="left" if column in ("data set", "shift", "method") else "right")
     for r in records:

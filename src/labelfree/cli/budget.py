@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from labelfree.cli import files
-from labelfree.cli.screen import console, working
+from labelfree.cli.screen import console, plain_table, working
 from labelfree.errors import FileError, InputError
 
 if TYPE_CHECKING:
@@ -71,7 +71,6 @@ def budget(
 
 
 def _print(plan: Plan, rows: Path | None) -> None:
-    from rich.table import Table
 
     from labelfree.results import percent
 
@@ -80,7 +79,7 @@ def _print(plan: Plan, rows: Path | None) -> None:
         f"label {len(plan.rows):,} rows for +-{percent(plan.margin)} at {percent(plan.level)}; "
         f"plain sampling would need {plan.plain:,}; expected error {percent(plan.expected)}"
     )
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = plain_table()
     for column in ("stratum", "rows", "labels", "error probability"):
         table.add_column(column, justify="right")
     for number, s in enumerate(plan.to_dict()["strata"]):

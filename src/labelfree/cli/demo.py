@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from labelfree.cli import files
-from labelfree.cli.screen import console, working
+from labelfree.cli.screen import console, plain_table, working
 
 
 def demo(
@@ -50,13 +50,12 @@ def _run(say: Any) -> dict[str, Any]:
 
 
 def _print(results: dict[str, Any]) -> None:
-    from rich.table import Table
     from rich.text import Text
 
     from labelfree.estimators import METHODS
 
     methods = list(results["mae"])
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1))
+    table = plain_table(padding=(0, 1))
     table.add_column("shift")
     table.add_column("truth", justify="right", style="bold")
     for method in methods:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from labelfree.cli import files
-from labelfree.cli.screen import console, working
+from labelfree.cli.screen import console, plain_table, working
 
 if TYPE_CHECKING:
     from labelfree.trust import Diagnosis
@@ -40,10 +40,9 @@ def doctor(
 
 
 def _print(found: Diagnosis) -> None:
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = plain_table()
     for column in ("status", "check", "measured", "what it means, and what to do"):
         table.add_column(column, justify="right" if column == "measured" else "left")
     for check in found.checks:
@@ -53,7 +52,7 @@ def _print(found: Diagnosis) -> None:
             table.add_row("", "", "", Text(f"-> {check.advice}", style=style))
     out = console()
     out.print(table)
-    out.print(Text(f"verdict: {found.status}", style=STYLES[found.status]))
+    out.print(f"verdict: {found.status}", style=STYLES[found.status])
 
 
 def _value(value: Any) -> str:

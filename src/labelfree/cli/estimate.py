@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from labelfree.cli import files
-from labelfree.cli.screen import Say, console, working
+from labelfree.cli.screen import Say, console, plain_table, warn, working
 from labelfree.errors import InputError
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def estimate(
     else:
         _print_table(comparison)
         if exceeded:
-            console().print(f"[bold red]{first} is above the limit of {100 * (limit or 0):g}%")
+            console().print(f"{first} is above the limit of {100 * (limit or 0):g}%", style="bold red")
     if rows is not None and table is not None:
         io.write_table(rows, table)
     if exceeded:
@@ -180,7 +180,6 @@ def _print_json(
 
 
 def _print_table(comparison: Comparison) -> None:
-    from rich.table import Table
     from rich.text import Text
 
     from labelfree.estimators import METHODS
@@ -193,7 +192,7 @@ def _print_table(comparison: Comparison) -> None:
         f"target: {comparison.target['n']:,} rows"
     )
     truth = comparison.true_error
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = plain_table()
     table.add_column("method")
     table.add_column("estimate", justify="right")
     if truth is not None:
@@ -208,7 +207,7 @@ def _print_table(comparison: Comparison) -> None:
         )
     out.print(table)
     for warning in comparison.warnings:
-        out.print(Text(f"! {warning}", style="yellow"))
+        warn(out, warning)
     for one in comparison.estimates:
         for warning in comparison.own_warnings(one):
-            out.print(Text(f"! {METHODS[one.method].title}: {warning}", style="yellow"))
+            warn(out, f"{METHODS[one.method].title}: {warning}")

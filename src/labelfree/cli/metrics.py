@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from labelfree.cli import files
-from labelfree.cli.screen import console, working
+from labelfree.cli.screen import console, plain_table, working
 
 if TYPE_CHECKING:
     from labelfree.trust import Metrics
@@ -77,7 +77,6 @@ def _cost(path: Path | None) -> Any:
 
 
 def _print(found: Metrics, confusion: bool) -> None:
-    from rich.table import Table
 
     from labelfree.results import percent
 
@@ -88,7 +87,7 @@ def _print(found: Metrics, confusion: bool) -> None:
         + ("" if found.average_precision is None else f"; average precision {found.average_precision:.3f}")
         + ("" if found.cost is None else f"; mean cost {found.cost:.4g}")
     )
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = plain_table()
     table.add_column("class")
     for column in ("share", "predicted", "precision", "recall", "f1"):
         table.add_column(column, justify="right")
@@ -109,11 +108,8 @@ def _print(found: Metrics, confusion: bool) -> None:
 
 
 def _matrix(found: Metrics) -> Any:
-    from rich.table import Table
 
-    table = Table(
-        box=None, pad_edge=False, header_style="bold", title="true class \\ prediction, percent of all rows"
-    )
+    table = plain_table(title="true class \\ prediction, percent of all rows")
     table.add_column("")
     for name in found.classes:
         table.add_column(str(name), justify="right")

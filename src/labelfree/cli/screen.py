@@ -6,12 +6,13 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import typer
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 #: Nothing is shown for work that is done sooner than this.
 PATIENCE_SECONDS = 1.0
@@ -26,7 +27,7 @@ class Say(Protocol):
 
 
 def console() -> Console:
-    """A console on stdout that never wraps or colours what goes to a file."""
+    """A console on stdout that never wraps or colours what goes to a file; brackets in names are no markup."""
     from rich.console import Console
 
     class Quiet(Console):
@@ -36,7 +37,20 @@ def console() -> Console:
             raise BrokenPipeError
 
     terminal = sys.stdout.isatty()
-    return Quiet(soft_wrap=not terminal, highlight=False, width=None if terminal else 200)
+    width = None if terminal else 200
+    return Quiet(soft_wrap=not terminal, markup=False, emoji=False, highlight=False, width=width)
+
+
+def plain_table(**options: Any) -> Table:
+    """A table without lines, headed in bold."""
+    from rich.table import Table
+
+    return Table(box=None, pad_edge=False, header_style="bold", **options)
+
+
+def warn(out: Console, text: str) -> None:
+    """Print a condition on the answer."""
+    out.print(f"! {text}", style="yellow")
 
 
 @contextmanager

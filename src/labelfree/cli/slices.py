@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from labelfree.cli import files
-from labelfree.cli.screen import console, working
+from labelfree.cli.screen import console, plain_table, warn, working
 
 
 @files.reads
@@ -50,12 +50,10 @@ def slices(
     if as_json:
         typer.echo(found.to_json())
         return
-    from rich.table import Table
-    from rich.text import Text
 
     from labelfree.results import percent
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = plain_table()
     table.add_column("slice")
     for column in ("error", "from", "to", "rows"):
         table.add_column(column, justify="right")
@@ -67,4 +65,4 @@ def slices(
     table.add_row("all", percent(found.error), "", "", f"{unknown.n:,}", "")
     out = console()
     out.print(table)
-    out.print(Text(f"! {found.note}", style="yellow"))
+    warn(out, found.note)
