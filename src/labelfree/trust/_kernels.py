@@ -108,6 +108,63 @@ def smoothed_dual(P: Array, m: Array, u: Array, eps: float, held: Array, H: Arra
 
 
 @kernel
+def descend(P: Array, m: Array, q: Array, u: Array, eps: float, missed: float, rounds: int) -> None:
+    """Minimise the smoothed dual over the prices u of the classes with mass, in place.
+
+    Newton's method with Levenberg-Marquardt damping: a step is taken if the dual falls or the class masses
+    are met better, and ends when they are missed by at most `missed` in total.
+    """
+    k = q.size
+    held, H = np.empty(k), np.empty((k, k))
+    next_held, next_H = np.empty(k), np.empty((k, k))
+    trial, g = np.empty(k), np.empty(k)
+    value = smoothed_dual(P, m, u, eps, held, H) + _held_value(q, u)
+    damping = 1e-3
+    for _ in range(rounds):
+        off = _excess(q, held, g)
+        if off <= missed:
+            return
+        A = H / eps
+        for j in range(k):
+            A[j, j] += damping + 1e-9
+        step = np.linalg.solve(A, g)
+        longest = np.abs(step).max()
+        scale = 0.5 / longest if longest > 0.5 else 1.0
+        for j in range(k):
+            trial[j] = u[j] + scale * step[j] if q[j] > 0.0 else u[j]
+        next_value = smoothed_dual(P, m, trial, eps, next_held, next_H) + _held_value(q, trial)
+        if next_value < value or _excess(q, next_held, g) < off:
+            u[:] = trial
+            value = next_value
+            held, next_held, H, next_H = next_held, held, next_H, H
+            damping = max(damping / 10.0, 1e-9)
+        else:
+            damping *= 20.0
+            if damping > 1e9:
+                return
+
+
+@kernel
+def _held_value(q: Array, u: Array) -> float:
+    """q' u over the classes with mass."""
+    out = 0.0
+    for j in range(q.size):
+        if q[j] > 0.0:
+            out += q[j] * u[j]
+    return out
+
+
+@kernel
+def _excess(q: Array, held: Array, g: Array) -> float:
+    """Write what each class with mass holds too much; return the sum of the absolute values."""
+    out = 0.0
+    for j in range(q.size):
+        g[j] = held[j] - q[j] if q[j] > 0.0 else 0.0
+        out += abs(g[j])
+    return out
+
+
+@kernel
 def smoothed_plan(
     P: Array, m: Array, u: Array, eps: float, row: Array, cls: Array, mass: Array, cost: Array
 ) -> tuple[int, float, float]:

@@ -20,6 +20,8 @@ Array = npt.NDArray[np.float64]
 STAGES = (0.004,)
 #: How far the class masses may be missed, in total: a hundredth of a percent.
 MISSED = 1e-4
+#: Newton steps at most.
+ROUNDS = 40
 
 
 @dataclass(frozen=True)
@@ -71,13 +73,13 @@ def smoothed_transport(probs: Array, class_mass: Array, row_mass: Array, prices:
         row_mass: (n,) summing to 1.
         prices: (K,) where to start: those of the full sample.
     """
-    from labelfree.trust._kernels import smoothed_plan
+    from labelfree.trust._kernels import descend, smoothed_plan
 
     q = np.ascontiguousarray(class_mass)
     u = prices.copy()
     u[q <= 0.0] = 4.0  # dearer than any class that has mass: nobody goes there
     for eps in STAGES:
-        u = _descend(probs, row_mass, q, u, eps)
+        descend(probs, row_mass, q, u, eps, 2.0 * MISSED, ROUNDS)
     n, k = probs.shape
     count, room = -1, 2 * n + k
     while count < 0:
@@ -89,38 +91,6 @@ def smoothed_transport(probs: Array, class_mass: Array, row_mass: Array, prices:
     dual = 1.0 - (best + float(q @ u))
     missed = float(np.abs(np.bincount(cls, weights=mass, minlength=k) - q).max())
     return SmoothedPlan(row, cls, mass, cost, u, Proof(primal, dual, primal - dual, missed))
-
-
-def _descend(P: Array, m: Array, q: Array, u: Array, eps: float, rounds: int = 40) -> Array:
-    """Minimise the smoothed dual over prices by Newton's method with Levenberg-Marquardt damping."""
-    from labelfree.trust._kernels import smoothed_dual
-
-    k = len(q)
-    live = q > 0.0
-    held, H = np.empty(k), np.empty((k, k))
-    value = smoothed_dual(P, m, u, eps, held, H) + float(q[live] @ u[live])
-    damping = 1e-3
-    for _ in range(rounds):
-        g = np.where(live, held - q, 0.0)
-        if np.abs(g).sum() <= 2.0 * MISSED:
-            break
-        A = H / eps
-        A[np.diag_indices(k)] += damping + 1e-9
-        step = np.linalg.solve(A, g)
-        longest = np.abs(step).max()
-        if longest > 0.5:
-            step *= 0.5 / longest
-        trial = u + np.where(live, step, 0.0)
-        new_held, new_H = np.empty(k), np.empty((k, k))
-        new_value = smoothed_dual(P, m, trial, eps, new_held, new_H) + float(q[live] @ trial[live])
-        if new_value < value or np.abs(new_held - q)[live].sum() < np.abs(g).sum():
-            u, value, held, H = trial, new_value, new_held, new_H
-            damping = max(damping / 10.0, 1e-9)
-        else:
-            damping *= 20.0
-            if damping > 1e9:
-                break
-    return u
 
 
 def soft_weights(
