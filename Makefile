@@ -29,8 +29,7 @@ test-all:
 
 # Each claim of speed or coverage against a named opponent, in a short form; see benchmarks/ for the long ones.
 bench: $(VENV)/.bench
-	$(BIN)/python benchmarks/transport.py --quick
-	$(BIN)/python benchmarks/scot.py --quick
+	@set -e; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script --quick; done
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .

@@ -1,6 +1,6 @@
 """Speed of the bootstrap: 200 replicates of COTT and SCOT at 10,000 x 10, against the plain way in the same run.
 
-    python benchmarks/bootstrap.py [--rows 10000] [--classes 10] [--replicates 200] [--json FILE]
+    python benchmarks/bootstrap.py [--quick] [--rows 10000] [--classes 10] [--replicates 200] [--json FILE]
 
 The opponent resamples by weights too, but fits and estimates each replicate from scratch with the exact solvers
 (`estimator.fit(source).estimate(target)`); it runs `--plain` replicates and is scaled up.
@@ -23,12 +23,15 @@ from labelfree.trust import bootstrap
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="2,000 rows, 50 replicates")
     parser.add_argument("--rows", type=int, default=10_000)
     parser.add_argument("--classes", type=int, default=10)
     parser.add_argument("--replicates", type=int, default=200)
     parser.add_argument("--plain", type=int, default=5)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
+    if given.quick:
+        given.rows, given.replicates, given.plain = 2_000, 50, 3
     rng = np.random.default_rng(0)
 
     def rows(tilt: float) -> tuple[np.ndarray, np.ndarray]:

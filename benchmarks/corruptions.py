@@ -1,7 +1,7 @@
 """All 95 corruptions of 10,000 images of 32 x 32, against the budget of five minutes, and glass blur against the
 pixel-by-pixel loop of the published script.
 
-    python benchmarks/corruptions.py [--images 10000]
+    python benchmarks/corruptions.py [--quick] [--images 10000]
 """
 
 from __future__ import annotations
@@ -34,8 +34,11 @@ def published_glass_blur(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="200 images")
     parser.add_argument("--images", type=int, default=10_000)
     given = parser.parse_args()
+    if given.quick:
+        given.images = 200
     rng = np.random.default_rng(0)
     images = rng.integers(0, 256, (given.images, 32, 32, 3), dtype=np.uint8)
     for name in NAMES:  # compile, load textures

@@ -1,7 +1,7 @@
 """Coverage of the intervals, by simulation from calibrated synthetic scores.
 
-    python benchmarks/interval_coverage.py [--simulations 2000] [--replicates 200] [--rows 500 2000] [--classes 3 10]
-                                  [--methods ac cott scot] [--processes 2] [--json FILE]
+    python benchmarks/interval_coverage.py [--quick] [--simulations 2000] [--replicates 200] [--rows 500 2000]
+                                  [--classes 3 10] [--methods ac cott scot] [--processes 2] [--json FILE]
 
 The model's true posterior is softmax(z); it reports 1.5 z, so that the temperature has something to do.
 `none`: target rows come from where the source's come from. `shift`: the target's scores are tilted towards
@@ -77,6 +77,7 @@ def simulate(task: tuple[str, int, int, bool, int, int, int]) -> list[tuple[floa
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="50 simulations of 500 rows, 3 classes")
     parser.add_argument("--simulations", type=int, default=2000)
     parser.add_argument("--replicates", type=int, default=200)
     parser.add_argument("--rows", type=int, nargs="+", default=[500, 2000])
@@ -86,6 +87,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
+    if given.quick:
+        given.simulations, given.replicates, given.rows, given.classes = 50, 100, [500], [3]
     results = []
     print(
         f"{'method':8}{'rows':>6}{'K':>4} {'shift':6}{'truth':>7}{'bias':>7}{'width':>7}"

@@ -1,6 +1,6 @@
 """The label-shift test: false alarms under pure label shift, and power against the demo's corruptions.
 
-    python benchmarks/shift_test.py [--simulations 2000] [--rows 500 2000 5000] [--classes 3 10] [--json FILE]
+    python benchmarks/shift_test.py [--quick] [--simulations 2000] [--rows 500 2000 5000] [--classes 3 10] [--json FILE]
 
 The opponent in the same run is a plain chi-square on the same cells that takes the source's cell shares for known.
 """
@@ -46,11 +46,14 @@ def trial(seed: int, n: int, k: int) -> tuple[float, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="100 simulations of 500 rows, 3 classes")
     parser.add_argument("--simulations", type=int, default=2000)
     parser.add_argument("--rows", type=int, nargs="+", default=[500, 2000, 5000])
     parser.add_argument("--classes", type=int, nargs="+", default=[3, 10])
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
+    if given.quick:
+        given.simulations, given.rows, given.classes = 100, [500], [3]
     results = []
     print("false alarms at a nominal 5% under pure label shift")
     for k in given.classes:
