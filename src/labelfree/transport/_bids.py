@@ -40,11 +40,11 @@ def _auction(rows: Rows, u: Units, eps: int) -> None:
     bidders = np.flatnonzero(mass).astype(np.int32)
     held, first = np.zeros(k, np.int64), np.full(k, -1, np.int32)
     after, bid = np.empty(m, np.int32), np.empty(m, np.int64)
-    ends, v = np.array([0, len(bidders)]), np.empty(k, np.int64)
+    ends = np.array([0, len(bidders)])
     some = max(1, CHUNK // k)
     for _ in range(0, PATIENCE * m, some):
         done = _kernels.auction(
-            rows.P, rows.step, mass, u, room, held, first, after, bid, bidders, ends, v, eps, some
+            rows.P, rows.step, mass, u, room, held, first, after, bid, bidders, ends, eps, some
         )
         if done < some:
             return

@@ -93,9 +93,8 @@ class Rows:
 
         def task(lo: int, hi: int) -> Units:
             held = np.zeros(len(u), np.int64)
-            out = (assigned, margin, held, np.empty_like(held))
             _kernels.best_classes(
-                self.P, self.step, lo, hi, self.weights, self.unit, u, self.class_mass, *out
+                self.P, self.step, lo, hi, self.weights, self.unit, u, self.class_mass, assigned, margin, held
             )
             return held
 

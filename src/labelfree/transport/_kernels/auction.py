@@ -50,7 +50,6 @@ def auction(
     bid: Array,
     queue: Array,
     ends: Array,
-    v: Array,
     eps: int,
     bids: int,
 ) -> int:
@@ -58,14 +57,14 @@ def auction(
 
     Shapes: P (n, K); mass, after, bid (items,): units, next in the same class, last bid; u, room, held, first
     (K,): prices, mass wanted, mass held, first row of the class or -1; queue (items,) those without a class,
-    a ring from ends[0] to ends[1]; v (K,) scratch.
+    a ring from ends[0] to ends[1].
     """
     for count in range(bids):
         if ends[0] == ends[1]:
             return count
         i = queue[ends[0] % queue.size]
         ends[0] += 1
-        a, best, second = top_two(P[row_of(i, step)], u, v)
+        a, best, second = top_two(P[row_of(i, step)], u)
         bid[i] = u[a] + (best - second) + eps
         after[i] = first[a]
         first[a] = i

@@ -10,31 +10,41 @@ import numpy as np
 
 from labelfree.transport._kernels.base import FAR, ONE, Array, exact, fixed, kernel, row_of
 
+#: Classes per block.
+BLOCK = 64
+
 
 @kernel
-def top_two(p: Array, u: Array, v: Array) -> tuple[int, int, int]:
+def top_two_of(p: Array, u: Array, lo: int, hi: int) -> tuple[int, int, int]:
+    """Return the first class in lo..hi with the largest p_j - u_j, that value, and the largest of the others."""
+    a, best, second = lo, -FAR, -FAR
+    for j in range(lo, hi):  # selections, not branches
+        x = fixed(p[j]) - u[j]
+        second = max(second, min(best, x))
+        a = j if x > best else a
+        best = max(best, x)
+    return a, best, second
+
+
+@kernel
+def top_two(p: Array, u: Array) -> tuple[int, int, int]:
     """Return the first class with the largest p_j - u_j, that value, and the largest of the others.
 
-    Shapes: p (K,) one row, u (K,) prices, v (K,) scratch. Few classes take one loop without branches; many
-    take three loops, each simple enough to be vectorised.
+    Shapes: p (K,) one row, u (K,) prices. Of many classes only the largest value of each block is found, by a
+    loop that is vectorised; then the best block is looked at closely.
     """
-    a, best, second = 0, -FAR, -FAR
-    if u.size < 64:
-        for j in range(u.size):
-            x = fixed(p[j]) - u[j]
-            second = max(second, min(best, x))
-            a = j if x > best else a
-            best = max(best, x)
-        return a, best, second
-    for j in range(u.size):
-        v[j] = fixed(p[j]) - u[j]
-        best = max(best, v[j])
-    while v[a] != best:
-        a += 1
-    v[a] = -FAR
-    for j in range(u.size):
-        second = max(second, v[j])
-    return a, best, second
+    if u.size <= BLOCK:
+        return top_two_of(p, u, 0, u.size)
+    block, best, second = 0, -FAR, -FAR
+    for lo in range(0, u.size, BLOCK):
+        top = -FAR
+        for j in range(lo, min(lo + BLOCK, u.size)):
+            top = max(top, fixed(p[j]) - u[j])
+        second = max(second, min(best, top))
+        block = lo if top > best else block
+        best = max(best, top)
+    a, best, inner = top_two_of(p, u, block, min(block + BLOCK, u.size))
+    return a, best, max(second, inner)
 
 
 @kernel
@@ -72,7 +82,6 @@ def best_classes(
     c: Array,
     m: Array,
     t: Array,
-    v: Array,
 ) -> None:
     """Give each row the class with the largest p_ij - u_j and record by how much it wins.
 
@@ -80,11 +89,11 @@ def best_classes(
 
     Shapes: P (n, K) scores, w (n,) row weights or (0,) for ones, u, q (K,) prices and class masses, c (items,)
     the class, in and out (-1: none yet), m (items,) out, the margin to the runner-up, t (K,) out, the mass in
-    units per class, v (K,) scratch.
+    units per class.
     """
     for i in range(lo, hi):
         r = row_of(i, step)
-        a, best, second = top_two(P[r], u, v)
+        a, best, second = top_two(P[r], u)
         if second == best:
             stays = c[i] >= 0 and fixed(P[r, c[i]]) - u[c[i]] == best
             a = c[i] if stays else share_tie(P[r], u, q, best, i, a)
