@@ -152,8 +152,8 @@ class Active:
         for _ in rows.crew.map(task, spans(k, -(-k // rows.crew.threads))):
             pass
 
-    def run(self, u: Units, excess: Units, watch: Callable[[float], None]) -> bool:
-        """Move mass until no class is overfull and return True, or until only inactive rows could help.
+    def run(self, u: Units, excess: Units, watch: Callable[[float], None], enough: int = 0) -> bool:
+        """Move mass until at most `enough` is too much and return True, or until only inactive rows could help.
 
         u and excess change in place; watch is told now and then which share of the excess is gone.
         """
@@ -163,18 +163,19 @@ class Active:
         phases = max(1, min(1024, WORK // len(u) ** 2))
         at_first = float(np.abs(excess).sum())
         while True:
-            status = _kernels.drive(self.moves, u, excess, self.search, phases, typical)
+            status = _kernels.drive(self.moves, u, excess, self.search, phases, typical, enough)
             watch(1.0 - float(np.abs(excess).sum()) / at_first)
             if status == _kernels.DONE or status == _kernels.STUCK:
                 return bool(status == _kernels.DONE)
             if status == _kernels.FULL:
                 self._grow()
 
-    def patch(self, u: Units, excess: Units, total: int) -> float:
-        """Fill the classes at prices u by direct moves; return the gap that this leaves."""
+    def patch(self, u: Units, excess: Units) -> None:
+        """Fill the classes at prices u by direct moves, whatever they lose."""
         from labelfree.transport import _kernels
 
-        return float(_kernels.patch(self.moves, u, excess.copy())) / total / ONE
+        while _kernels.patch(self.moves, u, excess) == _kernels.FULL:
+            self._grow()
 
     def _grow(self) -> None:
         more = len(self.moves.row) // 2 + len(self.moves.first)

@@ -34,6 +34,8 @@ RATIO = 16
 LEAST_ROWS, LEAST_PER_CLASS = 100, 4
 #: From this many classes, with fewer rows per class than that, the first prices come from an auction.
 AUCTION_CLASSES, AUCTION_ROWS = 64, 500
+#: Prices hardly ever differ by more than this; if they do, a tolerance may be missed and is then not used.
+MOST = 1.0
 #: With many classes given prices are used if no more than this share of the mass has to move.
 NEAR = 0.01
 #: How much further than in a rehearsal prices may move; the less, the fewer rows are active.
@@ -124,8 +126,8 @@ def _solve(
     """Bring u to optimal prices in place; return the class of each row, split rows' parts, the total mass.
 
     Each round passes over all rows at the current prices and adds those to the active ones that could move.
-    Pieces that are active stay as they are: they sit in best classes already. With a tolerance the first round
-    tries direct moves at the prices as they are.
+    Pieces that are active stay as they are: they sit in best classes already. With a tolerance the last mass
+    goes by direct moves: at prices u >= 0 no move loses more than p_a - p_b + u_b <= 1 + max u per unit.
     """
     n, k = rows.items, len(u)
     assigned = np.full(n, -1, dtype=np.intp)
@@ -149,14 +151,11 @@ def _solve(
         active = (
             Active(rows, *whole(rows, assigned, items)) if active is None else active.joined(assigned, items)
         )
-        if tol > 0.0:
-            if active.patch(u, excess, total) <= tol:
-                break
-            active, tol = Active(rows, *whole(rows, assigned, items)), 0.0
         before = u.copy()
-        done = active.run(u, excess, watch)
+        done = active.run(u, excess, watch, int(tol * total / (1 + MOST)))
         d = u - before
         if done and (len(items) == n or (d[:, None] - d <= T).all()):
+            active.patch(u, excess)
             break
         safety *= 8
     parts = {} if active is None or rounds == 1 else _collect(active, assigned)

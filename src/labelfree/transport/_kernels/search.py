@@ -18,8 +18,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 from labelfree.transport._kernels.base import FAR, Array, kernel
 from labelfree.transport._kernels.moves import Moves, refill, shift
 
@@ -153,8 +151,8 @@ def augment(s: Moves, u: Array, excess: Array, parent: Array, t: int) -> int:
 
 
 @kernel
-def plan(excess: Array, last: int, typical: int) -> tuple[int, int]:
-    """Choose the next source and how many underfull classes to look for; (-2, 0) if none is overfull.
+def plan(excess: Array, last: int, typical: int, enough: int) -> tuple[int, int]:
+    """Choose the next source and how many underfull classes to look for; (-2, 0) if no more than enough is left.
 
     While classes have whole rows too many, each in turn looks for the nearest underfull class: a move carries
     one row, so a path serves but once. When only parts of rows are left paths can serve many classes, and one
@@ -168,21 +166,23 @@ def plan(excess: Array, last: int, typical: int) -> tuple[int, int]:
             source = b if source < 0 else source
             over += 1
             total += excess[b]
+    if total <= enough:
+        return -2, 0
     if over > 1 and total < over * typical:
         return -1, max(1, under // 2)
     return source, 1
 
 
 @kernel
-def drive(s: Moves, u: Array, excess: Array, g: Search, phases: int, typical: int) -> int:
+def drive(s: Moves, u: Array, excess: Array, g: Search, phases: int, typical: int, enough: int) -> int:
     """Run up to `phases` phases. Return DONE, MORE (call again), FULL (pieces need room) or STUCK (no path).
 
-    typical is the mass of a typical row in units.
+    typical is the mass of a typical row in units, enough the mass that may stay in overfull classes.
     """
     source = 0
     for _ in range(phases):
-        source, wanted = plan(excess, max(source, 0), typical)
-        if wanted == 0 or source == -2:
+        source, wanted = plan(excess, max(source, 0), typical, enough)
+        if wanted == 0:
             return DONE
         settled = search(s, u, excess, g, source, wanted)
         reprice(u, g.dist, g.order, settled)
@@ -206,13 +206,12 @@ def drive(s: Moves, u: Array, excess: Array, g: Search, phases: int, typical: in
 
 
 @kernel
-def patch(s: Moves, u: Array, excess: Array) -> float:
+def patch(s: Moves, u: Array, excess: Array) -> int:
     """Fill underfull classes by direct moves, each overfull class its cheapest first, whatever R they have.
 
-    Returns what the plan then costs more than the dual value, in units of mass times 2**-48; 1e300 if pieces ran
-    out of room or of moves. Prices stay, so the excess cost is the sum of d R over the moves made.
+    Prices stay, so the plan then costs sum d R more than the dual value, summed over the moves made. Returns
+    DONE, FULL (pieces need room: call again) or STUCK (an overfull class has no piece).
     """
-    lost = 0.0
     for a in range(u.size):
         while excess[a] > 0:
             best, b = NEVER, -1
@@ -222,11 +221,12 @@ def patch(s: Moves, u: Array, excess: Array) -> float:
                         refill(s, a, t)
                     if s.D[a, t] + u[t] < best:
                         best, b = s.D[a, t] + u[t], t
-            if b < 0 or s.size[0] + 1 > s.row.size:
-                return 1e300
+            if b < 0:
+                return STUCK
+            if s.size[0] + 1 > s.row.size:
+                return FULL
             d = min(excess[a], -excess[b], s.mass[s.arg[a, b]])
             shift(s, a, b, d)
             excess[a] -= d
             excess[b] += d
-            lost += np.float64(d) * np.float64(best - u[a])
-    return lost
+    return DONE
