@@ -1,6 +1,6 @@
 """Exact transport against POT, OR-tools and the time of one read of the matrix.
 
-    python benchmarks/transport.py [--quick] [--json FILE] [--npz FILE --key LOGITS --labels LABELS]
+    python benchmarks/transport.py [--quick] [--only 10000x10] [--json FILE] [--npz FILE --key LOGITS --labels LABELS]
 
 Everything is measured in one run, so ratios mean something on a noisy machine. The scores are those of an
 overconfident network under shift, made up here, or real logits resampled with a little noise.
@@ -243,6 +243,11 @@ def compiling() -> list[Record]:
     return records
 
 
+def chosen(sizes: list[tuple[int, int, int]], only: str | None) -> list[tuple[int, int, int]]:
+    """The sizes (n, K, goal) that were asked for."""
+    return [size for size in sizes if only in (None, f"{size[0]}x{size[1]}")]
+
+
 def print_line(record: Record) -> None:
     numbers = ", ".join(
         f"{key} {value:.3g}" for key, value in record.items() if key != "what" and value is not None
@@ -255,6 +260,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="small sizes, under a minute")
+    parser.add_argument(
+        "--only", help="just this size of those compared with opponents or passes, as 10000x10"
+    )
     parser.add_argument("--json", type=Path, help="write the records here as well")
     parser.add_argument("--npz", help="real logits for K = 10 instead of made-up ones")
     parser.add_argument("--key", default="logits")
@@ -283,16 +291,17 @@ def main() -> None:
         if quick
         else [(10_000, 10, 10), (100_000, 10, 20), (5_000, 1000, 10)]
     )
-    for n, k, wanted in sizes:
+    for n, k, wanted in chosen(sizes, given.only):
         section("against the faster opponent (ratio: times faster)", versus(make, n, k, wanted))
     large = [(100_000, 10, 30)] if quick else [(1_000_000, 10, 30), (50_000, 1000, 150)]
-    for n, k, most in large:
+    for n, k, most in chosen(large, given.only):
         section("in units of one read of the matrix, p.max(1).mean()", passes(*make(n, k), most))
-    section("growth", growth(make, [10**4, 10**5] if quick else [10**4, 10**5, 10**6, 10**7]))
-    print("hard cases")
-    section("", hard_cases(quick), printed=True)
-    if not quick:
-        section("compiling", compiling())
+    if not given.only:
+        section("growth", growth(make, [10**4, 10**5] if quick else [10**4, 10**5, 10**6, 10**7]))
+        print("hard cases")
+        section("", hard_cases(quick), printed=True)
+        if not quick:
+            section("compiling", compiling())
     worst = max(abs(record.get("gap", 0.0)) for record in records if "tol" not in record["what"])
     print(f"worst |primal - dual|: {worst:.2g}")
     assert worst <= 1e-9
