@@ -115,11 +115,26 @@ def _sum_message(row: FloatArray, total: float, index: int, what: str, tolerance
     text = f"{what}: row {index} sums to {total:.6g}; wanted 1 within {tolerance:g}; "
     if len(row) == 1:
         return text + "for two classes pass both columns, e.g. numpy.column_stack([1 - p, p])"
+    if abs(total - 100.0) < 1.0:
+        return text + "are these percentages? then divide them by 100"
     if row.max() > 1.0:
         return text + "are these logits? then pass logits= (--logits)"
     if abs(total - 1.0) < 0.05:
         return text + f"if they were rounded, pass a tolerance of {2 * worst:.1g} or more (--tolerance)"
     return text + "are these logits, or a multi-label output (not supported: one label per row)?"
+
+
+def check_fraction(value: float, what: str, such_as: float) -> None:
+    """A fraction strictly between 0 and 1."""
+    if not 0.0 < value < 1.0:
+        hint = f"; did you mean {value / 100:g}?" if 1.0 <= value < 100.0 else ""
+        raise InputError(f"{what} {value:g}: wanted a fraction between 0 and 1, such as {such_as:g}{hint}")
+
+
+def check_count(value: int, what: str, least: int, advice: str = "") -> None:
+    """A whole number, large enough."""
+    if value < least or value != int(value):
+        raise InputError(f"{what} {value}: wanted {least} or more{advice}")
 
 
 def as_classes(classes: Sequence[Hashable] | None, k: int, where: str) -> tuple[Hashable, ...] | None:

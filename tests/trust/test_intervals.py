@@ -148,7 +148,7 @@ def test_bad_requests_are_refused(pair):
     source, target, _ = pair
     with pytest.raises(InputError, match=r"did you mean 0\.95"):
         interval(source, target, level=95)
-    with pytest.raises(InputError, match="at least 20"):
+    with pytest.raises(InputError, match="wanted 20 or more"):
         interval(source, target, replicates=5)
     with pytest.raises(InputError, match="a score"):
         interval(source, target, "entropy")

@@ -16,7 +16,7 @@ from labelfree.calibration import fit_calibration
 from labelfree.errors import InputError
 from labelfree.estimators.registry import find, make
 from labelfree.estimators.view import View
-from labelfree.trust.intervals import interval
+from labelfree.trust.intervals import check_resampling, interval
 from labelfree.trust.shifts import LEAST_ROWS, Shift, made_shifts
 from labelfree.types import Source, Target
 
@@ -139,6 +139,10 @@ def backtest(
 
     Shifts are made from rows at hand: the report says how methods fare under *such* shifts, not under others.
     """
+    _door.check_count(repeats, "repeats", 1)
+    _door.check_count(seed, "seed", 0)
+    if replicates:
+        check_resampling(0.95, replicates, seed)
     names = [find(name).name for name in methods]
     if not names:
         raise InputError("backtest: no methods named; wanted at least one")

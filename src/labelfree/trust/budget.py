@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from labelfree import _door
 from labelfree.errors import InputError
 from labelfree.estimators import SCOT
 from labelfree.estimators.view import View
@@ -124,7 +125,9 @@ def budget(
 
     Reference: Cochran, Sampling Techniques, 1977, chapter 5.
     """
-    _check(margin, level)
+    _door.check_fraction(margin, "margin", 0.02)
+    _door.check_fraction(level, "level", 0.95)
+    _door.check_count(seed, "seed", 0)
     scot = SCOT(calibration=calibration, marginal=marginal).fit(source)
     view = View(target.aligned(source.classes, source.k), scot.calibration_)
     r = view.soft_transport(scot.masses(view)).posterior
@@ -206,15 +209,6 @@ def _z(level: float) -> float:
     from scipy.special import ndtri
 
     return float(ndtri(0.5 + level / 2))
-
-
-def _check(margin: float, level: float) -> None:
-    if not 0.0 < margin < 1.0:
-        hint = f"; did you mean {margin / 100:g}?" if 1.0 <= margin < 100.0 else ""
-        raise InputError(f"margin {margin:g}: wanted a fraction between 0 and 1, such as 0.02{hint}")
-    if not 0.0 < level < 1.0:
-        hint = f"; did you mean {level / 100:g}?" if 1.0 < level < 100.0 else ""
-        raise InputError(f"level {level:g}: wanted a fraction between 0 and 1, such as 0.95{hint}")
 
 
 def as_mapping(rows: Any, labels: Any) -> Mapping[int, Any]:

@@ -94,7 +94,7 @@ def interval(
     >>> found.interval.low < found.error < found.interval.high
     True
     """
-    _check(level, replicates)
+    check_resampling(level, replicates, seed)
     estimator = make(method, **options)
     point = estimator.fit(source).estimate(target)
     if point.error is None:
@@ -218,12 +218,11 @@ def _stand_in(estimator: Estimator, point: Estimate) -> Estimator:
     return make(method, calibration=estimator.calibration, **options)
 
 
-def _check(level: float, replicates: int) -> None:
-    if not 0.0 < level < 1.0:
-        hint = f"; did you mean {level / 100:g}?" if 1.0 < level < 100.0 else ""
-        raise InputError(f"level {level:g}: wanted a fraction between 0 and 1, such as 0.95{hint}")
-    if replicates < 20:
-        raise InputError(f"replicates {replicates}: wanted at least 20, better 200 or more")
+def check_resampling(level: float, replicates: int, seed: int) -> None:
+    """What every bootstrap is told: the level, how many replicates, the seed."""
+    _door.check_fraction(level, "level", 0.95)
+    _door.check_count(replicates, "replicates", 20, ", better 200")
+    _door.check_count(seed, "seed", 0)
 
 
 def _groups(values: Sequence[Hashable] | None, n: int, what: str) -> npt.NDArray[np.intp] | None:

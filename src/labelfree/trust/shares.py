@@ -15,6 +15,7 @@ from labelfree.errors import InputError, nearest
 from labelfree.estimators.view import View
 from labelfree.labelshift import LABEL_SHIFT, bbse, bias_corrected, joint_confusion, mlls, rlls
 from labelfree.results import percent
+from labelfree.trust.intervals import check_resampling
 from labelfree.trust.replicate import ReplicateView, Replicator
 from labelfree.types import Source, Target
 
@@ -100,6 +101,7 @@ def label_shares(
     >>> bool((found.low <= found.shares).all() and (found.shares <= found.high).all())
     True
     """
+    check_resampling(level, replicates, seed)
     if method not in LABEL_SHIFT:
         raise InputError(
             f"label shares by {method!r} are not known; wanted one of {', '.join(LABEL_SHIFT)}"

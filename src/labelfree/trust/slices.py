@@ -17,6 +17,7 @@ from labelfree.estimators import SCOT
 from labelfree.estimators.view import View
 from labelfree.labelshift import Marginal
 from labelfree.results import percent
+from labelfree.trust.intervals import check_resampling
 from labelfree.trust.replicate import Replicator
 from labelfree.types import Source, Target
 
@@ -119,8 +120,7 @@ def slices(
     >>> [s.name for s in found.slices]
     ['a', 'b']
     """
-    if not 0.0 < level < 1.0:
-        raise InputError(f"level {level:g}: wanted a fraction between 0 and 1, such as 0.95")
+    check_resampling(level, replicates, seed)
     names, number = slice_numbers(groups, target.n)
     options = {"calibration": calibration, "marginal": marginal}
     aligned = target.aligned(source.classes, source.k)

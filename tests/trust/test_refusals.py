@@ -1,0 +1,63 @@
+"""What the trust room is told in numbers is checked at its door: one line, before any work."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import labelfree as lf
+from labelfree.errors import InputError
+from labelfree.trust import backtest, budget, interval, label_shares, slices
+
+
+def samples(n=300):
+    rng = np.random.default_rng(0)
+    z = 2 * rng.normal(size=(2 * n, 3))
+    y = (z + rng.gumbel(size=z.shape)).argmax(1)
+    return lf.Source(logits=z[:n], labels=y[:n]), lf.Target(logits=z[n:])
+
+
+RESAMPLING = [
+    ({"level": 95}, r"level 95: wanted a fraction .* did you mean 0.95\?"),
+    ({"replicates": 0}, "replicates 0: wanted 20 or more"),
+    ({"seed": -1}, "seed -1: wanted 0 or more"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "line"), RESAMPLING)
+def test_resampling(wrong, line):
+    source, target = samples()
+    for call in (
+        lambda: interval(source, target, "ac", **wrong),
+        lambda: label_shares(source, target, **wrong),
+        lambda: slices(source, target, ["a", "b"] * 150, **wrong),
+    ):
+        with pytest.raises(InputError, match=line):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "line"),
+    [
+        ({"margin": 2}, r"margin 2: .* did you mean 0.02\?"),
+        ({"level": 1.0}, "level 1"),
+        ({"seed": -3}, "seed -3"),
+    ],
+)
+def test_budget(wrong, line):
+    with pytest.raises(InputError, match=line):
+        budget(*samples(), **wrong)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "line"),
+    [({"repeats": 0}, "repeats 0: wanted 1"), ({"replicates": 5}, "replicates 5"), ({"seed": -1}, "seed -1")],
+)
+def test_backtest(wrong, line):
+    with pytest.raises(InputError, match=line):
+        backtest(samples()[0], **wrong)
+
+
+def test_percentages_are_named():
+    with pytest.raises(InputError, match="are these percentages"):
+        lf.Target(probs=[[20.0, 80.0], [55.0, 45.0]])
