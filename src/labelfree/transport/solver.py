@@ -155,7 +155,8 @@ def _solve(
         done = active.run(u, excess, watch, int(tol * total / (1 + MOST)))
         d = u - before
         if done and (len(items) == n or (d[:, None] - d <= T).all()):
-            active.patch(u, excess)
+            if excess.any():
+                active.patch(u, excess)
             break
         safety *= 8
     parts = {} if active is None or rounds == 1 else _collect(active, assigned)
