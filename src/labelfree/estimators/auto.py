@@ -28,11 +28,10 @@ Array = npt.NDArray[np.float64]
 
 #: The test's level.
 LEVEL = 0.05
-#: Tuned on Fashion-MNIST scores. The unexplained mass r is the share of the target's (class, runner-up) pairs
-#: that the source cannot show at any label shares. Where only images changed, SCOT at the source's proportions
-#: and COTT at the MLLS ones differed by less than 0.22 r in 99% of the sets; from twice 0.25 r on, those
-#: proportions are refuted.
-BELIEVED, REFUTED = 0.25, 0.5
+#: The unexplained mass r is the share of the target's (class, runner-up) pairs that the source cannot show at
+#: any label shares. Where only Fashion-MNIST's images changed, SCOT at the source's proportions and COTT at the
+#: MLLS ones differed by at most 1.2 r^2; from 2 r^2 on, those proportions are refuted.
+BELIEVED, REFUTED = 1.25, 2.0
 #: No difference smaller than this is held against the source's proportions.
 SLIGHT = 0.02
 #: Where r is beyond about a half, the confidences are lost too, and nothing can be said against the proportions.
@@ -52,8 +51,8 @@ class Auto(Estimator):
        far to listen. A target of other proportions still looks, class by class, as the source does; a network
        that has lost its way calls everything a bag, with runner-ups that bags never had. So let r be the
        mass of such pairs that no label shares explain (`labelfree.labelshift.unexplained`), and d the
-       difference between SCOT at the shrunken q and COTT at the MLLS marginal, which does not trust q. Up to d = r/4, q
-       is believed and the answer is that SCOT; from r/2 on q is refuted, and the answer is the middle one of
+       difference between SCOT at the shrunken q and COTT at the MLLS marginal, which does not trust q. Up to d = 1.25 r^2, q
+       is believed and the answer is that SCOT; from 2 r^2 on q is refuted, and the answer is the middle one of
        three methods that do not use q; between them the two are mixed. As r goes from 0.5 to 0.6, all that
        fades out: confidence means nothing any more, and q is believed.
 
@@ -150,7 +149,7 @@ def _scot(target: View, marginal: Array) -> float:
 
 def _doubt(difference: float, strange: float) -> float:
     """How far the source's proportions are refuted: 0 (believed) to 1 (refuted)."""
-    low, high = max(SLIGHT, BELIEVED * strange), max(2.0 * SLIGHT, REFUTED * strange)
+    low, high = max(SLIGHT, BELIEVED * strange**2), max(2.0 * SLIGHT, REFUTED * strange**2)
     refuted = np.clip((difference - low) / (high - low), 0.0, 1.0)
     lucid = np.clip((LOST - strange) / (LOST - LUCID), 0.0, 1.0)
     return float(refuted * lucid)
