@@ -51,10 +51,10 @@ class Auto(Estimator):
        far to listen. A target of other proportions still looks, class by class, as the source does; a network
        that has lost its way calls everything a bag, with runner-ups that bags never had. So let r be the
        mass of such pairs that no label shares explain (`labelfree.labelshift.unexplained`), and d the
-       difference between SCOT at the shrunken q and COTT at the MLLS marginal, which does not trust q. Up to d = 1.25 r^2, q
-       is believed and the answer is that SCOT; from 2 r^2 on q is refuted, and the answer is the middle one of
-       three methods that do not use q; between them the two are mixed. As r goes from 0.5 to 0.6, all that
-       fades out: confidence means nothing any more, and q is believed.
+       difference between SCOT at the shrunken q and COTT at the MLLS marginal, which does not trust q. Up to
+       d = 1.25 r^2, q is believed and the answer is that SCOT; from 2 r^2 on q is refuted, and the answer is
+       the middle one of three methods that do not use q; between them the two are mixed. As r goes from 0.5
+       to 0.6, all that fades out: confidence means nothing any more, and q is believed.
 
     Label shift and other shift together are not identified from scores in general: `details["band"]` is the
     range of the methods that remain defensible, and is about disagreement, not sampling error.
