@@ -226,3 +226,15 @@ def test_the_chain_after_collecting(runs, tmp_path):
     assert {path.suffix for path in drawn} == {".png", ".svg"}
     assert {path.stem for path in drawn} >= {"figure1_mild", "figure2", "figure3", "figure4", "costs_severe"}
     assert all(path.stat().st_size > 2000 for path in drawn)
+
+
+def test_the_same_figure_gives_the_same_files(tmp_path):
+    from labelfree import plots
+    from labelfree.experiments.figures import save
+
+    made = []
+    for run in ("one", "two"):
+        (tmp_path / run).mkdir()
+        figure = plots.scatter({"AC": (np.array([0.1, 0.3]), np.array([0.2, 0.3]))})
+        made.append([path.read_bytes() for path in save(figure, tmp_path / run, "figure")])
+    assert made[0] == made[1]

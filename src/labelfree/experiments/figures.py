@@ -21,10 +21,12 @@ from labelfree.labelshift.marginal import total_variation
 
 def save(figure: Any, folder: Path, name: str) -> list[Path]:
     """Write ``<name>.png`` and ``<name>.svg``."""
+    import matplotlib
+
     made = []
     for ending in ("png", "svg"):
-        with replacing(folder / f"{name}.{ending}") as file:
-            # No date in the SVG: the same results give the same file.
+        # No date and no random names in the SVG: the same results give the same file.
+        with replacing(folder / f"{name}.{ending}") as file, matplotlib.rc_context({"svg.hashsalt": name}):
             options: dict[str, Any] = {"metadata": {"Date": None}} if ending == "svg" else {"dpi": 150}
             figure.savefig(file, format=ending, **options)
         made.append(folder / f"{name}.{ending}")
