@@ -233,8 +233,8 @@ def test_the_same_figure_gives_the_same_files(tmp_path):
     from labelfree.experiments.figures import save
 
     made = []
-    for run in ("one", "two"):
-        (tmp_path / run).mkdir()
+    for again in ("one", "two"):
+        (tmp_path / again).mkdir()
         figure = plots.scatter({"AC": (np.array([0.1, 0.3]), np.array([0.2, 0.3]))})
-        made.append([path.read_bytes() for path in save(figure, tmp_path / run, "figure")])
+        made.append([path.read_bytes() for path in save(figure, tmp_path / again, "figure")])
     assert made[0] == made[1]
