@@ -70,3 +70,15 @@ def test_too_few_rows_and_scores_are_refused(source):
         backtest(lf.Source(logits=source.scores[:100], labels=source.labels[:100]))
     with pytest.raises(InputError, match="a score"):
         backtest(source, methods=("entropy",))
+
+
+def test_groups_too_small_to_be_tried_are_named():
+    rng = np.random.default_rng(0)
+    z = 2 * rng.normal(size=(600, 3))
+    y = (z + rng.gumbel(size=z.shape)).argmax(1)
+    groups = ["large"] * 590 + ["small"] * 10
+    found = backtest(lf.Source(logits=z, labels=y), methods=["ac"], groups=groups, repeats=1)
+    assert any("1 of 2 groups" in line and "small" in line for line in found.warnings)
+    assert {trial.strength for trial in found.trials if trial.kind == "sub-population"} >= {"group large"}
+    whole = backtest(lf.Source(logits=z, labels=y), methods=["ac"], groups=["a"] * 600, repeats=1)
+    assert not any("groups" in line for line in whole.warnings)

@@ -168,7 +168,23 @@ def backtest(
         trials += _over_time(source, _column(times, source.n, "times"), names, calibration, replicates, seed)
     best, sure = _recommend(trials, names, seed)
     warnings = ["made shifts only: a method that does well here can still miss under a shift of another kind"]
+    warnings += _left_out(by_group, trials)
     return Backtest(tuple(trials), best, sure, tuple(warnings))
+
+
+def _left_out(groups: npt.NDArray[Any] | None, trials: Sequence[Trial]) -> list[str]:
+    """A sentence where groups were too small to be targets of their own."""
+    if groups is None:
+        return []
+    tried = {trial.strength for trial in trials}
+    small = [str(name) for name in np.unique(groups) if f"group {name}" not in tried]
+    if not small:
+        return []
+    more = f" and {len(small) - 3} more" if len(small) > 3 else ""
+    return [
+        f"{len(small)} of {len(np.unique(groups))} groups had fewer than {LEAST_ROWS} rows in a half and were not "
+        f"tried: {', '.join(small[:3])}{more}"
+    ]
 
 
 def _try(
