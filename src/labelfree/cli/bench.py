@@ -186,7 +186,6 @@ def _json(value: dict[str, Any]) -> None:
 
 
 def _print_mae(records: list[dict[str, Any]]) -> None:
-
     shown = plain_table()
     for column in ("data set", "shift", "method", "MAE", "over seeds", "worst", "paper"):
         shown.add_column(column, justify="left" if column in ("data set", "shift", "method") else "right")

@@ -71,7 +71,6 @@ def budget(
 
 
 def _print(plan: Plan, rows: Path | None) -> None:
-
     from labelfree.results import percent
 
     out = console()

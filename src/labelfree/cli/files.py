@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from labelfree._door import check_count
 from labelfree.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,8 +24,7 @@ def at_least(least: int) -> Callable[[typer.CallbackParam, int], int]:
     """A check of a whole number: typer's own bounds would widen every help by a column."""
 
     def check(param: typer.CallbackParam, value: int) -> int:
-        if value < least:
-            raise InputError(f"--{param.name} {value}: wanted {least} or more")
+        check_count(value, f"--{param.name}", least)
         return value
 
     return check
