@@ -78,12 +78,11 @@ class Auto(Estimator):
 
     def _read(self, target: View) -> Reading:
         found = mlls(target.probs, self.prior_, target.mass)
-        test = self._test(target)
+        test, strange = self._looks(target, found.shares)
         answers = self._answers(target, found.shares, found.weights)
         kind = "other"
         if test.p_value is not None and test.p_value > LEVEL:
             kind = "none" if test.explained is None else "label"
-        strange = self._strange(target, found.shares)
         doubt = (
             _doubt(abs(answers["scot:shrunk"] - answers["cott:mlls"]), strange) if kind == "other" else 0.0
         )
@@ -103,25 +102,18 @@ class Auto(Estimator):
             },
         )
 
-    def _test(self, target: View) -> JTest:
-        predictions = self.source_predictions_.astype(np.intp)
+    def _looks(self, target: View, shares: Array) -> tuple[JTest, float]:
+        """The J test on confidences, and how much of the (class, runner-up) pairs the shares leave unexplained."""
         labels = self.source_labels_.astype(np.intp)
+        predictions = (self.source_predictions_.astype(np.intp), target.predictions)
         left, right, cells = confidence_cells(
-            (predictions, target.predictions), (self.source_confidence_, target.confidence), target.k
+            predictions, (self.source_confidence_, target.confidence), target.k
         )
-        return j_test(left, labels, self.source_mass_, right, target.mass, cells, target.k)
-
-    def _strange(self, target: View, shares: Array) -> float:
-        """How much of the target's (class, runner-up) pairs the label shares leave unexplained."""
-        pairs = (self.source_predictions_.astype(np.intp), target.predictions)
-        if target.k == 2:  # the runner-up says nothing new
-            look = (self.source_confidence_, target.confidence)
-            left, right, cells = confidence_cells(pairs, look, target.k)
-        else:
+        test = j_test(left, labels, self.source_mass_, right, target.mass, cells, target.k)
+        if target.k > 2:  # of two classes the runner-up says nothing new: the confidences stand in
             seconds = (self.source_runner_up_.astype(np.intp), target.runner_up)
-            left, right, cells = runner_up_cells(pairs, seconds, target.k)
-        labels = self.source_labels_.astype(np.intp)
-        return unexplained(left, labels, self.source_mass_, right, target.mass, cells, shares)
+            left, right, cells = runner_up_cells(predictions, seconds, target.k)
+        return test, unexplained(left, labels, self.source_mass_, right, target.mass, cells, shares)
 
     def _answers(self, target: View, shares: Array, weights: Array) -> dict[str, float]:
         q = self.label_marginal_
