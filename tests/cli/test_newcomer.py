@@ -121,6 +121,8 @@ def test_blank_lines_after_the_labelled_rows(labelfree, place):
 def test_ctrl_c_is_one_line():
     """As a process: an interrupt in the midst of the work."""
     code = (
+        # A shell's background job inherits that interrupts are ignored; a terminal's does not.
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "import labelfree.io\n"
         "from labelfree.cli import main\n"
         "def demo_data():\n"
