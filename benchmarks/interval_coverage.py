@@ -1,13 +1,16 @@
 """Coverage of the intervals, by simulation from calibrated synthetic scores.
 
     python benchmarks/interval_coverage.py [--quick] [--simulations 2000] [--replicates 200] [--rows 500 2000]
-                                  [--classes 3 10] [--methods ac cott scot] [--processes 2] [--json FILE]
+                                  [--classes 3 10] [--methods ac cott scot] [--processes 2]
+                                  [--json FILE] [--keep FOLDER]
 
 The model's true posterior is softmax(z); it reports 1.5 z, so that the temperature has something to do.
 `none`: target rows come from where the source's come from. `shift`: the target's scores are tilted towards
 some classes and blurred, and the truth is what the method's own assumption says: the method's value on a
 source and a target so large (200,000 rows) that sampling error is gone. The opponent in the same run is the
-plain percentile interval of the same replicates around the same estimate (`percentile`).
+plain percentile interval of the same replicates around the same estimate (`percentile`). With `--keep` the
+replicates are kept, 100 simulations a file: a run that was stopped goes on, and another rule for the interval's
+ends can be tried on the same draws.
 """
 
 from __future__ import annotations
@@ -23,9 +26,10 @@ import numpy as np
 
 import labelfree as lf
 from labelfree.estimators.registry import make
-from labelfree.trust.intervals import bootstrap, bounds
+from labelfree.trust.intervals import Draws, bootstrap, bounds
 
 POPULATION = 200_000
+BATCH = 100
 OPTIONS = {
     "ac": {},
     "cott": {"marginal": "shrunk"},
@@ -58,9 +62,12 @@ def truth(method: str, k: int, shifted: bool, seed: int) -> float:
     )
 
 
-def simulate(task: tuple[str, int, int, bool, int, int, int]) -> list[tuple[float, ...]]:
-    """Estimate, its interval and the percentile interval of a batch of simulated data sets."""
-    method, n, k, shifted, replicates, first, last = task
+def simulate(task: tuple[str, int, int, bool, int, int, int, Path | None]) -> np.ndarray:
+    """Estimate, centre and replicates of a batch of simulated data sets, one per row."""
+    method, n, k, shifted, replicates, first, last, folder = task
+    name = f"{method}-{n}-{k}-{'shift' if shifted else 'none'}-{replicates}-{first}-{last}.npy"
+    if folder is not None and (folder / name).exists():
+        return np.load(folder / name)
     out = []
     for number in range(first, last):
         rng = np.random.default_rng([number, n, k, int(shifted)])
@@ -70,9 +77,18 @@ def simulate(task: tuple[str, int, int, bool, int, int, int]) -> list[tuple[floa
         estimator = make(method, **OPTIONS[method])
         point = estimator.fit(source).estimate(target).error
         drawn = bootstrap(estimator, source, target, replicates=replicates, seed=number)
-        low, high = bounds(point, drawn, 0.95)
-        out.append((point, low, high, *np.quantile(drawn.values, [0.025, 0.975]), drawn.centre))
-    return out
+        out.append((point, drawn.centre, *drawn.values))
+    if folder is not None:
+        unfinished = folder / f".{name}"
+        np.save(unfinished, np.array(out))
+        unfinished.rename(folder / name)
+    return np.array(out)
+
+
+def intervals(found: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(S, 2) our intervals and the percentile intervals of simulations as `simulate` returns them."""
+    ours = [bounds(row[0], Draws(row[1], row[2:], 0.0), 0.95) for row in found]
+    return np.array(ours), np.quantile(found[:, 2:], [0.025, 0.975], axis=1).T
 
 
 def main() -> None:
@@ -86,9 +102,12 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--keep", type=Path, help="folder for the replicates")
     given = parser.parse_args()
     if given.quick:
         given.simulations, given.replicates, given.rows, given.classes = 50, 100, [500], [3]
+    if given.keep:
+        given.keep.mkdir(parents=True, exist_ok=True)
     results = []
     print(
         f"{'method':8}{'rows':>6}{'K':>4} {'shift':6}{'truth':>7}{'bias':>7}{'width':>7}"
@@ -101,13 +120,14 @@ def main() -> None:
                     goal = truth(method, k, shifted, given.seed)
                     for n in given.rows:
                         begun = time.perf_counter()
-                        step = max(1, given.simulations // (given.processes * 4))
                         tasks = [
-                            (method, n, k, shifted, given.replicates, a, min(a + step, given.simulations))
-                            for a in range(0, given.simulations, step)
+                            (method, n, k, shifted, given.replicates, a, b, given.keep)
+                            for a in range(0, given.simulations, BATCH)
+                            for b in [min(a + BATCH, given.simulations)]
                         ]
-                        found = np.array([row for part in pool.map(simulate, tasks) for row in part])
-                        point, low, high, p_low, p_high, _ = found.T
+                        found = np.concatenate(list(pool.map(simulate, tasks)))
+                        point = found[:, 0]
+                        (low, high), (p_low, p_high) = (ends.T for ends in intervals(found))
                         line = {
                             "method": method,
                             "rows": n,

@@ -33,7 +33,7 @@ class Draws:
     """What the bootstrap drew.
 
     Attributes:
-        centre: the estimate in the world that the replicates are drawn from.
+        centre: what the method is after in the world that the replicates are drawn from.
         values: (B,) the estimate of each replicate.
         gap: the largest certified gap of the replicates' smoothed transports; 0 where none was solved.
     """
@@ -157,8 +157,8 @@ def bootstrap(
     work = Replicator(source, aligned, params["calibration"], by_source, by_target)
     offset = _offset(method(**params), *work.views(None))
 
-    def read(left: View, right: View) -> tuple[float, float]:
-        fitted = work.fitted(method(**params), left)
+    def read(left: View, right: View, **other: Any) -> tuple[float, float]:
+        fitted = work.fitted(method(**{**params, **other}), left)
         if offset is not None:
             fitted.label_marginal_ = _moved(fitted.label_marginal_, offset)
         found = fitted.estimate_view(right)
@@ -167,7 +167,10 @@ def bootstrap(
         return found.error, abs(proof["gap"]) if proof else 0.0
 
     results = np.array(work.run(read, replicates, seed))
-    return Draws(float(results[0, 0]), results[1:, 0], float(results[:, 1].max()))
+    centre = results[0, 0]
+    if offset is not None and params["marginal"] == "shrunk":  # in that world q' is the truth: not shrunk again
+        centre, _ = read(*work.views(None), marginal="source")
+    return Draws(float(centre), results[1:, 0], float(results[:, 1].max()))
 
 
 def bounds(point: float, drawn: Draws, level: float) -> tuple[float, float]:
