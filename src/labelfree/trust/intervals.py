@@ -62,13 +62,15 @@ def interval(
     by label noise with standard deviation `details["label_noise"]`.)
 
     Rows of source and target are drawn anew, jointly, and everything is fitted again: temperature, threshold,
-    marginal, plan. With theta* the replicates and theta' their centre, all on the scale of
-    arcsin sqrt(error), the interval is theta - bias -+ z sd, bias = mean(theta*) - theta', sd that of theta*:
-    like the basic interval 2 theta - theta* it moves against the bias, and it covers better where a
-    threshold makes theta* lumpy (measured; see `benchmarks/interval_coverage.py`). Methods that transport
-    to a label marginal q have a kink where q meets the target's own shares h, and there a plain bootstrap
-    sees twice the noise there was. So replicates are drawn from the world whose marginal is the shrunken
-    one (see `labelfree.labelshift.shrink`): q* = q' + (resampled q - q).
+    marginal, plan. With theta* the replicates and theta' the truth of the world they are drawn from, all on
+    the scale of arcsin sqrt(error), the interval is theta - bias -+ t rms, where bias = mean(theta*) - theta',
+    rms is the root mean square of theta* - theta', and t Student's quantile. Like the basic interval
+    2 theta - theta* it moves against the bias; the rms counts that the bias is itself an estimate, a rough
+    one where a threshold makes theta* lumpy (measured; see `benchmarks/interval_coverage.py`). Methods that
+    transport to a label marginal q have a kink where q meets the target's own shares h, and there a plain
+    bootstrap sees twice the noise there was. So replicates are drawn from the world whose marginal is the
+    shrunken one q' (see `labelfree.labelshift.shrink`): q* = q' + (resampled q - q), and theta' is the value
+    of the plan to q' itself.
 
     Args:
         source: scores with labels.
@@ -174,12 +176,13 @@ def bootstrap(
 
 
 def bounds(point: float, drawn: Draws, level: float) -> tuple[float, float]:
-    """The bias-corrected normal interval on the scale of arcsin sqrt(error), where a share's noise is constant."""
-    from scipy.special import ndtri
+    """The bias-corrected interval on the scale of arcsin sqrt(error), where a share's noise is constant."""
+    from scipy.special import stdtrit
 
     off = _angle(drawn.values) - _angle(drawn.centre)
-    reach = float(ndtri(0.5 + level / 2)) * off.std(ddof=1)
-    ends = _share(_angle(point) - off.mean() + np.array([-reach, reach]))
+    bias, sd = off.mean(), off.std(ddof=1)
+    reach = float(stdtrit(len(off) - 1, 0.5 + level / 2)) * np.hypot(sd, bias)
+    ends = _share(_angle(point) - bias + np.array([-reach, reach]))
     return float(ends[0]), float(ends[1])
 
 
