@@ -118,25 +118,18 @@ class Auto(Estimator):
     def _answers(self, target: View, shares: Array, weights: Array) -> dict[str, float]:
         q = self.label_marginal_
         shrunk, _ = shrink(q, *posterior_spread(target), self.n_source_effective_, target.n_effective)
-        rows = np.arange(target.n)
-        corrected = reweighted(target.probs, weights)[rows, target.predictions]
         out = {
             "atc-ne": share_beyond(target.entropy(), target.mass, self.atc_threshold_),
             "cott": self._cott(target, q),
             "cott:mlls": self._cott(target, shares),
-            "scot:shrunk": _scot(target, shrunk),
-            "label-shift": 1.0 - float(target.mass @ corrected),
+            "scot:shrunk": float(target.mass @ target.doubt(target.soft_transport(shrunk).posterior)),
+            "label-shift": float(target.mass @ target.doubt(reweighted(target.probs, weights))),
         }
         return {name: float(np.clip(value, 0.0, 1.0)) for name, value in out.items()}
 
     def _cott(self, target: View, marginal: Array) -> float:
         _, _, mass, cost = target.transport(marginal).pieces()
         return share_beyond(cost, mass, self.cott_threshold_)
-
-
-def _scot(target: View, marginal: Array) -> float:
-    posterior = target.soft_transport(marginal).posterior
-    return 1.0 - float(target.mass @ posterior[np.arange(target.n), target.predictions])
 
 
 def _doubt(difference: float, strange: float) -> float:

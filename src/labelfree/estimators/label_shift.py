@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from labelfree.estimators.base import Estimator, Reading
 from labelfree.estimators.view import View
 from labelfree.labelshift import mlls, reweighted, total_variation
@@ -41,10 +39,9 @@ class LabelShift(Estimator):
     def _read(self, target: View) -> Reading:
         found = mlls(target.probs, self.prior_, target.mass)
         r = reweighted(target.probs, found.weights)
-        kept = r[np.arange(target.n), target.predictions]
         shift = total_variation(target.pseudo_labels, found.shares)
         return Reading(
-            error=1.0 - float(target.mass @ kept),
+            error=float(target.mass @ target.doubt(r)),
             details={
                 "label_marginal": found.shares.tolist(),
                 "marginal": "mlls",

@@ -33,5 +33,5 @@ def row_table(
         "confidence": view.confidence,
         "transport_label": names[hard.assigned],
         "transport_cost": hard.cost,
-        "error_probability": np.clip(1.0 - soft.posterior[np.arange(view.n), view.predictions], 0.0, 1.0),
+        "error_probability": view.doubt(soft.posterior),
     }

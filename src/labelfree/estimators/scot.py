@@ -53,11 +53,10 @@ class SCOT(MarginalEstimator):
     def _read(self, target: View) -> Reading:
         choice = self._masses(target)
         plan = target.soft_transport(choice.masses)
-        kept = plan.posterior[np.arange(target.n), target.predictions]
         floored = target.floored()
         on_floor = 0.0 if floored is None else float(target.mass @ (plan.posterior * floored).sum(axis=1))
         reading = Reading(
-            error=1.0 - float(target.mass @ kept),
+            error=float(target.mass @ target.doubt(plan.posterior)),
             details={
                 "marginal_error": plan.marginal_error,
                 "passes": plan.passes,

@@ -54,6 +54,10 @@ class View:
         """(n,) the probability given to the prediction."""
         return np.asarray(self.probs[np.arange(self.n), self.predictions])
 
+    def doubt(self, posterior: Array) -> Array:
+        """(n,) the probability that the prediction is wrong, 1 - r_i of it, under posteriors r (n, K)."""
+        return np.clip(1.0 - posterior[np.arange(self.n), self.predictions], 0.0, 1.0)
+
     @property
     def runner_up(self) -> npt.NDArray[np.intp]:
         """(n,) the most probable class besides the prediction; the first of several."""

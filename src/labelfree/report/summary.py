@@ -6,8 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from labelfree.errors import InputError
 from labelfree.estimators import METHODS, SCOT, compare, make
 from labelfree.estimators.marginal import MarginalEstimator
@@ -70,8 +68,7 @@ def summarise(
     progress("figures")
     pair = Pair.of(source, target, calibration)
     soft = SCOT(calibration=calibration, marginal=marginal).fit_view(pair.source)
-    posterior = pair.target.soft_transport(soft.masses(pair.target)).posterior
-    doubt = np.clip(1.0 - posterior[np.arange(pair.target.n), pair.target.predictions], 0.0, 1.0)
+    doubt = pair.target.doubt(pair.target.soft_transport(soft.masses(pair.target)).posterior)
     found = findings(source, target, method, warnings, calibration=calibration, seed=seed, progress=progress)
     progress("tables")
     return {

@@ -130,8 +130,7 @@ def budget(
     _door.check_count(seed, "seed", 0)
     scot = SCOT(calibration=calibration, marginal=marginal).fit(source)
     view = View(target.aligned(source.classes, source.k), scot.calibration_)
-    r = view.soft_transport(scot.masses(view)).posterior
-    doubt = np.clip(1.0 - r[np.arange(view.n), view.predictions], 0.0, 1.0)
+    doubt = view.doubt(view.soft_transport(scot.masses(view)).posterior)
     stratum = _strata(doubt)
     counts = np.bincount(stratum)
     e = np.clip(np.bincount(stratum, weights=doubt) / counts, DOUBT, 1.0 - DOUBT)

@@ -170,7 +170,9 @@ def bootstrap(
 
     results = np.array(work.run(read, replicates, seed))
     centre = results[0, 0]
-    if offset is not None and params["marginal"] == "shrunk":  # in that world q' is the truth: not shrunk again
+    if (
+        offset is not None and params["marginal"] == "shrunk"
+    ):  # in that world q' is the truth: not shrunk again
         centre, _ = read(*work.views(None), marginal="source")
     return Draws(float(centre), results[1:, 0], float(results[:, 1].max()))
 

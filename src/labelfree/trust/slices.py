@@ -129,8 +129,7 @@ def slices(
     def read(left: View, right: View) -> Array:
         fitted = work.fitted(SCOT(**options), left)
         assert isinstance(fitted, SCOT)
-        r = right.soft_transport(fitted.masses(right)).posterior
-        wrong = right.mass * (1.0 - r[np.arange(right.n), right.predictions])
+        wrong = right.mass * right.doubt(right.soft_transport(fitted.masses(right)).posterior)
         share = np.bincount(number, weights=right.mass, minlength=len(names))
         total = np.bincount(number, weights=wrong, minlength=len(names))
         return np.asarray(np.divide(total, share, out=np.full(len(names), np.nan), where=share > 0.0))
