@@ -53,7 +53,7 @@ def test_scores(arguments, message):
         ([0], None, "1 labels for 2 rows"),
         ([0.0, float("nan")], None, "row 1 is missing"),
         ([0.0, 0.5], None, "row 1 is 0.5; .*regression"),
-        (["cat", "dog"], None, "arrived as names such as 'cat'; .*classes="),
+        (["cat", "dog"], None, "arrived as names such as 'cat'; .*names of the classes"),
         ([[1, 0], [0, 1]], None, "multi-label"),
         (["cat", "dgo"], ["cat", "dog"], "row 1 is 'dgo', which is not a class.*did you mean 'dog'"),
         (["cat", None], ["cat", "dog"], "row 1 is missing"),

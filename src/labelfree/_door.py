@@ -203,7 +203,7 @@ def _indexed(array: npt.NDArray[Any], k: int, what: str) -> IntArray:
         first = array[0].item() if isinstance(array[0], np.generic) else array[0]
         raise InputError(
             f"{what}: arrived as names such as {first!r}; wanted class indices 0 to {k - 1}, "
-            "or pass classes= with one name per column"
+            "or the names of the classes too (classes), one per column of scores"
         )
     outside = (array < 0) | (array >= k)
     if outside.any():
@@ -239,7 +239,9 @@ def _place(value: Any, row: int, place: dict[Hashable, int], what: str) -> int:
     if str(value) in map(str, place):
         hint = f"; {value!r} and the class differ in type: use the same for both"
     if isinstance(value, int) and all(isinstance(c, str) for c in place):
-        hint = "; with classes= labels are names: pass the names, or leave out classes="
+        hint = (
+            "; where the classes have names, labels are names: give names, or leave out those of the classes"
+        )
     raise InputError(f"{what}: row {row} is {value!r}, which is not a class ({shown}){hint}")
 
 
@@ -263,11 +265,12 @@ def as_weights(values: Any, n: int, where: str) -> npt.NDArray[np.float64] | Non
     return np.asarray(array / array.max())  # only proportions matter, and sums cannot overflow
 
 
-def as_marginal(values: Any, k: int, classes: tuple[Hashable, ...] | None) -> npt.NDArray[np.float64]:
+def as_marginal(
+    values: Any, k: int, classes: tuple[Hashable, ...] | None, what: str = "marginal"
+) -> npt.NDArray[np.float64]:
     """Check a label marginal: one non-negative mass per class (or a mapping from names), summing to 1."""
-    what = "marginal"
+    names = classes if classes is not None else tuple(range(k))
     if isinstance(values, dict):
-        names = classes if classes is not None else tuple(range(k))
         unknown = [c for c in values if c not in names]
         missing = [c for c in names if c not in values]
         if unknown or missing:
@@ -283,7 +286,7 @@ def as_marginal(values: Any, k: int, classes: tuple[Hashable, ...] | None) -> np
     bad = ~np.isfinite(array) | (array < 0)
     if bad.any():
         j = int(np.argmax(bad))
-        raise InputError(f"{what}: the mass of class {j} is {array[j]:g}; wanted shares from 0 to 1")
+        raise InputError(f"{what}: the mass of class {names[j]!r} is {array[j]:g}; wanted shares from 0 to 1")
     total = float(array.sum())
     if abs(total - 1.0) > 1e-6:
         raise InputError(

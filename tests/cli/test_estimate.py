@@ -240,6 +240,23 @@ def test_marginal_files(labelfree, files, tmp_path, source, target):
     assert ran.json["estimates"][0]["details"]["marginal"] == "shrunk"
 
 
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("class,mass\n0,.5\n1,.5\n2,.5\n3,0\n4,0\n", "the masses sum to 1.5"),
+        ("class,mass\n0,.5\n1,-.5\n2,.5\n3,.5\n4,0\n", "the mass of class 1 is -0.5"),
+        ("class,mass\n0,.5\n1,.5\n", "class 2 has no mass"),
+        ("class,mass\n0,.5\n0,.5\n", "class '0' stands there twice"),
+    ],
+)
+def test_a_bad_marginal_names_its_file(labelfree, files, tmp_path, text, says):
+    (tmp_path / "q.csv").write_text(text)
+    ran = labelfree("estimate", *files, "-m", "cot", "--marginal", tmp_path / "q.csv")
+    assert ran.code == 2
+    assert "q.csv" in ran.err
+    assert says in ran.err
+
+
 def test_second_model(labelfree, files, tmp_path, scores):
     second = np.random.default_rng(0).integers(0, 5, 800)
     np.save(tmp_path / "labels.npy", second)

@@ -57,7 +57,7 @@ def budget(
             level=level,
             labels=count,
             calibration=calibration,
-            marginal=files.marginal_of(marginal, known.classes),
+            marginal=files.marginal_of(marginal, known),
             seed=seed,
         )
         if rows is not None:

@@ -74,7 +74,7 @@ def estimate(
         known, unknown, truth = reading.both(
             source, target, say, second=second, target_labels=target_labels, check=check
         )
-        options = {"calibration": calibration, "marginal": files.marginal_of(marginal, known.classes)}
+        options = {"calibration": calibration, "marginal": files.marginal_of(marginal, known)}
         comparison = compare(known, unknown, _methods(method), target_labels=truth, progress=say, **options)
         wanted = _replicates(replicates, method, known, unknown)
         if wanted:

@@ -177,8 +177,8 @@ def column_of(path: Path, name: str, rows: int) -> Any:
     return values
 
 
-def marginal_of(name: str, classes: tuple[Any, ...] | None) -> Any:
-    """A marginal by name, or from a file."""
+def marginal_of(name: str, source: Source) -> Any:
+    """A marginal by name, or from a file, for the classes of the source."""
     from labelfree.io import read_marginal
     from labelfree.labelshift import MARGINALS, check_marginal
 
@@ -186,4 +186,4 @@ def marginal_of(name: str, classes: tuple[Any, ...] | None) -> Any:
         return name
     if not Path(name).exists() and not Path(name).suffix:
         check_marginal(name)
-    return read_marginal(name, classes)
+    return read_marginal(name, source.classes, source.k)

@@ -44,7 +44,7 @@ def metrics(
     with working() as say:
         known, unknown, _ = reading.both(source, target, say)
         say("transport")
-        chosen = files.marginal_of(marginal, known.classes)
+        chosen = files.marginal_of(marginal, known)
         found = measure(known, unknown, calibration=calibration, marginal=chosen, cost=_cost(cost))
         estimated = None if shares is None else label_shares(known, unknown, shares, calibration=calibration)
     if as_json:

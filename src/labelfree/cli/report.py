@@ -60,7 +60,7 @@ def report(
             unknown,
             method,
             calibration=calibration,
-            marginal=files.marginal_of(marginal, known.classes),
+            marginal=files.marginal_of(marginal, known),
             groups={name: files.column_of(target, name, unknown.n) for name in groups} if groups else None,
             level=level,
             replicates=replicates,

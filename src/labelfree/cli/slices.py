@@ -42,7 +42,7 @@ def slices(
             unknown,
             columns if len(columns) > 1 else columns[by[0]],
             calibration=calibration,
-            marginal=files.marginal_of(marginal, known.classes),
+            marginal=files.marginal_of(marginal, known),
             level=level,
             replicates=replicates,
             seed=seed,

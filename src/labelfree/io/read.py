@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from labelfree import _door
 from labelfree.errors import FileError, InputError, nearest
 from labelfree.io.arrays import read_mapping, read_npy, read_scores_mapping, read_scores_npy
 from labelfree.io.form import Content, Form
@@ -122,11 +124,11 @@ def read_second(
     return np.array([model.classes[j] for j in model.predictions], dtype=object)
 
 
-def read_marginal(path: str | Path, classes: tuple[Hashable, ...] | None) -> Any:
-    """Read label masses: a CSV with columns `class` and `mass`, or a 1-D `.npy` in column order."""
+def read_marginal(path: str | Path, classes: tuple[Hashable, ...] | None, k: int) -> npt.NDArray[np.float64]:
+    """(K,) label masses: a CSV with columns `class` and `mass`, or a 1-D `.npy` in column order."""
     file = _path(path)
     if _ending(file) == ".npy":
-        return np.array(read_npy(file))
+        return _door.as_marginal(np.array(read_npy(file)), k, classes, str(path))
     if _ending(file) not in TABLES:
         raise FileError(f"{path}: wanted a CSV with the columns class,mass or a 1-D .npy")
     table = read_table(file, text=["class"])
@@ -143,7 +145,8 @@ def read_marginal(path: str | Path, classes: tuple[Hashable, ...] | None) -> Any
     known = {str(c): c for c in (classes or ())}
     if classes is None:
         known = {name: int(name) for name in names if name.isdigit()}
-    return {known.get(name, name): mass for name, mass in zip(names, masses, strict=True)}
+    given = {known.get(name, name): mass for name, mass in zip(names, masses, strict=True)}
+    return _door.as_marginal(given, k, classes, str(path))
 
 
 def _labels_missing(path: str | Path, form: Form, content: Content) -> str:

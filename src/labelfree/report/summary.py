@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from labelfree import _door
 from labelfree.errors import InputError
 from labelfree.estimators import METHODS, SCOT, compare, make
 from labelfree.estimators.marginal import MarginalEstimator
@@ -37,9 +38,7 @@ def summarise(
 ) -> dict[str, Any]:
     """Everything that the renderings show; see `labelfree.report.report` for the arguments."""
     chosen = find(method)
-    if not 0.0 < level < 1.0:
-        hint = f"; did you mean {level / 100:g}?" if 1.0 < level < 100.0 else ""
-        raise InputError(f"level {level:g}: wanted a fraction between 0 and 1, such as 0.95{hint}")
+    _door.check_fraction(level, "level", 0.95)
     comparison = compare(
         source,
         target,

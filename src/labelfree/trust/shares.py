@@ -111,8 +111,6 @@ def label_shares(
         raise InputError(
             f"bias correction belongs to mlls; {method} uses predictions, which it does not change"
         )
-    if not 0.0 < level < 1.0:
-        raise InputError(f"level {level:g}: wanted a fraction between 0 and 1, such as 0.95")
     work = Replicator(source, target.aligned(source.classes, source.k), calibration)
 
     def read(left: View, right: View) -> Array:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from labelfree import _door
 from labelfree.calibration import fit_calibration
-from labelfree.errors import InputError
 from labelfree.estimators.view import View
 from labelfree.labelshift import JTest, confidence_cells, j_test, total_variation
 from labelfree.types import Source, Target
@@ -101,8 +101,8 @@ def shift_test(
     >>> shift_test(lf.Source(logits=z[:2000], labels=y[:2000]), lf.Target(logits=z[2000:])).kind
     'none'
     """
-    if not 0.0 < level < 1.0:
-        raise InputError(f"level {level:g}: wanted a fraction between 0 and 1, such as 0.05")
+    _door.check_fraction(level, "level", 0.05)
+    _door.check_count(seed, "seed", 0)
     fitted = fit_calibration(calibration, source)
     return verdict(
         View(source, fitted), View(target.aligned(source.classes, source.k), fitted), level=level, seed=seed
