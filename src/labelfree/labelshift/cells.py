@@ -10,6 +10,8 @@ Indices = npt.NDArray[np.intp]
 
 #: A predicted class is cut into as many confidence bins as leave this many rows of either sample in each.
 LEAST_ROWS = 12
+#: Many classes get fewer bins, down to two, so that there are not many more cells than this.
+MOST_CELLS = 1000
 
 
 def confidence_cells(
@@ -23,7 +25,7 @@ def confidence_cells(
 
     Quantiles are those of both samples' rows of that predicted class together, so that cells are about
     equally full under no shift; a class with few rows in either sample gets fewer bins, and the classes
-    with next to none share one cell.
+    with next to none share one cell. With more than 250 classes there are three bins or two.
 
     Args:
         predictions, confidence: (n,) each, of the source and of the target.
@@ -39,6 +41,7 @@ def confidence_cells(
     ([0, 1, 2, 3], 4)
     """
     out = [np.full(len(p), -1, dtype=np.intp) for p in predictions]
+    bins = min(bins, max(2, MOST_CELLS // k))
     cells = 0
     rows = [_by_class(p, k) for p in predictions]
     for j in range(k):

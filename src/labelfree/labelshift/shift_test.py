@@ -8,13 +8,18 @@ import numpy as np
 import numpy.typing as npt
 
 from labelfree.labelshift.cells import Array, Indices
+from labelfree.labelshift.simplex import on_simplex
 
 #: Fewer source rows per class than this, or fewer target rows per cell, and the p-value is bootstrapped.
 SPARSE_ROWS, SPARSE_CELL = 300, 10.0
 #: Below this chi-square p-value no correction for sparse counts could change the verdict.
 HOPELESS = 1e-12
-#: Replicates of the parametric bootstrap.
-REPLICATES = 199
+#: Replicates of the parametric bootstrap; fewer for many classes, to do about so much work in all.
+REPLICATES, FEWEST, WORK = 199, 10, 1.5e10
+#: With fewer replicates than this, p-values are read off a fitted distribution.
+COUNTED = 99
+#: How often the covariance is brought up to the shares.
+TURNS = 4
 
 
 @dataclass(frozen=True)
@@ -169,15 +174,20 @@ def _solve(V: Array, right: Array) -> Array:
     return np.asarray(np.linalg.solve(V + ridge * np.eye(len(V)), right))
 
 
-def _minimum(counts: _Counts, rounds: int = 4) -> tuple[float, Array]:
-    """Minimise J over label shares by generalised least squares with V updated in turns."""
+def _minimum(counts: _Counts, start: Array | None = None) -> tuple[float, Array]:
+    """Minimise J over label shares by generalised least squares with V updated in turns.
+
+    From given shares, which are near, half the turns do.
+    """
     A, k = counts.A, counts.A.shape[1]
     smooth = counts.smoothed()
-    pi = np.full(k, 1.0 / k)
+    pi = np.full(k, 1.0 / k) if start is None else start
     if len(counts.h) < 2:
         return 0.0, pi
     V = np.diag(np.maximum(counts.h, 0.5 / counts.n_t))[:-1, :-1]
-    for _ in range(rounds):
+    if start is not None:
+        V = _covariance(counts, smooth, start)
+    for _ in range(TURNS if start is None else TURNS // 2):
         new = _shares(A[:-1], counts.h[:-1], V)
         V = _covariance(counts, smooth, new)
         moved = float(np.abs(new - pi).max())
@@ -185,19 +195,17 @@ def _minimum(counts: _Counts, rounds: int = 4) -> tuple[float, Array]:
         if moved < 1e-6:
             break
     gap = (counts.h - A @ pi)[:-1]
-    return float(max(gap @ _solve(V, gap), 0.0)), pi
+    return max(float(gap @ _solve(V, gap)), 0.0), pi
 
 
 def _shares(X: Array, y: Array, V: Array) -> Array:
     """argmin (y - X pi)' V^-1 (y - X pi) over pi >= 0, sum pi = 1."""
-    from scipy.optimize import nnls
+    from scipy.linalg import solve_triangular
 
     L = np.linalg.cholesky(V + 1e-10 * float(np.trace(V)) / len(V) * np.eye(len(V)))
-    W = np.linalg.solve(L, np.column_stack([X, y]))
-    heavy = 1e4 * float(np.abs(W).max())  # the sum's own row: met to about 1e-8
-    rows = np.vstack([W[:, :-1], np.full((1, X.shape[1]), heavy)])
-    found = nnls(rows, np.append(W[:, -1], heavy), maxiter=50 * X.shape[1])[0]
-    return np.asarray(found / found.sum())
+    W = solve_triangular(L, np.column_stack([X, y]), lower=True, check_finite=False)
+    N = W.T @ W
+    return on_simplex(N[:-1, :-1], N[:-1, -1])
 
 
 def _p_value(counts: _Counts, statistic: float, pi: Array, df: int, seed: int) -> tuple[float | None, str]:
@@ -211,26 +219,46 @@ def _p_value(counts: _Counts, statistic: float, pi: Array, df: int, seed: int) -
     return _double_bootstrap(counts, statistic, pi, seed), "parametric bootstrap"
 
 
-def _double_bootstrap(
-    counts: _Counts, statistic: float, pi: Array, seed: int, replicates: int = REPLICATES
-) -> float:
+def _double_bootstrap(counts: _Counts, statistic: float, pi: Array, seed: int) -> float:
     """The p-value of J by samples drawn from the fitted mixture, corrected by how such a p-value errs.
 
     A sample drawn from a fit has noise on top of noise, and its J runs a little high. How much, a second
     draw tells, from each replicate's own fit: where the plain bootstrap says p, J is compared with the
-    replicates as if it were the 1 - p quantile of the second draws.
+    replicates as if it were the 1 - p quantile of the second draws. Where many classes leave time for few
+    replicates only, both distributions are read as gamma distributions of the same median and spread.
 
     Reference: Davidson and MacKinnon, Improving the Reliability of Bootstrap Tests with the Fast Double
     Bootstrap, 2007.
     """
+    from scipy.special import gammaincc, gammainccinv
+
     rng = np.random.default_rng(seed)
+    replicates = _replicates(*counts.A.shape)
     first, second = np.empty(replicates), np.empty(replicates)
     for b in range(replicates):
         drawn = counts.drawn(rng, pi)
-        first[b], fitted = _minimum(drawn)
-        second[b], _ = _minimum(drawn.drawn(rng, fitted))
-    plain = float((first >= statistic).mean())
-    return float((1 + (first >= np.quantile(second, 1.0 - plain)).sum()) / (1 + replicates))
+        first[b], fitted = _minimum(drawn, pi)
+        second[b], _ = _minimum(drawn.drawn(rng, fitted), fitted)
+    if replicates >= COUNTED:
+        plain = float((first >= statistic).mean())
+        return float((1 + (first >= np.quantile(second, 1.0 - plain)).sum()) / (1 + replicates))
+    (shape, scale), (shape_2, scale_2) = _gamma(first), _gamma(second)
+    plain = gammaincc(shape, statistic / scale)
+    return float(gammaincc(shape, scale_2 * gammainccinv(shape_2, plain) / scale))
+
+
+def _replicates(cells: int, k: int) -> int:
+    """REPLICATES, or as many as about WORK multiplications allow, and at least FEWEST."""
+    each = 2 * TURNS * cells**2 * (3 * k + cells / 3)
+    return int(np.clip(WORK / each, FEWEST, REPLICATES))
+
+
+def _gamma(values: Array) -> tuple[float, float]:
+    """Shape and scale of a gamma distribution with the values' median, and their spread with the median's error."""
+    low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
+    sd = (high - low) / 1.349 * np.sqrt(1.0 + 1.0 / len(values))
+    mean = middle * (1.0 + (sd / middle) ** 2 / 3.0)
+    return float((mean / sd) ** 2), float(sd**2 / mean)
 
 
 def _explained(counts: _Counts, own: Array) -> float | None:
