@@ -83,15 +83,28 @@ class Estimate:
             text += f" [{percent(self.interval.low)}, {percent(self.interval.high)}]"
         return text
 
+    def notes(self) -> list[str]:
+        """What the answer rests on: what the interval covers; what `auto` chose, why, and its band."""
+        out = []
+        if "choice" in self.details:
+            band = self.details["band"]
+            out.append(f"chose {self.details['choice']}: {self.details['reason']}")
+            out.append(f"band {percent(band['low'])} to {percent(band['high'])}: {band['kind']}")
+        if self.interval is not None:
+            out.append(f"{100 * self.interval.level:g}% interval: {self.interval.kind}")
+        return out
+
     def __repr__(self) -> str:
         lines = [
             f"{self.method}: {self.headline()} ({self.n_source} source rows, {self.n_target} target rows)"
         ]
+        lines += [f"  {note}" for note in self.notes()]
         lines += [f"  ! {warning}" for warning in self.warnings]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        notes = "".join(f"<br>⚠ {html.escape(warning)}" for warning in self.warnings)
+        notes = "".join(f"<br>{html.escape(note)}" for note in self.notes())
+        notes += "".join(f"<br>⚠ {html.escape(warning)}" for warning in self.warnings)
         return f"<p><b>{html.escape(self.method)}</b>: {html.escape(self.headline())}{notes}</p>"
 
 

@@ -328,3 +328,45 @@ def test_every_json_fits_the_schema(labelfree, source, target):
     schema = json.loads(resources.files("labelfree").joinpath("data/schema.json").read_text())
     jsonschema.validate(json.loads(lf.estimate(source, target).to_json()), schema)
     jsonschema.validate(labelfree("demo", "--json").json, schema)
+
+
+def test_auto_shows_choice_reason_and_band(labelfree, files):
+    ran = labelfree("estimate", *files, "-m", "auto", "--replicates", "20")
+    assert "auto: chose" in ran.out
+    assert "disagreement between methods" in ran.out
+    assert "95% interval for the error of the population" in ran.out
+
+
+def test_an_idle_marginal_is_refused(labelfree, files):
+    ran = labelfree("estimate", *files, "-m", "ac", "--marginal", "mlls")
+    assert (ran.code, "ac does not transport" in ran.err) == (2, True)
+
+
+def test_groups_widen_the_interval_of_the_command(labelfree, tmp_path, scores):
+    import pyarrow as pa
+
+    source = write_csv(tmp_path / "s.csv", table(scores["logits"], "logit_", scores["labels"]))
+    copies = table(np.repeat(scores["shifted"][:60], 10, axis=0), "logit_")
+    target = write_csv(
+        tmp_path / "t.csv", copies.append_column("who", pa.array(np.repeat(np.arange(60), 10)))
+    )
+    widths = []
+    for more in ([], ["--groups", "who"]):
+        ran = labelfree("estimate", source, target, "-m", "ac", "--replicates", "60", "--json", *more)
+        found = ran.json["estimates"][0]["interval"]
+        widths.append(found["high"] - found["low"])
+    assert widths[1] > 1.5 * widths[0]
+    ran = labelfree("estimate", source, target, "-m", "all", "--groups", "who")
+    assert (ran.code, "--groups are for the intervals" in ran.err) == (2, True)
+
+
+def test_label_shift_is_held_against_a_method_that_takes_the_sources_shares(labelfree, tmp_path):
+    rng = np.random.default_rng(0)
+    y, y_t = rng.choice(3, 2000, p=[0.3, 0.3, 0.4]), rng.choice(3, 2000, p=[0.8, 0.1, 0.1])
+    for name, labels in (("s", y), ("t", y_t)):
+        z = 1.5 * rng.normal(size=(2000, 3))
+        z[np.arange(2000), labels] += 3.0
+        np.savez(tmp_path / f"{name}.npz", logits=z, **({"labels": labels} if name == "s" else {}))
+    ran = labelfree("estimate", tmp_path / "s.npz", tmp_path / "t.npz", "-m", "cott", "-m", "label-shift")
+    assert "COTT: only class proportions seem to have changed" in ran.out
+    assert "Label shift:" not in ran.out

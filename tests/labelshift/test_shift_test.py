@@ -91,3 +91,36 @@ def test_shares_are_found_and_bounds_reported():
     assert found.pseudo_label_shift == pytest.approx(np.abs(h - q).sum() / 2)
     assert found.cot_bound == pytest.approx(found.scot_bound / 2)
     assert '"kind": "label"' in found.to_json()
+
+
+@pytest.mark.parametrize("k", [2, 7, 40])
+def test_quadratic_on_the_simplex_against_nnls(k):
+    """scipy's active set with the sum as a heavy row."""
+    from scipy.optimize import nnls
+
+    from labelfree.labelshift.simplex import on_simplex
+
+    rng = np.random.default_rng(k)
+    for _ in range(20):
+        W, y = rng.normal(size=(2 * k, k)), rng.normal(size=2 * k)
+        heavy = 1e5
+        oracle = nnls(np.vstack([W, np.full((1, k), heavy)]), np.append(y, heavy), maxiter=100 * k)[0]
+        found = on_simplex(W.T @ W, W.T @ y)
+        assert found.sum() == pytest.approx(1.0, abs=1e-12)
+        np.testing.assert_allclose(found, oracle, atol=1e-6)
+
+
+def test_many_classes_end_soon_and_rarely_cry_wolf():
+    """120 classes of 40 rows each: few replicates, read off a fitted distribution."""
+    from labelfree.labelshift.shift_test import COUNTED, _replicates
+
+    assert _replicates(4 * 120, 120) < COUNTED
+    found = [run(np.random.default_rng(s), 4800, 120).test for s in range(4)]
+    assert {f.reference for f in found} == {"parametric bootstrap"}
+    assert min(f.p_value for f in found) > 0.001
+
+
+def test_many_classes_get_fewer_bins():
+    rng = np.random.default_rng(0)
+    y = np.tile(np.arange(600), 60)
+    assert confidence_cells((y, y), (rng.random(len(y)), rng.random(len(y))), 600)[2] == 1200

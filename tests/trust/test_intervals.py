@@ -154,3 +154,56 @@ def test_bad_requests_are_refused(pair):
         interval(source, target, "entropy")
     with pytest.raises(InputError, match="one group per row"):
         interval(source, target, "ac", groups=[1, 2])
+
+
+def test_a_large_bias_is_said_at_every_level():
+    """COT with 10 classes and 300 rows: a bias of half a standard deviation or more, whatever the width."""
+    rng = np.random.default_rng(8)
+    z, y = scores(rng, 300, k=10)
+    z_t, _ = scores(rng, 300, k=10)
+    for level in (0.8, 0.95, 0.99):
+        found = interval(lf.Source(logits=z, labels=y), lf.Target(logits=z_t), "cot", level=level)
+        assert found.details["bootstrap_bias"] > 0.5 * found.details["bootstrap_sd"]
+        assert any("biased by about" in warning for warning in found.warnings)
+
+
+def test_the_bias_is_measured_against_the_marginal_of_the_replicates_world():
+    """The shrunken marginal gives in to the target: under shift that bias must be seen, and be negative."""
+    rng = np.random.default_rng(9)
+    seen = []
+    for seed in range(12):
+        z, y = scores(rng, 500, k=10)
+        z_t = 0.85 * scores(rng, 500, k=10)[0] + np.where(np.arange(10) < 3, 0.8, 0.0)
+        source, target = lf.Source(logits=z, labels=y), lf.Target(logits=z_t)
+        drawn = bootstrap(lf.SCOT(marginal="shrunk"), source, target, replicates=60, seed=seed)
+        seen.append(drawn.values.mean() - drawn.centre)
+    assert np.mean(seen) < -0.0005
+
+
+@pytest.mark.parametrize(
+    ("n_source", "n_target", "says"), [(3, 200, "3 source rows"), (200, 1, "1 target row ")]
+)
+def test_a_handful_of_rows_has_no_interval(n_source, n_target, says):
+    rng = np.random.default_rng(10)
+    z, y = scores(rng, 400)
+    source = lf.Source(logits=z[:n_source], labels=y[:n_source])
+    found = interval(source, lf.Target(logits=z[-n_target:]), "ac", calibration="none")
+    assert found.interval is None
+    assert any(says in warning for warning in found.warnings)
+
+
+def test_few_groups_have_no_interval():
+    rng = np.random.default_rng(11)
+    z, y = scores(rng, 400)
+    source, target = lf.Source(logits=z[:200], labels=y[:200]), lf.Target(logits=z[200:])
+    found = interval(source, target, "ac", groups=np.arange(200) % 3)
+    assert found.interval is None
+    assert any("3 target groups" in warning for warning in found.warnings)
+
+
+def test_the_answer_says_what_its_interval_covers(pair):
+    source, target, _ = pair
+    shown = repr(interval(source, target, "auto", replicates=20))
+    assert "95% interval: sampling error only" in shown
+    assert "band" in shown
+    assert "chose" in shown

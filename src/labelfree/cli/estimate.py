@@ -53,6 +53,11 @@ def estimate(
     ] = None,
     level: files.Level = 0.95,
     seed: files.Seed = 0,
+    groups: Annotated[
+        str | None,
+        typer.Option(help="TARGET's column (or .npz key) of rows that belong together, for the intervals"),
+    ] = None,
+    source_groups: Annotated[str | None, typer.Option(help="The same of SOURCE")] = None,
     *,
     reading: files.Reading,
     target_labels: Annotated[
@@ -75,10 +80,23 @@ def estimate(
             source, target, say, second=second, target_labels=target_labels, check=check
         )
         options = {"calibration": calibration, "marginal": files.marginal_of(marginal, known)}
+        _refuse_idle_marginal(marginal, method)
         comparison = compare(known, unknown, _methods(method), target_labels=truth, progress=say, **options)
-        wanted = _replicates(replicates, method, known, unknown)
-        if wanted:
-            comparison = _with_intervals(comparison, known, unknown, options, wanted, level, seed, say)
+        resampling = {
+            "replicates": _replicates(replicates, method, known, unknown),
+            "level": level,
+            "seed": seed,
+            "groups": groups and files.column_of(target, groups, unknown.n),
+            "source_groups": source_groups and files.column_of(source, source_groups, known.n),
+        }
+        if resampling["replicates"]:
+            comparison = _with_intervals(comparison, known, unknown, options, resampling, say)
+            say("which shift it is")
+            comparison = _with_doubts(comparison, known, unknown, options)
+        elif groups or source_groups:
+            raise InputError(
+                "--groups are for the intervals, and there are none; name a method, or --replicates"
+            )
         table = None
         if rows is not None:
             say("rows")
@@ -110,9 +128,7 @@ def _with_intervals(
     source: Source,
     target: Target,
     options: dict[str, Any],
-    replicates: int,
-    level: float,
-    seed: int,
+    resampling: dict[str, Any],
     say: Say,
 ) -> Comparison:
     from labelfree.estimators import METHODS
@@ -124,8 +140,32 @@ def _with_intervals(
         if one.error is not None:
             say(f"interval of {one.method}")
             taken = {name: value for name, value in options.items() if accepts(METHODS[one.method], name)}
-            one = interval(source, target, one.method, level=level, replicates=replicates, seed=seed, **taken)
+            one = interval(source, target, one.method, **resampling, **taken)
         estimates.append(one)
+    return replace(comparison, estimates=tuple(estimates))
+
+
+def _with_doubts(
+    comparison: Comparison, source: Source, target: Target, options: dict[str, Any]
+) -> Comparison:
+    """Warn where the kind of shift speaks against what a method assumes of the class proportions."""
+    from labelfree.estimators import METHODS
+    from labelfree.estimators.registry import accepts
+    from labelfree.labelshift import LABEL_SHIFT
+    from labelfree.trust import shift_test
+
+    kind = shift_test(source, target, calibration=options["calibration"]).kind
+    marginal = options["marginal"]
+    estimates = []
+    for one in comparison:
+        transports = accepts(METHODS[one.method], "marginal") and isinstance(marginal, str)
+        free = one.method == "label-shift" or (transports and marginal in LABEL_SHIFT)
+        doubt = None
+        if kind == "label" and transports and not free:
+            doubt = "only class proportions seem to have changed, and this takes the source's; try -m auto"
+        elif kind == "other" and free:
+            doubt = "more than class proportions changed, and this assumes that only they did; try -m auto"
+        estimates.append(one if doubt is None else replace(one, warnings=(*one.warnings, doubt)))
     return replace(comparison, estimates=tuple(estimates))
 
 
@@ -133,6 +173,18 @@ def _methods(named: list[str] | None) -> list[str] | None:
     if not named:
         return [DEFAULT_METHOD]
     return None if "all" in named else list(named)
+
+
+def _refuse_idle_marginal(marginal: str, named: list[str] | None) -> None:
+    """A marginal that none of the named methods takes would change nothing."""
+    from labelfree.estimators.registry import accepts, find
+
+    methods = _methods(named)
+    if marginal != "source" and methods and not any(accepts(find(name), "marginal") for name in methods):
+        raise InputError(
+            f"--marginal {marginal}: {', '.join(methods)} does not transport to label shares; "
+            "wanted cot, cott or scot beside it"
+        )
 
 
 def _first(named: list[str] | None) -> str:
@@ -206,6 +258,16 @@ def _print_table(comparison: Comparison) -> None:
             Text("truth", style="bold"), Text(percent(truth), style="bold"), "", "by the labels in TARGET"
         )
     out.print(table)
+    shown = next((one.interval for one in comparison if one.interval is not None), None)
+    if shown is not None:
+        out.print(
+            f"[low, high]: {100 * shown.level:g}% interval for the error of the population that TARGET came from; "
+            f"{shown.kind}",
+            style="dim",
+        )
+    for one in comparison:
+        for note in one.notes()[: 2 if "choice" in one.details else 0]:
+            out.print(f"{METHODS[one.method].title}: {note}")
     for warning in comparison.warnings:
         warn(out, warning)
     for one in comparison.estimates:

@@ -24,8 +24,10 @@ Array = npt.NDArray[np.float64]
 Groups = Any
 
 KIND = "sampling error only"
-#: A bootstrap bias above this share of the interval's width is worth a warning.
-LARGE_BIAS = 0.25
+#: A bootstrap bias above so many standard deviations, and so much error, is worth a warning.
+LARGE_BIAS, SLIGHT_BIAS = 0.5, 0.005
+#: Fewer rows (or groups) than this on either side cannot show how far chance goes.
+FEWEST = 10
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,8 @@ def interval(
         options: the method's own, such as `calibration=` and `marginal=`.
 
     Returns:
-        The `Estimate` with `interval`, and in `details` `bootstrap_bias` and `bootstrap_sd`.
+        The `Estimate` with `interval`, and in `details` `bootstrap_bias` and `bootstrap_sd`. With fewer than
+        ten rows (or groups) on either side there is no interval, and a warning says so.
 
     References: Davison and Hinkley, Bootstrap Methods and their Application, 1997; Andrews, Inconsistency of
     the Bootstrap when a Parameter is on the Boundary, 2000.
@@ -103,6 +106,8 @@ def interval(
         raise InputError(
             f"interval: {method} is a score, not an error; wanted a method that estimates an error"
         )
+    if (reason := _too_few(source, target, source_groups, groups)) is not None:
+        return replace(point, warnings=(*point.warnings, reason))
     stand_in = _stand_in(estimator, point)
     drawn = bootstrap(
         stand_in,
@@ -130,7 +135,7 @@ def interval(
         warnings.append(
             "the interval takes the choice of method as given; see the band for what it could be worth"
         )
-    if abs(bias) > LARGE_BIAS * (high - low):
+    if abs(bias) > max(LARGE_BIAS * details["bootstrap_sd"], SLIGHT_BIAS):
         warnings.append(
             f"the estimate is biased by about {100 * bias:+.1f} points at this sample size (bootstrap); "
             "the interval is shifted accordingly; marginal='shrunk' or more rows reduce it"
@@ -224,6 +229,20 @@ def _stand_in(estimator: Estimator, point: Estimate) -> Estimator:
     method, _, marginal = choice.partition(":")
     options = {"marginal": marginal} if marginal else {}
     return make(method, calibration=estimator.calibration, **options)
+
+
+def _too_few(source: Source, target: Target, source_groups: Groups, groups: Groups) -> str | None:
+    """Why there can be no interval, if there can be none."""
+    for side, sample, grouped in (("source", source, source_groups), ("target", target, groups)):
+        number = _groups(grouped, sample.n, "groups" if side == "target" else "source_groups")
+        units = sample.n if number is None else int(number.max()) + 1
+        if units < FEWEST:
+            what = "row" if number is None else "group"
+            return (
+                f"no interval: {units} {side} {what}{'s' * (units != 1)} cannot show how far chance goes; "
+                f"wanted at least {FEWEST}"
+            )
+    return None
 
 
 def check_resampling(level: float, replicates: int, seed: int) -> None:
