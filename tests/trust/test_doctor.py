@@ -81,3 +81,63 @@ def test_ties_at_the_threshold_are_found():
     found = doctor(lf.Source(probs=probs, labels=labels), lf.Target(probs=probs), calibration="none")
     assert found["ties at the threshold"].value == pytest.approx(0.5)
     assert found["ties at the threshold"].status == "stop"
+
+
+def test_duplicates_in_the_source_are_found(healthy):
+    z, y, z_t = healthy
+    found = doctor(
+        lf.Source(logits=np.repeat(z[:2000], 2, 0), labels=np.repeat(y[:2000], 2)), lf.Target(logits=z_t)
+    )
+    assert found["duplicate rows"].status == "caution"
+    assert found["duplicate rows"].value == {"source": pytest.approx(0.5), "target": 0.0}
+    assert "--groups" in found["duplicate rows"].advice
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_target_that_is_the_source_is_found(healthy, dtype):
+    z, y, z_t = healthy
+    order = np.random.default_rng(0).permutation(len(z))
+    source = lf.Source(logits=z, labels=y)
+    found = doctor(source, lf.Target(logits=z[order].astype(dtype)))
+    assert found["shared rows"].status == "caution"
+    assert found["shared rows"].value == 1.0
+    assert found["duplicate rows"].value["target"] == 0.0
+    half = doctor(source, lf.Target(logits=np.concatenate([z[:1000], z_t[:3000]])))
+    assert half["shared rows"].value == pytest.approx(0.25)
+
+
+def test_logits_and_probabilities_are_never_the_same_row():
+    p = np.random.default_rng(0).dirichlet(np.ones(3), size=200)
+    found = doctor(lf.Source(probs=p, labels=p.argmax(1)), lf.Target(logits=p))
+    assert found["shared rows"].value == 0.0
+
+
+def test_saturated_logits_are_found(healthy):
+    z, y, z_t = healthy
+    found = doctor(lf.Source(logits=1e6 * z, labels=y), lf.Target(logits=z_t))
+    assert found["saturated scores"].value == {"source": pytest.approx(1.0, abs=0.01), "target": 0.0}
+    assert found["saturated scores"].status == "caution"
+    assert "probabilities" not in found["saturated scores"].advice
+
+
+def test_the_whole_shift_test_and_its_bounds_are_there(healthy):
+    z, y, z_t = healthy
+    source, target = lf.Source(logits=z, labels=y), lf.Target(logits=z_t + np.array([1.0, 0, 0, 0]))
+    found = doctor(source, target)
+    alone = lf.shift_test(source, target)
+    assert json.loads(found.to_json())["shift_test"] == json.loads(json.dumps(alone.to_dict()))
+    said = found["pseudo-label shift"].meaning
+    assert f"at least {100 * alone.scot_bound:.1f}%" in said
+    assert f"at least {100 * alone.cot_bound:.1f}%" in said
+
+
+def test_the_verdict_is_that_of_auto():
+    """No difference beyond noise by `explained`, though the two-sample p-value happens to be small."""
+    rng = np.random.default_rng(57)
+    z = rng.normal(size=(150, 4)) * 2
+    y = (z + rng.gumbel(size=z.shape)).argmax(1)
+    source, target = lf.Source(logits=z, labels=y), lf.Target(logits=rng.normal(size=(150, 4)) * 2)
+    found = lf.shift_test(source, target)
+    assert found.test.difference_p <= 0.05
+    assert found.kind == lf.estimate(source, target, method="auto").details["shift"] == "none"
+    assert doctor(source, target)["which shift"].status == "ok"

@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from labelfree._door import chunks
 from labelfree.calibration import Calibration, Temperature, fit_calibration, log_scores, softmax, zero_floor
 from labelfree.calibration.temperature import HIGHEST, LOWEST
 from labelfree.estimators.base import Estimator
 from labelfree.estimators.registry import make
 from labelfree.estimators.view import View
+from labelfree.results import percent
 from labelfree.trust.shift_test import ShiftVerdict, verdict
 from labelfree.types import Sample, Source, Target
 
@@ -76,6 +78,17 @@ class Case:
     def shift(self) -> ShiftVerdict:
         """The label-shift test."""
         return verdict(self.left, self.right, seed=self.seed)
+
+    @cached_property
+    def row_numbers(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+        """A number for each row of source and of target: the same where the scores are exactly the same."""
+        left, right = self.source.scores, self.target.scores
+        if self.source.kind != self.target.kind:  # logits never equal probabilities
+            own = _numbers(left)
+            return own, _numbers(right) + len(own)
+        common = min(left.dtype, right.dtype, key=lambda kind: kind.itemsize)
+        number = _numbers(np.concatenate([left.astype(common), right.astype(common)]))
+        return number[: len(left)], number[len(left) :]
 
     def names(self, which: npt.NDArray[np.intp]) -> str:
         """Class names, the first five."""
@@ -194,23 +207,30 @@ def unseen(case: Case) -> Check:
 
 def saturation(case: Case) -> Check:
     """Scores that are exactly 0 or 1."""
-    shares = [_saturated(s) for s in (case.source, case.target)]
+    samples = (case.source, case.target)
+    shares = [_saturated(s) for s in samples]
     worst = max(shares)
+    rounded = max([share for share, s in zip(shares, samples, strict=True) if s.kind == "probs"], default=0.0)
+    advice = "are these logits as they leave the network? such large ones say certain where nothing is"
+    if rounded >= 0.05:
+        advice = "pass logits instead of probabilities: rounded certainty cannot be calibrated"
     return Check(
         "saturated scores",
-        grade(worst, 0.05, 0.9),
+        STOP if rounded >= 0.9 else grade(worst, 0.05, np.inf),  # a temperature can still spread large logits
         {"source": shares[0], "target": shares[1]},
-        "the share of rows whose highest probability is exactly 1 as given",
-        ""
-        if worst < 0.05
-        else "pass logits instead of probabilities: rounded certainty cannot be calibrated",
+        "the share of rows whose highest probability is exactly 1, as given or by the softmax of their logits",
+        "" if worst < 0.05 else advice,
     )
 
 
 def _saturated(sample: Sample) -> float:
-    if sample.kind == "logits":
+    if sample.k == 1:
         return 0.0
-    return float(sample.mass[np.asarray(sample.scores.max(axis=1) >= 1.0)].sum())
+    certain = np.empty(sample.n, dtype=bool)
+    for rows in chunks(sample.n, sample.k):
+        part = sample.scores[rows] if sample.kind == "probs" else softmax(log_scores(sample, rows))
+        certain[rows] = part.max(axis=1) >= 1.0
+    return sample.share(certain)
 
 
 def ties(case: Case) -> Check:
@@ -228,21 +248,40 @@ def ties(case: Case) -> Check:
 
 
 def duplicates(case: Case) -> Check:
-    """Rows that occur more than once."""
-    repeated = _repeated(case.target.scores)
+    """Rows that occur more than once in the source, or in the target."""
+    source, target = (1.0 - len(np.unique(rows)) / len(rows) for rows in case.row_numbers)
+    worst = max(source, target)
     return Check(
         "duplicate rows",
-        grade(repeated, 0.05, 0.8),
-        repeated,
-        "the share of target rows whose scores repeat an earlier row exactly",
-        "" if repeated < 0.05 else "intervals take rows to be independent: drop duplicates, or pass groups=",
+        grade(worst, 0.05, 0.8),
+        {"source": source, "target": target},
+        "the share of rows whose scores repeat an earlier row of the same sample exactly",
+        ""
+        if worst < 0.05
+        else "intervals take rows to be independent: drop duplicates, or give groups (--groups)",
     )
 
 
-def _repeated(scores: npt.NDArray[Any]) -> float:
-    rows = np.ascontiguousarray(scores)
+def shared(case: Case) -> Check:
+    """Target rows that are source rows."""
+    source, target = case.row_numbers
+    share = float(np.isin(target, source).mean())
+    return Check(
+        "shared rows",
+        grade(share, 0.05, np.inf),
+        share,
+        "the share of target rows whose scores are exactly those of a source row",
+        ""
+        if share < 0.05
+        else "are these rows in both? their labels are known: leave them out, or count the errors",
+    )
+
+
+def _numbers(scores: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
+    """(n,) row numbers, the same for rows that are the same."""
+    rows = np.ascontiguousarray(scores + scores.dtype.type(0))  # -0.0 becomes 0.0, the same number
     keys = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).reshape(-1)
-    return 1.0 - len(np.unique(keys)) / len(rows)
+    return np.asarray(np.unique(keys, return_inverse=True)[1].reshape(-1), dtype=np.intp)
 
 
 def shift_kind(case: Case) -> Check:
@@ -273,7 +312,8 @@ def lower_bound(case: Case) -> Check:
         grade(shift, 0.1, 1.1),
         shift,
         "the distance of the target's predictions from the source's labels; if the true labels keep the source's "
-        "proportions, the error is at least this",
+        f"proportions, the error is at least {percent(case.shift.scot_bound)}, as is SCOT's answer, "
+        f"and COT's at least {percent(case.shift.cot_bound)}",
         ""
         if shift < 0.1
         else "either many predictions are wrong, or the class proportions changed: which is it?",
@@ -319,6 +359,7 @@ CHECKS: tuple[Callable[[Case], Check], ...] = (
     saturation,
     ties,
     duplicates,
+    shared,
     shift_kind,
     lower_bound,
     disagreement,

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from labelfree.errors import InputError
 from labelfree.trust.checks import CAUTION, CHECKS, OK, STOP, Case, Check
+from labelfree.trust.shift_test import ShiftVerdict, check_samples
 from labelfree.types import Source, Target
 
 
@@ -19,9 +19,11 @@ class Diagnosis:
 
     Attributes:
         checks: one per thing looked at, in a fixed order.
+        shift_test: the label-shift test behind "which shift" and "pseudo-label shift", in full.
     """
 
     checks: tuple[Check, ...]
+    shift_test: ShiftVerdict
 
     @property
     def status(self) -> str:
@@ -37,7 +39,11 @@ class Diagnosis:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values."""
-        return {"status": self.status, "checks": [check.to_dict() for check in self.checks]}
+        return {
+            "status": self.status,
+            "checks": [check.to_dict() for check in self.checks],
+            "shift_test": self.shift_test.to_dict(),
+        }
 
     def to_json(self, *, indent: int | None = None) -> str:
         """Everything as JSON."""
@@ -83,12 +89,11 @@ def doctor(
     >>> doctor(lf.Source(logits=z[:5000], labels=y[:5000]), lf.Target(logits=z[5000:])).status
     'ok'
     """
-    if not isinstance(source, Source) or not isinstance(target, Target):
-        raise InputError("doctor: wanted labelfree.Source(...) and labelfree.Target(...)")
+    check_samples("doctor", source, target)
     say = progress or (lambda step: None)
     case = Case.of(source, target, calibration, seed)
     found = []
     for check in CHECKS:
         say(f"checking {check.__name__.replace('_', ' ')}")
         found.append(check(case))
-    return Diagnosis(tuple(found))
+    return Diagnosis(tuple(found), case.shift)

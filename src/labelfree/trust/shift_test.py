@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from labelfree import _door
 from labelfree.calibration import fit_calibration
+from labelfree.errors import InputError
 from labelfree.estimators.view import View
 from labelfree.labelshift import JTest, confidence_cells, j_test, total_variation
 from labelfree.types import Source, Target
@@ -23,7 +24,8 @@ class ShiftVerdict:
 
     Attributes:
         kind: `"none"` (no difference seen), `"label"` (other class proportions explain it), or `"other"`
-            (more than class proportions changed; proportions may have changed too).
+            (more than class proportions changed; proportions may have changed too). `auto` chooses by the
+            same rule.
         test: the J test behind it.
         pseudo_label_shift: TV between the target's predictions and the source's labels.
         cot_bound, scot_bound: where the target's true label shares are the source's, the error is at least
@@ -63,6 +65,7 @@ class ShiftVerdict:
             "p_value": t.p_value,
             "reference": t.reference,
             "explained_by_reweighting": t.explained,
+            "difference": t.difference,
             "difference_p_value": t.difference_p,
             "cells": t.cells,
             "reweighted_shares": t.shares.tolist(),
@@ -101,12 +104,22 @@ def shift_test(
     >>> shift_test(lf.Source(logits=z[:2000], labels=y[:2000]), lf.Target(logits=z[2000:])).kind
     'none'
     """
+    check_samples("shift_test", source, target)
     _door.check_fraction(level, "level", 0.05)
     _door.check_count(seed, "seed", 0)
     fitted = fit_calibration(calibration, source)
     return verdict(
         View(source, fitted), View(target.aligned(source.classes, source.k), fitted), level=level, seed=seed
     )
+
+
+def check_samples(verb: str, source: Any, target: Any) -> None:
+    """Refuse what is not a Source and a Target."""
+    for given, wanted, how in ((source, Source, "logits=..., labels=..."), (target, Target, "logits=...")):
+        if not isinstance(given, wanted):
+            raise InputError(
+                f"{verb}: arrived {type(given).__name__}; wanted labelfree.{wanted.__name__}({how})"
+            )
 
 
 def verdict(source: View, target: View, *, level: float = 0.05, seed: int = 0) -> ShiftVerdict:
@@ -116,7 +129,7 @@ def verdict(source: View, target: View, *, level: float = 0.05, seed: int = 0) -
     kind = "none"
     if test.p_value is None or test.p_value <= level:
         kind = "other"
-    elif test.difference_p <= level:
+    elif test.explained is not None:  # the rule of `auto`: the two must not contradict each other
         kind = "label"
     return ShiftVerdict(kind, test, shift, shift / 2, shift, level)
 
