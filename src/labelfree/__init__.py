@@ -32,7 +32,17 @@ from labelfree.estimators import (
 )
 from labelfree.io.demo import demo_data
 from labelfree.results import Comparison, Estimate, Interval
-from labelfree.trust import backtest, budget, doctor, interval, metrics, shift_test, slices, with_labels
+from labelfree.trust import (
+    backtest,
+    budget,
+    doctor,
+    interval,
+    label_shares,
+    metrics,
+    shift_test,
+    slices,
+    with_labels,
+)
 from labelfree.types import Source, Target
 
 __all__ = [
@@ -72,6 +82,7 @@ __all__ = [
     "from_sklearn",
     "from_trainer",
     "interval",
+    "label_shares",
     "load",
     "metrics",
     "plots",

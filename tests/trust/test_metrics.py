@@ -73,3 +73,29 @@ def test_a_cost_of_another_shape_is_refused(pair):
     source, target, _ = pair
     with pytest.raises(InputError, match=r"\(4, 4\)"):
         metrics(source, target, cost=[[0, 1], [1, 0]])
+
+
+def test_a_cost_that_is_not_a_number_is_named(pair):
+    source, target, _ = pair
+    cost = 1.0 - np.eye(4)
+    cost[2, 3] = np.nan
+    with pytest.raises(InputError, match="row 2, column 3 is nan"):
+        metrics(source, target, cost=cost)
+
+
+def test_warnings_are_those_of_the_estimates():
+    """A class without source labels, and COTT's threshold, which two rows without errors do not tell."""
+    rng = np.random.default_rng(2)
+    z, _ = scores(rng, 300)
+    source, target = lf.Source(logits=z[:2], labels=z[:2].argmax(1)), lf.Target(logits=z[2:])
+    found = metrics(source, target)
+    scot, cott = (lf.estimate(source, target, method=name).warnings for name in ("scot", "cott"))
+    assert any("no source label is" in warning for warning in found.warnings)
+    assert found.warnings[: len(scot)] == scot
+    assert set(found.warnings[len(scot) :]) == {f"COTT: {w}" for w in set(cott) - set(scot)}
+    assert found.to_dict()["warnings"] == list(found.warnings)
+    assert f"! {found.warnings[0]}" in repr(found)
+
+
+def test_warnings_are_none_where_there_is_nothing_to_warn_of(pair):
+    assert metrics(*pair[:2]).warnings == ()

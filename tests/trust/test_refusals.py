@@ -61,3 +61,18 @@ def test_backtest(wrong, line):
 def test_percentages_are_named():
     with pytest.raises(InputError, match="are these percentages"):
         lf.Target(probs=[[20.0, 80.0], [55.0, 45.0]])
+
+
+def test_arrays_are_not_samples():
+    source, target = samples()
+    for verb, call in {
+        "metrics": lf.metrics,
+        "doctor": lf.doctor,
+        "shift_test": lf.shift_test,
+        "label_shares": lf.label_shares,
+        "slices": lambda source, target: slices(source, target, ["a", "b"] * 150),
+    }.items():
+        with pytest.raises(InputError, match=rf"{verb}: arrived ndarray; wanted labelfree.Source\("):
+            call(source.scores, target)
+        with pytest.raises(InputError, match=rf"{verb}: arrived Source; wanted labelfree.Target\("):
+            call(source, source)

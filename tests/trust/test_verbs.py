@@ -48,7 +48,13 @@ def test_doctor(files):
     said = json.loads(run("doctor", folder / "source.npz", folder / "target.npz", "--json"))
     assert said["schema"] == 1
     assert {c["status"] for c in said["checks"]} <= {"ok", "caution", "stop"}
-    assert "verdict" in run("doctor", folder / "source.npz", folder / "target.npz")
+    assert {"statistic", "degrees_of_freedom", "reference", "reweighted_shares", "scot_bound"} <= set(
+        said["shift_test"]
+    )
+    assert said["shift_test"]["difference_p_value"] > 0.0
+    shown = run("doctor", folder / "source.npz", folder / "target.npz")
+    assert "verdict" in shown
+    assert f"at least {100 * said['shift_test']['scot_bound']:.1f}%" in shown
 
 
 def test_doctor_stops_with_exit_code_1(files, tmp_path):
@@ -66,7 +72,36 @@ def test_metrics(files, tmp_path):
     assert said["cost"] == pytest.approx(said["error"])
     assert np.array(said["confusion"]).shape == (4, 4)
     assert "precision" in run(*arguments, "--confusion")
+    assert "micro" in run(*arguments)
     assert len(json.loads(run(*arguments, "--shares", "bbse", "--json"))["label_shares"]["classes"]) == 4
+
+
+def test_metrics_shares(files):
+    folder, _ = files
+    arguments = ("metrics", folder / "source.npz", folder / "target.npz", "--json", "--replicates", "20")
+    shares = [
+        json.loads(run(*arguments, "--shares", "mlls", *more))["label_shares"]
+        for more in ((), ("--level", "0.5"), ("--seed", "1"), ("--bias-correction",))
+    ]
+    assert [s["level"] for s in shares] == [0.95, 0.5, 0.95, 0.95]
+    widths = [s["classes"][0]["high"] - s["classes"][0]["low"] for s in shares]
+    assert widths[1] < widths[0] != widths[2]
+    assert "bias correction" in shares[3]["method"]
+    result = CliRunner().invoke(app, [*map(str, arguments), "--bias-correction"])
+    assert isinstance(result.exception, LabelfreeError)
+    assert "pass --shares mlls too" in str(result.exception)
+
+
+@pytest.mark.parametrize("verb", [("metrics",), ("slices", "--by", "site", "--replicates", "20")])
+def test_warnings_are_shown(files, tmp_path, verb):
+    folder, _ = files
+    held = dict(np.load(folder / "source.npz"))
+    np.savez(tmp_path / "two.npz", logits=held["logits"][:2], labels=held["labels"][:2])
+    arguments = (verb[0], tmp_path / "two.npz", folder / "target.npz", *verb[1:])
+    warnings = json.loads(run(*arguments, "--json"))["warnings"]
+    assert any("no source label is" in warning for warning in warnings)
+    shown = run(*arguments)
+    assert all(f"! {warning}" in shown for warning in warnings)
 
 
 def test_slices(files):
@@ -78,6 +113,9 @@ def test_slices(files):
     result = CliRunner().invoke(app, [*map(str, arguments[:3]), "--by", "sight"])
     assert isinstance(result.exception, LabelfreeError)
     assert "did you mean 'site'" in str(result.exception)
+    result = CliRunner().invoke(app, [*map(str, arguments), "--by", "site"])
+    assert isinstance(result.exception, LabelfreeError)
+    assert "--by site: it was given twice" in str(result.exception)
 
 
 @pytest.mark.parametrize("ending", ["csv", "npz"])

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from labelfree.cli import files
-from labelfree.cli.screen import console, plain_table, working
+from labelfree.cli.screen import console, plain_table, warn, working
+from labelfree.errors import InputError
 
 if TYPE_CHECKING:
     from labelfree.trust import Metrics
@@ -33,6 +34,17 @@ def metrics(
             show_default=False,
         ),
     ] = None,
+    bias_correction: Annotated[
+        bool,
+        typer.Option(
+            "--bias-correction", help="For --shares mlls: calibrate with an offset per class (BCTS)"
+        ),
+    ] = False,
+    level: files.Level = 0.95,
+    replicates: Annotated[
+        int, typer.Option(callback=files.at_least(20), help="Bootstrap replicates for the shares' intervals")
+    ] = 100,
+    seed: files.Seed = 0,
     as_json: files.AsJson = False,
     *,
     reading: files.Reading,
@@ -41,12 +53,26 @@ def metrics(
     from labelfree.trust import label_shares
     from labelfree.trust import metrics as measure
 
+    if bias_correction and shares is None:
+        raise InputError("--bias-correction is about the label shares; pass --shares mlls too")
     with working() as say:
         known, unknown, _ = reading.both(source, target, say)
         say("transport")
         chosen = files.marginal_of(marginal, known)
         found = measure(known, unknown, calibration=calibration, marginal=chosen, cost=_cost(cost))
-        estimated = None if shares is None else label_shares(known, unknown, shares, calibration=calibration)
+        estimated = None
+        if shares is not None:
+            say("resampling")
+            estimated = label_shares(
+                known,
+                unknown,
+                shares,
+                bias_correction=bias_correction,
+                calibration=calibration,
+                level=level,
+                replicates=replicates,
+                seed=seed,
+            )
     if as_json:
         document = {"schema": 1, **found.to_dict()}
         if estimated is not None:
@@ -77,7 +103,6 @@ def _cost(path: Path | None) -> Any:
 
 
 def _print(found: Metrics, confusion: bool) -> None:
-
     from labelfree.results import percent
 
     out = console()
@@ -98,17 +123,18 @@ def _print(found: Metrics, confusion: bool) -> None:
             *(percent(row[key]) for key in ("share", "predicted", "precision", "recall", "f1")),
         )
     table.add_section()
-    for name in ("macro", "weighted"):
+    for name in ("macro", "weighted", "micro"):
         cells = [percent(document["averages"][key][name]) for key in ("precision", "recall", "f1")]
         table.add_row(name, "", "", *cells)
     out.print(table)
     if confusion:
         out.print(_matrix(found))
     out.print("estimated, not counted: it rests on the label shares named by --marginal")
+    for warning in found.warnings:
+        warn(out, warning)
 
 
 def _matrix(found: Metrics) -> Any:
-
     table = plain_table(title="true class \\ prediction, percent of all rows")
     table.add_column("")
     for name in found.classes:

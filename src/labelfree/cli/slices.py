@@ -9,6 +9,7 @@ import typer
 
 from labelfree.cli import files
 from labelfree.cli.screen import console, plain_table, warn, working
+from labelfree.errors import InputError
 
 
 @files.reads
@@ -33,6 +34,9 @@ def slices(
     """Estimate the error of each slice of TARGET, with intervals that hold for all slices at once."""
     from labelfree.trust import slices as cut
 
+    twice = next((name for name in by if by.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(f"--by {twice}: it was given twice; wanted different columns")
     with working() as say:
         known, unknown, _ = reading.both(source, target, say)
         columns = {name: files.column_of(groups or target, name, unknown.n) for name in by}
@@ -59,10 +63,11 @@ def slices(
         table.add_column(column, justify="right")
     table.add_column("")
     for s in found.slices:
-        note = "small" if s.small else ""
+        note = "too few rows for an interval" if s.few else "small" if s.small else ""
         table.add_row(s.name, percent(s.error), percent(s.low), percent(s.high), f"{s.rows:,}", note)
     table.add_section()
     table.add_row("all", percent(found.error), "", "", f"{unknown.n:,}", "")
     out = console()
     out.print(table)
-    warn(out, found.note)
+    for warning in (*found.warnings, found.note):
+        warn(out, warning)

@@ -16,6 +16,7 @@ from labelfree.estimators import COTT, SCOT
 from labelfree.estimators.view import View
 from labelfree.labelshift import Marginal
 from labelfree.results import percent
+from labelfree.trust.shift_test import check_samples
 from labelfree.types import Source, Target
 
 Array = npt.NDArray[np.float64]
@@ -32,6 +33,7 @@ class Metrics:
         cott_error: COTT's, beside it; the two are different estimates and not forced to agree.
         cost: the mean cost under the cost matrix given, or None.
         roc_auc, average_precision: for two classes (the second is the positive one), else None.
+        warnings: what SCOT and COTT warn of on this source and target.
     """
 
     confusion: Array
@@ -41,6 +43,7 @@ class Metrics:
     cost: float | None = None
     roc_auc: float | None = None
     average_precision: float | None = None
+    warnings: tuple[str, ...] = ()
 
     @property
     def precision(self) -> Array:
@@ -89,6 +92,7 @@ class Metrics:
             "cost": self.cost,
             "roc_auc": self.roc_auc,
             "average_precision": self.average_precision,
+            "warnings": list(self.warnings),
         }
 
     def to_json(self, *, indent: int | None = None) -> str:
@@ -104,7 +108,7 @@ class Metrics:
                 f"  {row['class']!s:<14} precision {percent(row['precision']):>6}  recall {percent(row['recall']):>6}"
                 f"  f1 {percent(row['f1']):>6}  share {percent(row['share']):>6}"
             )
-        return "\n".join(lines)
+        return "\n".join([*lines, *(f"  ! {warning}" for warning in self.warnings)])
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(repr(self))}</pre>"
@@ -136,6 +140,8 @@ def metrics(
     >>> m.confusion.round(3).tolist()
     [[0.45, 0.05], [0.05, 0.45]]
     """
+    check_samples("metrics", source, target)
+    costs = None if cost is None else _costs(cost, source.k)
     scot = SCOT(calibration=calibration, marginal=marginal).fit(source)
     aligned = target.aligned(source.classes, source.k)
     view = View(aligned, scot.calibration_)
@@ -144,16 +150,17 @@ def metrics(
     C = soft_confusion(r, view.predictions, view.mass)
     binary = source.k == 2
     names = source.classes if source.classes is not None else tuple(range(source.k))
-    error = cott.estimate_view(view).error
-    assert error is not None
+    soft, hard = scot.estimate_view(view), cott.estimate_view(view)
+    assert hard.error is not None
     return Metrics(
         confusion=C,
         classes=names,
         error=float(1.0 - np.trace(C)),
-        cott_error=error,
-        cost=None if cost is None else float((C * _costs(cost, source.k)).sum()),
+        cott_error=hard.error,
+        cost=None if costs is None else float((C * costs).sum()),
         roc_auc=soft_auc(view.probs[:, 1], r[:, 1], view.mass) if binary else None,
         average_precision=soft_average_precision(view.probs[:, 1], r[:, 1], view.mass) if binary else None,
+        warnings=(*soft.warnings, *(f"COTT: {w}" for w in hard.warnings if w not in soft.warnings)),
     )
 
 
@@ -200,8 +207,13 @@ def _costs(cost: Any, k: int) -> Array:
         array = np.asarray(cost, dtype=np.float64)
     except (TypeError, ValueError):
         raise InputError(f"cost: not numeric; wanted a ({k}, {k}) matrix, true classes in rows") from None
-    if array.shape != (k, k) or not np.isfinite(array).all():
+    if array.shape != (k, k):
         raise InputError(
-            f"cost: arrived with shape {array.shape}; wanted finite numbers, ({k}, {k}), true classes in rows"
+            f"cost: arrived with shape {array.shape}; wanted a ({k}, {k}) matrix, true classes in rows"
+        )
+    if not np.isfinite(array).all():
+        row, column = np.argwhere(~np.isfinite(array))[0]
+        raise InputError(
+            f"cost: row {row}, column {column} is {array[row, column]}; wanted finite numbers, true classes in rows"
         )
     return array

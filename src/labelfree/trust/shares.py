@@ -17,6 +17,7 @@ from labelfree.labelshift import LABEL_SHIFT, bbse, bias_corrected, joint_confus
 from labelfree.results import percent
 from labelfree.trust.intervals import check_resampling
 from labelfree.trust.replicate import ReplicateView, Replicator
+from labelfree.trust.shift_test import check_samples
 from labelfree.types import Source, Target
 
 Array = npt.NDArray[np.float64]
@@ -101,6 +102,7 @@ def label_shares(
     >>> bool((found.low <= found.shares).all() and (found.shares <= found.high).all())
     True
     """
+    check_samples("label_shares", source, target)
     check_resampling(level, replicates, seed)
     if method not in LABEL_SHIFT:
         raise InputError(
