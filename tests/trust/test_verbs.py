@@ -31,7 +31,8 @@ def files(tmp_path_factory):
     rng = np.random.default_rng(0)
     z, y = scores(rng, 1200)
     z_t, y_t = scores(rng, 1000)
-    np.savez(folder / "source.npz", logits=z, labels=y, site=np.arange(1200) % 2, day=np.arange(1200))
+    columns = {"site": np.arange(1200) % 2, "day": np.arange(1200), "hour": np.arange(1200) % 24}
+    np.savez(folder / "source.npz", logits=z, labels=y, **columns)
     np.savez(folder / "target.npz", logits=z_t, site=np.arange(1000) % 3)
     return folder, y_t
 
@@ -154,4 +155,52 @@ def test_backtest(files):
     said = json.loads(run(*arguments, "--time", "day", "--json"))
     assert said["recommended"] in ("ac", "scot")
     assert {k["kind"] for k in said["kinds"]} >= {"time", "none", "sub-population"}
-    assert "recommended" in run(*arguments)
+    said = run(*arguments)
+    assert "recommended" in said
+    assert "one split cannot tell how sure" in said
+
+
+def test_backtest_by_several_columns(files):
+    folder, _ = files
+    arguments = ("backtest", folder / "source.npz", "-m", "ac", "--repeats", "1", "--groups", "site")
+    said = json.loads(run(*arguments, "--groups", "hour", "--json"))
+    assert {"site=0", "site=1", "hour=0", "hour=23"} <= {
+        entry["strength"] for part in ("trials", "not_tried") for entry in said[part]
+    }
+    shown = run(*arguments, "--groups", "hour")
+    assert "not tried: sub-population (hour=0" in shown
+    assert "recommended" not in shown
+    result = CliRunner().invoke(app, [*map(str, arguments), "--groups", "sight"])
+    assert isinstance(result.exception, LabelfreeError)
+    assert "did you mean 'site'" in str(result.exception)
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_backtest_over_time(tmp_path, ending):
+    """Numbers and dates sort as such from either kind of table; other text names the file and the row."""
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    rng = np.random.default_rng(0)
+    z, y = scores(rng, 1000, k=3)
+    y[500:] = (z[500:].argmax(1) + 1) % 3
+    days = np.datetime64("2022-01-01") + np.arange(1000)
+    table = pa.table(
+        {
+            **{f"logit_{j}": z[:, j] for j in range(3)},
+            "label": y.astype(str),
+            "number": np.arange(1000),
+            "date": days,
+            "stamp": days.astype("datetime64[ns]"),
+            "american": [f"{d.astype(object):%m/%d/%Y}" for d in days],
+        }
+    )
+    path = tmp_path / f"source.{ending}"
+    {"csv": csv.write_csv, "parquet": parquet.write_table}[ending](table, path)
+    arguments = ("backtest", path, "-m", "ac", "--repeats", "1", "--time")
+    for column in ("number", "date", "stamp"):
+        said = json.loads(run(*arguments, column, "--json"))
+        assert [t["truth"] for t in said["trials"] if t["kind"] == "time"] == [pytest.approx(1.0)]
+    result = CliRunner().invoke(app, [*map(str, arguments), "american"])
+    assert isinstance(result.exception, LabelfreeError)
+    assert f"source.{ending}: 'american': row 0 is '01/01/2022'; wanted a number" in str(result.exception)

@@ -24,9 +24,16 @@ def backtest(
         typer.Option("--method", "-m", help="A method to try; may be repeated", show_default=False),
     ] = None,
     groups: Annotated[
-        str | None, typer.Option(help="A column (or .npz key) of SOURCE: each group is a target")
+        list[str] | None,
+        typer.Option(
+            help="A column (or .npz key) of SOURCE: each group is a target; may be repeated",
+            show_default=False,
+        ),
     ] = None,
-    time: Annotated[str | None, typer.Option(help="A column of SOURCE: the later half is a target")] = None,
+    time: Annotated[
+        str | None,
+        typer.Option(help="A column of SOURCE, numbers or ISO dates: the later half is a target"),
+    ] = None,
     calibration: files.Calibration = "temperature",
     repeats: Annotated[int, typer.Option(callback=files.at_least(1), help="Random splits")] = 2,
     replicates: Annotated[
@@ -43,14 +50,19 @@ def backtest(
     """Split SOURCE, make shifts of several kinds from one half, and report each method's miss."""
     from labelfree.trust import backtest as look_back
     from labelfree.trust.backtest import METHODS
+    from labelfree.trust.shifts import row_times
 
     known = reading.source(source)
+    columns = {name: files.column_of(source, name, known.n) for name in groups or []}
+    times = None
+    if time is not None:
+        times = row_times(files.column_of(source, time, known.n), known.n, f"{source}: {time!r}")
     with _bar() as step:
         found = look_back(
             known,
             methods=method or METHODS,
-            groups=None if groups is None else files.column_of(source, groups, known.n),
-            times=None if time is None else files.column_of(source, time, known.n),
+            groups=columns or None,
+            times=times,
             calibration=calibration,
             repeats=repeats,
             replicates=replicates,
@@ -93,7 +105,7 @@ def _print(found: Backtest) -> None:
         table.add_row(kind, *cells)
     out = console()
     out.print(table)
-    sure = f"the best in {100 * found.sureness:.0f}% of resamples of these targets"
-    out.print(f"recommended: {found.recommended}, {sure}", style="bold")
+    if found.verdict:
+        out.print(found.verdict, style="bold")
     for warning in found.warnings:
         warn(out, warning)
