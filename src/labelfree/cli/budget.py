@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +13,9 @@ from labelfree.cli.screen import console, plain_table, working
 from labelfree.errors import FileError, InputError
 
 if TYPE_CHECKING:
+    from labelfree.io import Form
     from labelfree.trust import Plan
+    from labelfree.types import Target
 
 
 @files.reads
@@ -28,7 +31,8 @@ def budget(
     labelled: Annotated[
         Path | None,
         typer.Option(
-            help="The rows file with a column 'label' filled in: estimate the error from it (same --seed)"
+            help="The rows file with labels added: estimate the error from it; --margin, --count and --seed "
+            "do not matter then"
         ),
     ] = None,
     weight: Annotated[str, typer.Option(help="How far to rely on the doubts: a number, or 'fitted'")] = "1.0",
@@ -42,68 +46,124 @@ def budget(
     """Plan which rows of TARGET to label so that the error is known to +- MARGIN, or use their labels."""
     from labelfree import io
     from labelfree.io.write import check_ending
+    from labelfree.trust import Plan, with_labels
     from labelfree.trust import budget as plan_labels
 
+    relied = _weight(weight)
     if rows is not None:
         check_ending(rows)
         files.refuse_overwriting(rows, [source, target, reading.labels, labelled])
+        if labelled is not None:
+            raise InputError("--rows writes a plan and --labelled uses one; wanted one of the two")
     with working() as say:
         known, unknown, _ = reading.both(source, target, say, labelled)
-        say("planning")
-        plan = plan_labels(
-            known,
-            unknown,
-            margin=margin,
-            level=level,
-            labels=count,
-            calibration=calibration,
-            marginal=files.marginal_of(marginal, known),
-            seed=seed,
-        )
-        if rows is not None:
-            io.write_table(rows, plan.table())
+        shares = files.marginal_of(marginal, known)
+        if labelled is None:
+            say("planning")
+            plan = plan_labels(
+                known,
+                unknown,
+                margin=margin,
+                level=level,
+                labels=count,
+                calibration=calibration,
+                marginal=shares,
+                seed=seed,
+            )
+            if rows is not None:
+                io.write_table(rows, plan.table())
+        else:
+            say(f"reading {labelled}")
+            form = reading.form(source, target, reading.labels, labelled)
+            table, bought = _returned(labelled, form, unknown)
+            plan = Plan.from_table(
+                table,
+                known,
+                unknown,
+                level=level,
+                calibration=calibration,
+                marginal=shares,
+                what=str(labelled),
+            )
+            try:
+                found = with_labels(plan, unknown, bought, weight=relied)
+            except InputError as problem:
+                raise FileError(f"{labelled}: {problem}") from None
     if labelled is not None:
-        _estimate(plan, unknown, labelled, weight, reading.label_column, as_json)
+        typer.echo(found.to_json() if as_json else repr(found))
     elif as_json:
         typer.echo(plan.to_json())
     else:
-        _print(plan, rows)
+        _print(plan, rows, reading.label_column)
 
 
-def _print(plan: Plan, rows: Path | None) -> None:
+def _weight(text: str) -> float | str:
+    if text == "fitted":
+        return text
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise InputError(f"--weight {text}: wanted a number such as 1.0, or 'fitted'")
+    return number
+
+
+def _print(plan: Plan, rows: Path | None, column: str) -> None:
     from labelfree.results import percent
 
     out = console()
-    out.print(
-        f"label {len(plan.rows):,} rows for +-{percent(plan.margin)} at {percent(plan.level)}; "
-        f"plain sampling would need {plan.plain:,}; expected error {percent(plan.expected)}"
-    )
+    out.print(repr(plan))
     table = plain_table()
-    for column in ("stratum", "rows", "labels", "error probability"):
-        table.add_column(column, justify="right")
+    for heading in ("stratum", "rows", "labels", "error probability"):
+        table.add_column(heading, justify="right")
     for number, s in enumerate(plan.to_dict()["strata"]):
         table.add_row(str(number), f"{s['rows']:,}", f"{s['labels']:,}", percent(s["error_probability"]))
     out.print(table)
     where = "write them with --rows FILE" if rows is None else f"they are in {rows}"
-    out.print(f"the rows to label: {where}; add a column 'label' and come back with --labelled FILE")
+    what = "an array 'labels'" if rows is not None and rows.suffix == ".npz" else f"a column {column!r}"
+    out.print(f"the rows to label: {where}; add {what} and come back with --labelled FILE")
 
 
-def _estimate(plan: Plan, target: Any, path: Path, weight: str, column: str, as_json: bool) -> None:
+def _returned(path: Path, form: Form, target: Target) -> tuple[dict[str, Any], dict[int, Any]]:
+    """The picks that the file lists, as `Plan.table` has them, and the labels by row number."""
+    import numpy as np
+
     from labelfree import io
-    from labelfree.trust import with_labels
-    from labelfree.trust.budget import as_mapping
+    from labelfree.trust.budget import row_numbers
+    from labelfree.trust.labelled import is_missing
 
     numbers = io.read_column(path, "row")
-    values = io.read_column(path, column if path.suffix != ".npz" else "label")
-    if target.classes is not None:
-        values = [None if v is None or v == "" else str(v) for v in values]
+    values = _labels(path, form, target)
+    if np.ndim(numbers) != 1 or np.shape(values) != np.shape(numbers):
+        raise FileError(
+            f"{path}: rows and labels have the shapes {np.shape(numbers)} and {np.shape(values)}; wanted one each"
+        )
+    kept = [
+        i for i, row in enumerate(numbers) if not is_missing(row)
+    ]  # spreadsheets leave blank lines behind
+    lost = next((v for i, v in enumerate(values) if is_missing(numbers[i]) and not is_missing(v)), None)
+    if lost is not None:
+        raise FileError(f"{path}: a label, {lost}, stands without its row number; wanted both")
+    rows = row_numbers([numbers[i] for i in kept], str(path)).tolist()
+    table: dict[str, Any] = {"row": rows}
+    for name in ("stratum", "inclusion_probability", "error_probability"):
+        try:
+            column = io.read_column(path, name)
+        except FileError:  # the plan says what it cannot do without
+            continue
+        table[name] = [column[i] for i in kept]
+    return table, {row: values[i] for row, i in zip(rows, kept, strict=True) if not is_missing(values[i])}
+
+
+def _labels(path: Path, form: Form, target: Target) -> Any:
+    """The labels of a table's column, or of an array 'labels' or 'label'; as text where classes have names."""
+    from labelfree import io
+
+    if io.is_table(path):
+        return io.read_labels(path, form, target.classes)
     try:
-        how: float | str = weight if weight == "fitted" else float(weight)
-    except ValueError:
-        raise InputError(f"--weight {weight}: wanted a number such as 1.0, or 'fitted'") from None
-    try:
-        bought = as_mapping(numbers, list(values))
-    except (TypeError, ValueError, OverflowError) as problem:
-        raise FileError(f"{path}: 'row' must hold the row numbers that --rows wrote ({problem})") from None
-    found = with_labels(plan, target, bought, weight=how)
-    typer.echo(found.to_json() if as_json else repr(found))
+        values = io.read_column(path, "label")
+    except FileError:
+        values = io.read_labels(path, form, target.classes)
+    return values if target.classes is None else [None if v is None else str(v) for v in values]

@@ -1,11 +1,13 @@
-"""The label budget: how many labels to buy, which rows, and one unbiased estimate when they come back."""
+"""The label budget: how many labels to buy, which rows, and what was bought when they come back."""
 
 from __future__ import annotations
 
 import html
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,8 @@ Indices = npt.NDArray[np.intp]
 STRATA, LEAST = 5, 5
 #: Error probabilities are kept this far from 0 and 1 when labels are allotted: the model may be wrong.
 DOUBT = 0.05
+#: How far what a file says may lie from what is computed again: spreadsheets round.
+ROUNDED_LABELS, ROUNDED_DOUBT = 0.01, 1e-3
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,7 @@ class Plan:
         inclusion: (m,) the probability with which each pick was picked: labels bought / rows in its stratum.
         doubt: (n,) SCOT's error probability of every target row.
         mass: (n,) the rows' masses.
-        margin, level: what the plan is for: +- margin at the level.
+        margin, level: the half-width that the plan should reach, +- margin at the level; 0 if all is labelled.
         expected: the error that the plan expects.
         plain: how many labels plain random sampling would need for the same margin.
     """
@@ -53,6 +57,15 @@ class Plan:
     expected: float
     plain: int
 
+    @property
+    def taken(self) -> Indices:
+        """(H,) how many rows of each stratum were picked, by the inclusion probabilities."""
+        counts = np.bincount(self.stratum)
+        mine = self.stratum[self.rows]
+        out = np.zeros(len(counts), dtype=np.intp)
+        out[mine] = np.rint(self.inclusion * counts[mine]).astype(np.intp)
+        return out
+
     def table(self) -> dict[str, Any]:
         """Columns of equal length, one value per pick: what to send to those who label."""
         return {
@@ -62,25 +75,59 @@ class Plan:
             "error_probability": self.doubt[self.rows],
         }
 
+    @classmethod
+    def from_table(
+        cls,
+        table: Mapping[str, Any],
+        source: Source,
+        target: Target,
+        *,
+        level: float = 0.95,
+        calibration: str = "temperature",
+        marginal: Marginal = "source",
+        what: str = "picks",
+    ) -> Plan:
+        """The plan that `table` was written from: picks are read, strata and doubts computed again.
+
+        Margin, count and seed are not needed. Picks that are no longer in the table still count as picked.
+
+        Args:
+            table: the columns `row`, `stratum` and `inclusion_probability` of `Plan.table`, in any order;
+                `error_probability` is compared where it is there.
+            source, target, calibration, marginal: those of the plan; others are refused.
+            level: of the interval; it need not be the plan's.
+            what: a word for the table in messages.
+        """
+        check_real(level, "level")
+        _door.check_fraction(level, "level", 0.95)
+        rows = row_numbers(_column(table, "row", what), what)
+        doubt, mass = _doubts(source, target, calibration, marginal)
+        stratum = _strata(doubt, mass)
+        taken = _checked(table, rows, stratum, doubt, mass, what)
+        rows.sort()
+        return _made(rows, taken, stratum, doubt, mass, level)
+
     def to_dict(self) -> dict[str, Any]:
-        """The plan as plain values, strata by strata."""
-        counts = np.bincount(self.stratum)
-        picked = np.bincount(self.stratum[self.rows], minlength=len(counts))
+        """The plan as plain values, strata by strata, then pick by pick."""
+        counts, taken = np.bincount(self.stratum), self.taken
         strata = [
             {
                 "rows": int(counts[h]),
-                "labels": int(picked[h]),
+                "labels": int(taken[h]),
                 "error_probability": float(self.doubt[self.stratum == h].mean()),
             }
             for h in range(len(counts))
         ]
         return {
-            "labels": len(self.rows),
+            "labels": int(taken.sum()),
             "plain_labels": self.plain,
             "margin": self.margin,
             "level": self.level,
             "expected_error": self.expected,
             "strata": strata,
+            "rows": self.rows.tolist(),
+            "stratum": self.stratum[self.rows].tolist(),
+            "inclusion_probability": self.inclusion.tolist(),
         }
 
     def to_json(self, *, indent: int | None = None) -> str:
@@ -89,8 +136,8 @@ class Plan:
 
     def __repr__(self) -> str:
         return (
-            f"label {len(self.rows)} rows for +-{percent(self.margin)} at {percent(self.level)} "
-            f"(plain sampling: {self.plain}); expected error {percent(self.expected)}"
+            f"label {self.taken.sum():,} rows for +-{at_most(self.margin)} at {percent(self.level)}; "
+            f"plain sampling would need {self.plain:,}; expected error {percent(self.expected)}"
         )
 
     def _repr_html_(self) -> str:
@@ -110,109 +157,298 @@ def budget(
 ) -> Plan:
     """Plan which target rows to label so that the error is known to within +- margin.
 
-    Rows are stratified by SCOT's error probability; every stratum is sampled, at random without replacement,
-    with labels allotted by N_h sqrt(e_h (1 - e_h)) (Neyman), e_h the stratum's mean error probability kept
-    away from 0 and 1. If SCOT is wrong the margin is wider than planned, but the estimate stays unbiased.
+    Rows are stratified by SCOT's error probability (times the row's weight, where there are weights); every
+    stratum is sampled, at random without replacement. Each label is bought where it takes most off the
+    variance that `with_labels` will report: Neyman's allotment in whole numbers, with no stratum overdrawn.
+    If SCOT is wrong the margin is wider than planned, but the estimate stays unbiased.
 
     Args:
         source: scores with labels.
         target: scores without.
-        margin: the half-width wanted, a fraction.
+        margin: the half-width wanted, a fraction; the plan reaches it or a smaller one.
         level: of the interval.
         labels: buy so many instead; the margin is then what they should reach.
         calibration, marginal: as for SCOT.
         seed: of the picks.
 
-    Reference: Cochran, Sampling Techniques, 1977, chapter 5.
+    References: Cochran, Sampling Techniques, 1977, chapter 5; Wright, The Equivalence of Neyman Optimum
+    Allocation for Sampling and Equal Proportions for Apportioning the U.S. House of Representatives, 2012.
     """
+    for value, name in ((margin, "margin"), (level, "level"), (seed, "seed")):
+        check_real(value, name)
     _door.check_fraction(margin, "margin", 0.02)
     _door.check_fraction(level, "level", 0.95)
     _door.check_count(seed, "seed", 0)
+    if labels is not None:
+        check_real(labels, "labels")
+        _door.check_count(labels, "labels", 1)
+    doubt, mass = _doubts(source, target, calibration, marginal)
+    stratum = _strata(doubt, mass)
+    strata = Strata.of(stratum, doubt, mass)
+    taken = strata.reaching(margin, level) if labels is None else strata.buying(int(labels))
+    rng = np.random.default_rng(int(seed))
+    picks = [rng.permutation(np.flatnonzero(stratum == h))[:m] for h, m in enumerate(taken)]
+    return _made(np.sort(np.concatenate(picks)), taken, stratum, doubt, mass, level)
+
+
+def plain_labels(error: float, margin: float, level: float, mass: Array) -> int:
+    """How many rows plain sampling without replacement needs for +- margin.
+
+    That is the interval of `with_labels` for one stratum and without doubts; and with no errors among m
+    labels it reaches up to the rule of three, 1 - level = (1 - m / n)^(n margin), whatever the variance.
+    Unequal masses make every row tell n sum(mass^2) times less (Kish); rows without mass are left alone.
+    """
+    n = int(np.count_nonzero(mass))
+    if margin <= 0.0:
+        return n
+    unequal = n * float(mass @ mass)
+    one = Strata(np.array([n]), np.array([min(max(error, 0.0), 1.0)]), np.ones(1), np.array([unequal]))
+    three = n * (1.0 - math.pow(1.0 - level, unequal / (n * margin)))
+    return min(n, max(math.ceil(three - 1e-9), int(one.reaching(margin, level).sum())))
+
+
+@dataclass(frozen=True)
+class Strata:
+    """What labels are allotted by. With w_i = n mass_i, for each stratum:
+
+    Attributes:
+        counts: (H,) rows, N_h.
+        error: (H,) the error to plan with.
+        size: (H,) the mean of w_i.
+        square: (H,) the mean of w_i^2.
+    """
+
+    counts: Indices
+    error: Array
+    size: Array
+    square: Array
+
+    @classmethod
+    def of(cls, stratum: Indices, doubt: Array, mass: Array) -> Strata:
+        """The strata of a target; errors are means weighted by w_i^2, kept away from 0 and 1."""
+        counts = np.bincount(stratum)
+        w = len(mass) * mass
+        square = np.bincount(stratum, w**2)
+        error = np.bincount(stratum, w**2 * doubt) / np.where(square > 0.0, square, 1.0)
+        return cls(
+            counts, np.clip(error, DOUBT, 1.0 - DOUBT), np.bincount(stratum, w) / counts, square / counts
+        )
+
+    @property
+    def least(self) -> Indices:
+        """(H,) the labels to begin with; none where there is no mass."""
+        return np.where(self.size > 0.0, np.minimum(LEAST, self.counts), 0)
+
+    def variance(self, h: Indices, n: Indices) -> Array:
+        """What n labels in stratum h leave of the estimate's variance, as `with_labels` is to estimate it.
+
+        (N_h / N)^2 (1/n - 1/N_h) times the expected variance of n values w_i (e_i - f_i) and the two
+        pseudo-rows. For these values mean(w^2) e (1 - e) is a bound, and sharp if all f_i are alike.
+        """
+        N, e, n = self.counts[h], self.error[h], np.maximum(n, 1)  # none only where there is no mass
+        pseudo = self.size[h] ** 2 * (0.5 + 2 * n / (n + 2) * (0.5 - e) ** 2) / (n + 1)
+        padded = self.square[h] * e * (1.0 - e) * n / (n + 2) + pseudo
+        return np.asarray((N / self.counts.sum()) ** 2 * (1 / n - 1 / N) * padded)
+
+    def half_width(self, taken: Indices, level: float) -> float:
+        """The half-width of the interval that so many labels are expected to give; 0 if all are labelled."""
+        variance = float(self.variance(np.arange(len(taken)), taken).sum())
+        return student(level, taken, self.counts) * math.sqrt(variance)
+
+    def reaching(self, margin: float, level: float) -> Indices:
+        """(H,) the fewest labels whose half-width is no more than the margin."""
+        from scipy.special import ndtri
+
+        bought, left = self._purchases()
+        known = int(np.argmax(ndtri(0.5 + level / 2) * np.sqrt(left) <= margin))
+        taken = self._first(bought, known)
+        for h in bought[known:]:  # Student's quantile asks for a few more than the normal one
+            if self.half_width(taken, level) <= margin:
+                break
+            taken[h] += 1
+        return taken
+
+    def buying(self, labels: int) -> Indices:
+        """(H,) just so many labels."""
+        least, most = int(self.least.sum()), int(self.counts.sum())
+        if not least <= labels <= most:
+            raise InputError(
+                f"labels {labels}: wanted between {least} (every stratum is sampled) and {most}, the target's rows"
+            )
+        return self._first(self._purchases()[0], labels - least)
+
+    def _first(self, bought: Indices, number: int) -> Indices:
+        more = np.bincount(bought[:number], minlength=len(self.counts))
+        return np.asarray(self.least + more, dtype=np.intp)
+
+    def _purchases(self) -> tuple[Indices, Array]:
+        """The stratum of each label beyond the least, the best buy first, and the variance left before each.
+
+        The variance is convex in a stratum's labels, so the best buys come in order and no other allotment of
+        as many labels leaves less.
+        """
+        low = self.least
+        extra = self.counts - low
+        h = np.repeat(np.arange(len(low)), extra)
+        n = np.arange(len(h)) - np.repeat(np.cumsum(extra) - extra, extra) + low[h]
+        gain = self.variance(h, n) - self.variance(h, n + 1)
+        order = np.argsort(-gain, kind="stable")
+        return h[order], np.append(np.cumsum(gain[order][::-1])[::-1], 0.0)
+
+
+def student(level: float, taken: Indices, counts: Indices) -> float:
+    """Student's quantile; degrees of freedom come from strata that are not labelled to the last row."""
+    from scipy.special import stdtrit
+
+    df = int(np.maximum(taken - 1, 0)[taken < counts].sum())
+    return float(stdtrit(max(df, 1), 0.5 + level / 2))
+
+
+def row_numbers(values: Any, what: str) -> Indices:
+    """(m,) row numbers, whole and each only once."""
+    seen: dict[int, None] = {}
+    for value in values:
+        try:
+            row = int(value)
+            whole = row == float(value)
+        except (TypeError, ValueError, OverflowError) as problem:
+            raise InputError(
+                f"{what}: 'row' must hold the row numbers that the plan wrote ({problem})"
+            ) from None
+        if not whole or not 0 <= row < 2**62:
+            raise InputError(
+                f"{what}: 'row' is {value} in one line; wanted the row numbers that the plan wrote"
+            )
+        if row in seen:
+            raise InputError(f"{what}: row {row} stands there twice; wanted each row once")
+        seen[row] = None
+    return np.array(list(seen), dtype=np.intp)
+
+
+def check_real(value: Any, what: str) -> None:
+    """A finite number of any kind."""
+    if not (isinstance(value, Real) and math.isfinite(value)):
+        raise InputError(f"{what} {value!r}: wanted a number")
+
+
+def at_most(margin: float) -> str:
+    """A half-width in percent, rounded up so that no more is promised than is reached.
+
+    >>> at_most(0.0301), at_most(0.03), at_most(0.000412), at_most(0.0)
+    ('3.1%', '3.0%', '0.042%', '0%')
+    """
+    if margin <= 0.0:
+        return "0%"
+    digits = max(1, 1 - math.floor(math.log10(100 * margin)))
+    return f"{math.ceil(100 * margin * 10**digits - 1e-6) / 10**digits:.{digits}f}%"
+
+
+def _doubts(source: Source, target: Target, calibration: str, marginal: Marginal) -> tuple[Array, Array]:
+    """(n,) each: SCOT's error probability of every target row, and the rows' masses."""
+    if not isinstance(source, Source) or not isinstance(target, Target):
+        raise InputError(
+            f"budget: arrived {type(source).__name__} and {type(target).__name__}; "
+            "wanted labelfree.Source(...) and labelfree.Target(...)"
+        )
     scot = SCOT(calibration=calibration, marginal=marginal).fit(source)
     view = View(target.aligned(source.classes, source.k), scot.calibration_)
-    doubt = view.doubt(view.soft_transport(scot.masses(view)).posterior)
-    stratum = _strata(doubt)
-    counts = np.bincount(stratum)
-    e = np.clip(np.bincount(stratum, weights=doubt) / counts, DOUBT, 1.0 - DOUBT)
-    spread = np.sqrt(e * (1.0 - e))
-    z = _z(level)
-    wanted = _needed(counts, spread, margin / z) if labels is None else _given(labels, counts)
-    take = _allot(counts, spread, wanted)
-    reached = z * float(np.sqrt((((counts / counts.sum()) * spread) ** 2 * (1 / take - 1 / counts)).sum()))
-    rng = np.random.default_rng(seed)
-    picks = [rng.permutation(np.flatnonzero(stratum == h))[:m] for h, m in enumerate(take)]
-    rows = np.sort(np.concatenate(picks))
-    error = float(view.mass @ doubt)
-    aim = margin if labels is None else reached
-    return Plan(
-        rows=rows,
-        stratum=stratum,
-        inclusion=(take / counts)[stratum[rows]],
-        doubt=doubt,
-        mass=view.mass,
-        margin=aim,
-        level=level,
-        expected=error,
-        plain=plain_labels(error, aim, level, target.n),
-    )
+    return view.doubt(view.soft_transport(scot.masses(view)).posterior), view.mass
 
 
-def plain_labels(error: float, margin: float, level: float, n: int) -> int:
-    """How many rows plain sampling without replacement needs for +- margin: z^2 e (1-e) / margin^2, corrected."""
-    e = float(np.clip(error, DOUBT, 1.0 - DOUBT))
-    infinite = _z(level) ** 2 * e * (1.0 - e) / margin**2
-    return int(min(n, np.ceil(infinite / (1.0 + infinite / n))))
+def _strata(doubt: Array, mass: Array) -> Indices:
+    """(n,) strata of about equal total w sqrt(doubt): the doubtful and the heavy are fewer and cut finer.
 
-
-def _strata(doubt: Array) -> Indices:
-    """(n,) strata of about equal total doubt plus rows: the doubtful are fewer and cut finer."""
-    n = len(doubt)
-    if n < 2 * LEAST * STRATA:
-        return np.zeros(n, dtype=np.intp)
-    order = np.argsort(doubt, kind="stable")
-    weight = np.cumsum(np.sqrt(np.clip(doubt[order], DOUBT, 1.0 - DOUBT)))
-    cut = np.minimum((weight / weight[-1] * STRATA - 1e-9).astype(np.intp), STRATA - 1)
-    out = np.empty(n, dtype=np.intp)
-    out[order] = cut
+    Rows without mass have nothing to tell; they come last, in a stratum of their own.
+    """
+    out = np.full(len(doubt), STRATA, dtype=np.intp)
+    heavy = np.flatnonzero(mass > 0.0)
+    # Rounded, so that the last bits, which differ between machines, do not decide where a row goes.
+    f = np.round(doubt[heavy], 9)
+    size = np.round(len(doubt) * mass[heavy] * np.sqrt(np.clip(f, DOUBT, 1.0 - DOUBT)), 12)
+    order = np.lexsort((f, size))
+    total = np.cumsum(size[order])
+    parts = STRATA if len(heavy) >= 2 * LEAST * STRATA else 1
+    out[heavy[order]] = np.minimum((total / total[-1] * parts - 1e-9).astype(np.intp), parts - 1)
     return np.asarray(np.unique(out, return_inverse=True)[1].reshape(-1), dtype=np.intp)
 
 
-def _needed(counts: Indices, spread: Array, sd: float) -> int:
-    """The fewest labels whose Neyman allotment reaches the standard deviation, with finite-population terms."""
-    share = counts / counts.sum()
-    total = float(share @ spread)
-    return int(np.ceil(total**2 / (sd**2 + float((share * spread**2).sum()) / counts.sum())))
+def _made(rows: Indices, taken: Indices, stratum: Indices, doubt: Array, mass: Array, level: float) -> Plan:
+    """The plan to label these rows, sorted; `taken` of each stratum were picked."""
+    strata = Strata.of(stratum, doubt, mass)
+    margin = strata.half_width(taken, level)
+    error = float(mass @ doubt)
+    cautious = min(max(error, DOUBT), 1.0 - DOUBT)  # as in the strata
+    return Plan(
+        rows=rows,
+        stratum=stratum,
+        inclusion=(taken / strata.counts)[stratum[rows]],
+        doubt=doubt,
+        mass=mass,
+        margin=margin,
+        level=float(level),
+        expected=error,
+        plain=plain_labels(cautious, margin, level, mass),
+    )
 
 
-def _given(labels: int, counts: Indices) -> int:
-    least = int(np.minimum(LEAST, counts).sum())
-    if not least <= labels <= counts.sum():
+def _column(table: Mapping[str, Any], name: str, what: str) -> Any:
+    if name not in table:
         raise InputError(
-            f"labels {labels}: wanted between {least} (every stratum is sampled) and {counts.sum()}, the target's rows"
+            f"{what}: no column {name!r}; wanted row, stratum and inclusion_probability as the plan wrote them"
         )
-    return labels
+    return table[name]
 
 
-def _allot(counts: Indices, spread: Array, wanted: int) -> Indices:
-    """(H,) labels per stratum: Neyman, at least LEAST, at most all its rows."""
-    low = np.minimum(LEAST, counts)
-    ideal = wanted * (counts * spread) / (counts * spread).sum()
-    take = np.clip(np.ceil(ideal - 1e-9).astype(np.intp), low, counts)
-    while take.sum() > max(wanted, low.sum()):
-        excess = np.where(take > low, take - ideal, -np.inf)
-        take[int(np.argmax(excess))] -= 1
-    return np.asarray(take, dtype=np.intp)
+def _numbers(table: Mapping[str, Any], name: str, rows: Indices, what: str) -> Array:
+    column = _column(table, name, what)
+    try:
+        values = np.asarray(column, dtype=np.float64)
+    except (TypeError, ValueError) as problem:
+        raise InputError(f"{what}: {name!r} must hold the numbers that the plan wrote ({problem})") from None
+    if values.shape != rows.shape:
+        raise InputError(f"{what}: {name!r} has shape {values.shape} for {len(rows)} rows; wanted one each")
+    return values
 
 
-def _z(level: float) -> float:
-    from scipy.special import ndtri
-
-    return float(ndtri(0.5 + level / 2))
-
-
-def as_mapping(rows: Any, labels: Any) -> Mapping[int, Any]:
-    """Labels by row number, from two columns of equal length; missing labels (None, empty, NaN) are left out."""
-    if len(rows) != len(labels):
-        raise InputError(f"labels: {len(labels)} labels for {len(rows)} rows; wanted one each")
-    out = {int(r): v for r, v in zip(rows, labels, strict=True) if v is not None and v == v and v != ""}
-    return out
+def _checked(
+    table: Mapping[str, Any], rows: Indices, stratum: Indices, doubt: Array, mass: Array, what: str
+) -> Indices:
+    """(H,) how many rows of each stratum were picked; refuses picks of another plan."""
+    differ = "target, calibration or marginal differ from those of the plan"
+    if not len(rows):
+        raise InputError(f"{what}: no rows; wanted the rows that the plan wrote")
+    if rows.max() >= len(stratum):
+        raise InputError(f"{what}: row {rows.max()} is not among the target's {len(stratum)} rows; {differ}")
+    mine = stratum[rows]
+    counts = np.bincount(stratum)
+    said = _numbers(table, "stratum", rows, what)
+    if np.isnan(said).any():
+        row = rows[int(np.argmax(np.isnan(said)))]
+        raise InputError(
+            f"{what}: row {row} has no stratum; wanted the rows that were picked only (others would bias the estimate)"
+        )
+    number = _numbers(table, "inclusion_probability", rows, what) * counts[mine]
+    taken = np.zeros(len(counts), dtype=np.intp)
+    with np.errstate(invalid="ignore"):
+        whole = np.nan_to_num(np.rint(number), nan=0.0, posinf=0.0, neginf=0.0)
+    np.maximum.at(taken, mine, whole.astype(np.intp))
+    listed = np.bincount(mine, minlength=len(counts))
+    lost = (listed == 0) & (np.bincount(stratum, mass) > 0.0)
+    if lost.any():
+        h = int(np.argmax(lost))
+        raise InputError(f"{what}: no row of stratum {h} is left; wanted labelled rows of every stratum")
+    fits = (
+        (np.abs(number - taken[mine]) <= ROUNDED_LABELS) & (taken >= listed)[mine] & (taken <= counts)[mine]
+    )
+    near = np.ones(len(rows), dtype=bool)
+    if "error_probability" in table:
+        near = ~(np.abs(_numbers(table, "error_probability", rows, what) - doubt[rows]) > ROUNDED_DOUBT)
+    for good, name in (
+        (said == mine, "stratum"),
+        (fits, "inclusion_probability"),
+        (near, "error_probability"),
+    ):
+        if not good.all():
+            row = rows[int(np.argmin(good))]
+            raise InputError(f"{what}: the {name} of row {row} does not fit the target's rows: {differ}")
+    return taken
