@@ -228,6 +228,7 @@ def test_the_later_half_is_the_later_half():
         ),
         (["2022-01-31"] * 239 + ["31 Jan 2022"], "times: row 239 is '31 Jan 2022'; wanted a number or"),
         (["2022-01-31"] * 239 + ["2022-13-31"], "times: row 239 is '2022-13-31'; wanted a number or"),
+        (["2022-01-31-05"] * 240, "times: row 0 is '2022-01-31-05'; wanted a number or"),
         ([True, False] * 120, "times: row 0 is True; wanted a number or"),
         ([datetime.time(12)] * 240, "times: row 0 is '12:00:00'; wanted a number or"),
         ([1.0, 2.0, np.nan] * 80, "times: row 2 is missing; wanted a time in every row"),
@@ -254,7 +255,8 @@ def test_other_times_are_refused(values, line):
         ({"methods": 5}, "methods arrived as 5; wanted names"),
         ({"methods": "acc"}, "did you mean 'ac'"),
         ({"repeats": "2"}, "repeats '2': wanted a whole number, 1 or more"),
-        ({"repeats": 1.5}, "repeats 1.5: wanted"),
+        ({"repeats": 2.0}, "repeats 2.0: wanted a whole number"),
+        ({"repeats": float("nan")}, "repeats nan: wanted a whole number"),
         ({"seed": None}, "seed None: wanted a whole number"),
     ],
 )

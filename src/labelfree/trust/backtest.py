@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -214,12 +214,12 @@ def _check(source: Any, methods: Any, repeats: Any, replicates: Any, seed: Any) 
             f"backtest: arrived {type(source).__name__}; wanted labelfree.Source(logits=..., labels=...)"
         )
     for value, what, least in ((repeats, "repeats", 1), (replicates, "replicates", 0), (seed, "seed", 0)):
-        if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        if isinstance(value, bool) or not isinstance(value, int | np.integer):
             raise InputError(f"{what} {value!r}: wanted a whole number, {least} or more")
-        _door.check_count(value, what, least)  # type: ignore[arg-type]
+        _door.check_count(int(value), what, least)
     if replicates:
         check_resampling(0.95, replicates, seed)
-    if not isinstance(methods, str | Sequence):
+    if not isinstance(methods, Iterable):
         raise InputError(f"backtest: methods arrived as {methods!r:.60}; wanted names such as {METHODS[:2]}")
     found = [find(name) for name in ([methods] if isinstance(methods, str) else methods)]
     if not found:

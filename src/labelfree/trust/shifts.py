@@ -27,8 +27,8 @@ LEAST_ROWS = 60
 MISSING = "missing"
 #: ISO 8601, long or short: year, month, day, hour, minute, second, fraction, zone.
 ISO = re.compile(
-    r"(\d{4})-?(\d\d)(?:-?(\d\d)(?:[T ](\d\d)(?::?(\d\d)(?::?(\d\d)(?:[.,](\d+))?)?)?)?)?"
-    r"\s*(Z|[+-]\d\d(?::?\d\d)?)?"
+    r"(\d{4})-?(\d\d)(?:-?(\d\d)(?:[T ](\d\d)(?::?(\d\d)(?::?(\d\d)(?:[.,](\d+))?)?)?"
+    r"\s*(Z|[+-]\d\d(?::?\d\d)?)?)?)?"
 )
 
 
