@@ -7,7 +7,7 @@ import pytest
 
 import labelfree as lf
 from labelfree.errors import InputError
-from labelfree.trust import backtest, budget, interval, label_shares, slices
+from labelfree.trust import backtest, budget, interval, label_shares, slices, with_labels
 
 
 def samples(n=300):
@@ -42,11 +42,55 @@ def test_resampling(wrong, line):
         ({"margin": 2}, r"margin 2: .* did you mean 0.02\?"),
         ({"level": 1.0}, "level 1"),
         ({"seed": -3}, "seed -3"),
+        ({"margin": "a lot"}, "margin 'a lot': wanted a number"),
+        ({"level": None}, "level None: wanted a number"),
+        ({"labels": "50"}, "labels '50': wanted a number"),
+        ({"labels": 2.5}, r"labels 2\.5: wanted"),
+        ({"labels": float("nan")}, "labels nan: wanted a number"),
+        ({"labels": -3}, "labels -3: wanted"),
+        ({"labels": 3}, "labels 3: wanted between 25"),
     ],
 )
 def test_budget(wrong, line):
     with pytest.raises(InputError, match=line):
         budget(*samples(), **wrong)
+
+
+def test_budget_of_arrays():
+    source, target = samples()
+    for given in ((source, source), (target, target), (np.ones((3, 3)), target)):
+        with pytest.raises(InputError, match=r"wanted labelfree\.Source\(\.\.\.\) and labelfree\.Target"):
+            budget(*given)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "line"),
+    [
+        ({"level": 95}, r"level 95: .* did you mean 0.95\?"),
+        ({"level": "high"}, "level 'high': wanted a number"),
+        ({"level": float("nan")}, "level nan"),
+        ({"weight": "banana"}, "weight 'banana': wanted a number such as 1.0, or 'fitted'"),
+        ({"weight": None}, "weight None"),
+        ({"weight": float("inf")}, "weight inf"),
+        ({"labels": [0, 1, 2]}, "labels: arrived as list; wanted a mapping"),
+        ({"target": samples()[0]}, r"arrived Plan and Source; wanted the plan .* labelfree\.Target"),
+    ],
+)
+def test_with_labels(wrong, line):
+    source, target = samples()
+    plan = budget(source, target, labels=50)
+    given = {"target": target, "labels": dict.fromkeys(plan.rows.tolist(), 0), **wrong}
+    with pytest.raises(InputError, match=line):
+        with_labels(plan, **given)
+
+
+def test_weights_of_any_number_type():
+    source, target = samples()
+    plan = budget(source, target, labels=50)
+    labels = dict.fromkeys(plan.rows, 0)
+    plain = with_labels(plan, target, labels, weight=1.0)
+    assert with_labels(plan, target, labels, weight=np.float32(1)) == plain
+    assert with_labels(plan, target, labels, weight=np.int64(1)) == plain
 
 
 @pytest.mark.parametrize(
