@@ -183,6 +183,7 @@ TIMES = {
     "objects": np.array(range(1000), dtype=object),
     "number text": [str(i) for i in range(1000)],
     "large": np.array([2**60 + i for i in range(1000)], dtype=object),
+    "large text": [str(2**60 + i) for i in range(1000)],
     "floats": np.arange(1000) * 1e8,
     "dates": DAYS,
     "iso": [str(day) for day in DAYS],
@@ -316,3 +317,9 @@ def test_sureness_of_a_clear_winner():
         if t.split < 2
     ]
     assert 0.3 < _sureness(torn, ["good", "bad"], "good", 0) < 0.7
+    uneven = [
+        Trial(t.split, t.kind, "", t.method, 0.5 if (t.kind, t.method) == ("a", "bad") else 0.21, 0.2, None)
+        for t in clear
+    ]
+    # "bad" loses by kind "a" alone, which is in 1 - (5/6)^6 = 67% of the draws; ties go to the first
+    assert _sureness(uneven, ["bad", "good"], "good", 0) == pytest.approx(0.67, abs=0.05)
