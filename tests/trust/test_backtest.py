@@ -11,7 +11,8 @@ import pytest
 import labelfree as lf
 from labelfree.errors import InputError
 from labelfree.trust import backtest
-from labelfree.trust.shifts import Shift, made_shifts, row_groups, row_times
+from labelfree.trust.columns import row_groups, row_times
+from labelfree.trust.shifts import Shift, made_shifts
 
 from .conftest import scores
 

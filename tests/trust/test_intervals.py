@@ -152,7 +152,11 @@ def test_bad_requests_are_refused(pair):
         interval(source, target, replicates=5)
     with pytest.raises(InputError, match="a score"):
         interval(source, target, "entropy")
-    with pytest.raises(InputError, match="one group per row"):
+    holes = np.arange(target.n).astype(float)
+    holes[7] = np.nan
+    with pytest.raises(InputError, match="groups: row 7 is missing"):
+        interval(source, target, groups=holes)
+    with pytest.raises(InputError, match="one value per row"):
         interval(source, target, "ac", groups=[1, 2])
 
 

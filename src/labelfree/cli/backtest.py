@@ -50,7 +50,7 @@ def backtest(
     """Split SOURCE, make shifts of several kinds from one half, and report each method's miss."""
     from labelfree.trust import backtest as look_back
     from labelfree.trust.backtest import METHODS
-    from labelfree.trust.shifts import row_times
+    from labelfree.trust.columns import row_times
 
     known = reading.source(source)
     columns = {name: files.column_of(source, name, known.n) for name in groups or []}

@@ -17,8 +17,9 @@ from labelfree.calibration import fit_calibration
 from labelfree.errors import InputError
 from labelfree.estimators.registry import find, make
 from labelfree.estimators.view import View
+from labelfree.trust.columns import row_groups, row_times
 from labelfree.trust.intervals import check_resampling, interval
-from labelfree.trust.shifts import LEAST_ROWS, Shift, Untried, made_shifts, row_groups, row_times
+from labelfree.trust.shifts import LEAST_ROWS, Shift, Untried, made_shifts
 from labelfree.types import Source, Target
 
 Indices = npt.NDArray[np.intp]

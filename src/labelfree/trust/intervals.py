@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +16,7 @@ from labelfree.estimators.registry import make
 from labelfree.estimators.view import View
 from labelfree.labelshift import shrink
 from labelfree.results import Estimate, Interval
+from labelfree.trust.columns import is_missing, one_per_row
 from labelfree.trust.replicate import Replicator
 from labelfree.types import Source, Target
 
@@ -252,12 +252,15 @@ def check_resampling(level: float, replicates: int, seed: int) -> None:
     _door.check_count(seed, "seed", 0)
 
 
-def _groups(values: Sequence[Hashable] | None, n: int, what: str) -> npt.NDArray[np.intp] | None:
+def _groups(values: Groups, n: int, what: str) -> npt.NDArray[np.intp] | None:
     if values is None:
         return None
-    array = _door.as_array(values, what)
-    if array.shape != (n,):
-        raise InputError(f"{what}: arrived with shape {array.shape}; wanted one group per row, ({n},)")
+    array = one_per_row(values, n, what)
+    missing = next((row for row, value in enumerate(array.tolist()) if is_missing(value)), None)
+    if missing is not None:
+        raise InputError(
+            f"{what}: row {missing} is missing; wanted a group in every row; give such rows groups of their own"
+        )
     names, number = np.unique(array.astype(str) if array.dtype == object else array, return_inverse=True)
     if len(names) < 2:
         raise InputError(f"{what}: only one group; wanted at least two to draw from")

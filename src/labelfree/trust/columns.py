@@ -1,0 +1,175 @@
+"""Columns beside the scores: groups that rows belong to, and times that they come from."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import re
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from labelfree import _door
+from labelfree.errors import InputError
+
+Indices = npt.NDArray[np.intp]
+
+#: The group of rows that have none.
+MISSING = "missing"
+#: ISO 8601, long or short: year, month, day, hour, minute, second, fraction, zone.
+ISO = re.compile(
+    r"(\d{4})-?(\d\d)(?:-?(\d\d)(?:[T ](\d\d)(?::?(\d\d)(?::?(\d\d)(?:[.,](\d+))?)?)?"
+    r"\s*(Z|[+-]\d\d(?::?\d\d)?)?)?)?"
+)
+
+
+@dataclass(frozen=True)
+class Groups:
+    """One column of groups: the groups' names, and (n,) the number of each row's group among them."""
+
+    names: tuple[str, ...]
+    number: Indices
+
+    def of(self, rows: Indices) -> Groups:
+        """The same groups on some of the rows."""
+        return Groups(self.names, self.number[rows])
+
+    def rows(self) -> Iterator[tuple[str, Indices]]:
+        """Each group with its rows."""
+        counts = np.bincount(self.number, minlength=len(self.names))
+        parts = np.split(np.argsort(self.number, kind="stable"), np.cumsum(counts)[:-1])
+        return zip(self.names, parts, strict=True)
+
+
+def row_groups(groups: Any, n: int) -> list[Groups]:
+    """The columns of groups: one array, a mapping from names to arrays, or a sequence of arrays.
+
+    Rows whose group is None, NaN or empty make up the group "missing".
+    """
+    if groups is None:
+        return []
+    return [_grouped(values, n, name) for name, values in _columns(groups).items()]
+
+
+def _columns(groups: Any) -> dict[str, Any]:
+    if isinstance(groups, Mapping):
+        columns = {str(name): values for name, values in groups.items()}
+    elif isinstance(groups, list | tuple) and groups and all(np.ndim(part) for part in groups):
+        columns = {f"column {number}": values for number, values in enumerate(groups)}
+    else:
+        columns = {"": groups}
+    if not columns:
+        raise InputError("groups: no columns arrived; wanted at least one, with one value per row")
+    return columns
+
+
+def _grouped(values: Any, n: int, name: str) -> Groups:
+    array = one_per_row(values, n, f"groups {name}".strip())
+    texts = np.array([MISSING if is_missing(v) else str(_plain(v)) for v in array.tolist()])
+    found, number = np.unique(texts, return_inverse=True)
+    names = tuple(f"{name}={text}" if name else f"group {text}" for text in found.tolist())
+    return Groups(names, np.asarray(number.reshape(-1), dtype=np.intp))
+
+
+def row_times(values: Any, n: int, what: str = "times") -> Indices:
+    """(n,) the rank of each row in time: of numbers, or of ISO 8601 dates with or without a time and a zone.
+
+    >>> row_times(["2022-01-31", "2022-01-04T12:00", "2021-12-31"], 3).tolist()
+    [2, 1, 0]
+    """
+    array = one_per_row(values, n, what)
+    read: dict[Any, tuple[str, Any]] = {}
+    rows = [_plain(v) for v in array.tolist()]
+    for row, value in enumerate(rows):
+        if is_missing(value):
+            raise InputError(
+                f"{what}: row {row} is missing; wanted a time in every row; drop or fill such rows"
+            )
+        read[value] = read[value] if value in read else _time(value, row, what)
+        sort, first = read[value][0], read[rows[0]][0]
+        if sort != first:
+            raise InputError(
+                f"{what}: row {row} is {_shown(value)}, {sort}, and row 0 is {_shown(rows[0])}, {first}; "
+                "wanted one sort of time; write all rows alike"
+            )
+    order = {time: rank for rank, time in enumerate(sorted({time for _, time in read.values()}))}
+    if len(order) < 2:
+        raise InputError(
+            f"{what}: all {n} rows hold {_shown(rows[0])}; wanted times that differ; try another column"
+        )
+    return np.array([order[read[value][1]] for value in rows], dtype=np.intp)
+
+
+def _time(value: Any, row: int, what: str) -> tuple[str, Any]:
+    """What sort of time a value is, and the value as something that sorts."""
+    if isinstance(value, int | float | decimal.Decimal) and not isinstance(value, bool):
+        return "a number", value
+    if isinstance(value, datetime.datetime) and value.tzinfo is not None:
+        value = value.astimezone(datetime.timezone.utc)
+    text = value.isoformat() if isinstance(value, datetime.date) else str(value).strip()
+    for number in (int, float):
+        try:
+            return "a number", number(text)
+        except ValueError:
+            continue
+    found = ISO.fullmatch(text)
+    try:
+        if found is not None:
+            return _iso(*found.groups())
+    except ValueError:  # such as a 13th month
+        pass
+    raise InputError(
+        f"{what}: row {row} is {_shown(value)}; wanted a number or an ISO date; "
+        "write dates as 2022-01-31 or 2022-01-31T12:00"
+    )
+
+
+def _iso(
+    year: str,
+    month: str,
+    day: str | None,
+    hour: str | None,
+    minute: str | None,
+    second: str | None,
+    fraction: str | None,
+    zone: str | None,
+) -> tuple[str, Any]:
+    text = f"{year}-{month}-{day or '01'}T{hour or '00'}:{minute or '00'}:{second or '00'}"
+    time = int(np.datetime64(f"{text}.{(fraction or '0')[:6]}", "us").astype(np.int64))
+    if zone is None:
+        return "a date", time
+    sign, hours, minutes = (1, "0", "0") if zone == "Z" else (int(zone[0] + "1"), zone[1:3], zone[-2:])
+    minutes = minutes if len(zone) > 3 else "0"
+    return "a date with a time zone", time - sign * (int(hours) * 60 + int(minutes)) * 60_000_000
+
+
+def one_per_row(values: Any, n: int, what: str) -> npt.NDArray[Any]:
+    """(n,) the values, dates as texts."""
+    array = _door.as_array(values, what)
+    if array.shape != (n,):
+        raise InputError(f"{what}: arrived with shape {array.shape}; wanted one value per row, ({n},)")
+    return np.datetime_as_string(array) if array.dtype.kind == "M" else array
+
+
+def is_missing(value: Any) -> bool:
+    """None, NaN, NaT, or a text that says so or nothing."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType") or value != value:
+        return True
+    return isinstance(value, str) and value.strip() in ("", "nan", "NaN", "NaT")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.datetime64):
+        return str(value)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    if isinstance(value, np.generic):
+        return value.item()
+    return value if isinstance(value, Hashable) else str(value)
+
+
+def _shown(value: Any) -> str:
+    return repr(str(value) if isinstance(value, datetime.date | datetime.time) else value)
