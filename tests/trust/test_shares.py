@@ -41,7 +41,7 @@ def test_intervals_hold_the_true_shares(method, options):
 
 @pytest.mark.parametrize("share", [0.01, 0.05, 0.2])
 def test_intervals_hold_shares_that_are_held_at_zero(share):
-    """4,000 shares at once, normal but for the bound at 0; of the rare ones up to two in five are estimated as 0."""
+    """4,000 shares at once, normal but for the bound at 0; of the rare ones two in five are estimated as 0."""
     rng = np.random.default_rng(0)
     noise = 0.05 * rng.normal(size=(100, 4000))
     free = share + 0.05 * rng.normal(size=4000)
@@ -56,6 +56,14 @@ def test_no_share_is_known_better_than_by_labels_of_all_rows():
     assert high[0] == pytest.approx(0.0711, abs=1e-4)
     assert (1 - high[0]) ** 50 == pytest.approx(0.025)
     assert low[1] == pytest.approx(1 - high[0])
+
+
+def test_a_handful_of_rows_shows_nothing(pair):
+    source, target, _ = pair
+    few = lf.Source(logits=source.scores[:9], labels=source.labels[:9])
+    found = label_shares(few, target, replicates=20)
+    assert (found.low == 0.0).all()
+    assert (found.high == 1.0).all()
 
 
 def test_it_is_at_the_top():

@@ -15,7 +15,7 @@ from labelfree.errors import InputError, nearest
 from labelfree.estimators.view import View
 from labelfree.labelshift import LABEL_SHIFT, bbse, bias_corrected, joint_confusion, mlls, rlls
 from labelfree.results import percent
-from labelfree.trust.intervals import check_resampling
+from labelfree.trust.intervals import FEWEST, check_resampling
 from labelfree.trust.replicate import ReplicateView, Replicator
 from labelfree.trust.shift_test import check_samples
 from labelfree.types import Source, Target
@@ -88,7 +88,7 @@ def label_shares(
     Source and target are resampled and everything is fitted again; the intervals are percentile intervals of
     the shares. A share cannot fall below 0, and where the estimate is held there the basic interval 2 pi - pi*
     has no width; holding at 0 keeps the order of the replicates, so their percentiles stay right (measured; see
-    `benchmarks/share_coverage.py`).
+    `benchmarks/share_coverage.py`). With fewer than ten rows on either side they are all of [0, 1].
 
     Args:
         source: scores with labels.
@@ -117,6 +117,8 @@ def label_shares(
         )
     drawn = draws(source, target, method, bias_correction, calibration, replicates, seed)
     low, high = bounds(drawn, level, target.n_effective)
+    if min(source.n, target.n) < FEWEST:
+        low, high = np.zeros(source.k), np.ones(source.k)
     return Shares(
         method=method + (" with bias correction" if bias_correction else ""),
         classes=source.classes if source.classes is not None else tuple(range(source.k)),

@@ -18,7 +18,7 @@ from labelfree.estimators import SCOT
 from labelfree.estimators.view import View
 from labelfree.labelshift import Marginal
 from labelfree.results import percent
-from labelfree.trust.intervals import check_resampling
+from labelfree.trust.intervals import FEWEST, check_resampling
 from labelfree.trust.replicate import Replicator
 from labelfree.trust.shift_test import check_samples
 from labelfree.types import Source, Target
@@ -43,7 +43,7 @@ class Slice:
         error: its estimated error.
         low, high: the interval.
         small: fewer than 50 rows.
-        few: fewer than 5 effective rows, too few to resample: the interval is all of [0, 1].
+        few: fewer than 5 effective rows (or 10 source rows), too few to resample: the interval is [0, 1].
     """
 
     name: str
@@ -165,6 +165,11 @@ def slices(
     squares = np.bincount(number, weights=aligned.mass**2, minlength=len(names))
     enough = weighty[mass[weighty] ** 2 >= FEW * squares[weighty] * (1.0 - 1e-9)]
     centre = np.clip(np.where(mass > 0.0, drawn[0], 0.0), 0.0, 1.0)
+    if source.n < FEWEST:
+        enough = enough[:0]
+        warnings.append(
+            f"no intervals: {source.n} source rows cannot show how far chance goes; wanted at least {FEWEST}"
+        )
     half = np.full(len(names), np.inf)
     half[enough] = _max_t(drawn[1:, enough], centre[enough], level)
     parts = tuple(
