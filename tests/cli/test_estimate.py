@@ -330,6 +330,39 @@ def test_every_json_fits_the_schema(labelfree, source, target):
     jsonschema.validate(labelfree("demo", "--json").json, schema)
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("doctor",),
+        ("metrics", "--shares", "mlls"),
+        ("slices", "--by", "site", "--replicates", "20"),
+        ("budget", "--margin", "0.1"),
+        ("budget", "--labelled", "picks.csv"),
+        ("report", "--replicates", "20"),
+        ("backtest", "--method", "ac"),
+    ],
+    ids=lambda words: "-".join(words[:2]),
+)
+def test_every_verb_fits_the_schema(labelfree, tmp_path, scores, words, monkeypatch):
+    """And each fits its own part of it, and no other."""
+    monkeypatch.chdir(tmp_path)
+    np.savez("s.npz", logits=scores["logits"], labels=scores["labels"])
+    np.savez("t.npz", logits=scores["shifted"], site=np.arange(len(scores["shifted"])) % 3)
+    verb, *rest = words
+    if "--labelled" in words:
+        assert labelfree("budget", "s.npz", "t.npz", "--margin", "0.1", "--rows", "picks.csv").code == 0
+        head, *lines = (tmp_path / "picks.csv").read_text().splitlines()
+        rows = [line + f",{scores['truth'][int(line.split(',')[0])]}" for line in lines]
+        (tmp_path / "picks.csv").write_text("\n".join([head + ",label", *rows]) + "\n")
+    inputs = ["s.npz"] if verb == "backtest" else ["s.npz", "t.npz"]
+    ran = labelfree(verb, *inputs, *rest, "--json")
+    assert ran.code in (0, 1), ran.err
+    schema = json.loads(resources.files("labelfree").joinpath("data/schema.json").read_text())
+    jsonschema.validate(ran.json, schema)
+    part = {"budget": "labelled" if "--labelled" in words else "plan"}.get(verb, verb)
+    jsonschema.validate(ran.json, {"$ref": f"#/$defs/{part}", "$defs": schema["$defs"]})
+
+
 def test_auto_shows_choice_reason_and_band(labelfree, files):
     ran = labelfree("estimate", *files, "-m", "auto", "--replicates", "20")
     assert "auto: chose" in ran.out
