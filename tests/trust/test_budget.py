@@ -10,7 +10,7 @@ import pytest
 import labelfree as lf
 from labelfree.errors import InputError
 from labelfree.trust import Plan, budget, with_labels
-from labelfree.trust.budget import Strata, plain_labels
+from labelfree.trust.budget import Strata, _strata, plain_labels, student
 from labelfree.trust.labelled import as_mapping
 
 
@@ -319,6 +319,15 @@ def test_picks_of_another_plan_are_refused(data):
         values[4] = wrong
         with pytest.raises(InputError, match=rf"the {name} of row \d+ .*{differ}"):
             Plan.from_table({**table, name: values}, source, target)
+    plan = budget(source, target, labels=150)
+    extra = next(
+        i for i in np.flatnonzero(plan.stratum == 0) if i not in plan.rows
+    )  # labelled beyond the plan
+    like = int(np.argmax(table["stratum"] == 0))
+    more = {name: np.append(values, values[like]) for name, values in table.items()}
+    more["row"][-1], more["error_probability"][-1] = extra, plan.doubt[extra]
+    with pytest.raises(InputError, match="the inclusion_probability of row"):
+        Plan.from_table(more, source, target)
     with pytest.raises(InputError, match="no column 'stratum'"):
         Plan.from_table({"row": table["row"]}, source, target)
     with pytest.raises(InputError, match="no row of stratum"):
@@ -351,3 +360,17 @@ def test_rows_that_come_back_twice_or_in_halves():
     for rows, words in (([3, 5, 3], "row 3 stands there twice"), ([3, 5.5, 6], r"5\.5"), ([3, -1, 6], "-1")):
         with pytest.raises(InputError, match=words):
             as_mapping(rows, [1, 1, 1])
+
+
+def test_rounding_errors_do_not_move_rows_between_strata():
+    rng = np.random.default_rng(9)
+    doubt = rng.choice(rng.beta(0.5, 2, 40), 2000)  # many rows alike
+    mass = np.full(2000, 1 / 2000)
+    noisy = np.clip(doubt + 1e-14 * rng.normal(size=2000), 0, 1)
+    np.testing.assert_array_equal(_strata(doubt, mass), _strata(noisy, mass))
+
+
+def test_strata_that_are_all_labelled_tell_nothing_of_the_noise_elsewhere():
+    counts = np.array([100, 50, 900])
+    assert student(0.95, np.array([100, 50, 5]), counts) == pytest.approx(2.776, abs=1e-3)  # 4 degrees
+    assert student(0.95, np.array([0, 50, 5]), counts) == pytest.approx(2.776, abs=1e-3)
