@@ -375,7 +375,7 @@ def _strata(doubt: Array, mass: Array) -> Indices:
 def _made(rows: Indices, taken: Indices, stratum: Indices, doubt: Array, mass: Array, level: float) -> Plan:
     """The plan to label these rows, sorted; `taken` of each stratum were picked."""
     strata = Strata.of(stratum, doubt, mass)
-    margin = strata.half_width(taken, level)
+    margin = min(1.0, strata.half_width(taken, level))  # the interval ends at 0 and 1
     error = float(mass @ doubt)
     cautious = min(max(error, DOUBT), 1.0 - DOUBT)  # as in the strata
     return Plan(
