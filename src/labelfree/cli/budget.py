@@ -131,7 +131,7 @@ def _returned(path: Path, form: Form, target: Target) -> tuple[dict[str, Any], d
 
     from labelfree import io
     from labelfree.trust.budget import row_numbers
-    from labelfree.trust.labelled import is_missing
+    from labelfree.trust.columns import is_missing
 
     numbers = io.read_column(path, "row")
     values = _labels(path, form, target)

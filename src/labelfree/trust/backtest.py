@@ -215,9 +215,7 @@ def _check(source: Any, methods: Any, repeats: Any, replicates: Any, seed: Any) 
             f"backtest: arrived {type(source).__name__}; wanted labelfree.Source(logits=..., labels=...)"
         )
     for value, what, least in ((repeats, "repeats", 1), (replicates, "replicates", 0), (seed, "seed", 0)):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer):
-            raise InputError(f"{what} {value!r}: wanted a whole number, {least} or more")
-        _door.check_count(int(value), what, least)
+        _door.check_count(value, what, least)
     if replicates:
         check_resampling(0.95, replicates, seed)
     if not isinstance(methods, Iterable):

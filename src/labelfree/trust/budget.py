@@ -7,7 +7,6 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -98,7 +97,6 @@ class Plan:
             level: of the interval; it need not be the plan's.
             what: a word for the table in messages.
         """
-        check_real(level, "level")
         _door.check_fraction(level, "level", 0.95)
         rows = row_numbers(_column(table, "row", what), what)
         doubt, mass = _doubts(source, target, calibration, marginal)
@@ -174,13 +172,10 @@ def budget(
     References: Cochran, Sampling Techniques, 1977, chapter 5; Wright, The Equivalence of Neyman Optimum
     Allocation for Sampling and Equal Proportions for Apportioning the U.S. House of Representatives, 2012.
     """
-    for value, name in ((margin, "margin"), (level, "level"), (seed, "seed")):
-        check_real(value, name)
     _door.check_fraction(margin, "margin", 0.02)
     _door.check_fraction(level, "level", 0.95)
     _door.check_count(seed, "seed", 0)
     if labels is not None:
-        check_real(labels, "labels")
         _door.check_count(labels, "labels", 1)
     doubt, mass = _doubts(source, target, calibration, marginal)
     stratum = _strata(doubt, mass)
@@ -323,12 +318,6 @@ def row_numbers(values: Any, what: str) -> Indices:
             raise InputError(f"{what}: row {row} stands there twice; wanted each row once")
         seen[row] = None
     return np.array(list(seen), dtype=np.intp)
-
-
-def check_real(value: Any, what: str) -> None:
-    """A finite number of any kind."""
-    if not (isinstance(value, Real) and math.isfinite(value)):
-        raise InputError(f"{what} {value!r}: wanted a number")
 
 
 def at_most(margin: float) -> str:

@@ -15,7 +15,8 @@ import numpy.typing as npt
 from labelfree import _door
 from labelfree.errors import InputError
 from labelfree.results import Interval, percent
-from labelfree.trust.budget import Plan, check_real, plain_labels, row_numbers, student
+from labelfree.trust.budget import Plan, plain_labels, row_numbers, student
+from labelfree.trust.columns import is_missing
 from labelfree.types import Target
 
 Array = npt.NDArray[np.float64]
@@ -128,7 +129,6 @@ def with_labels(
     """
     _check(plan, target, labels, weight)
     level = plan.level if level is None else level
-    check_real(level, "level")
     _door.check_fraction(level, "level", 0.95)
     rows, wrong, missing = _judged(plan, target, labels)
     n = len(plan.stratum)
@@ -179,13 +179,6 @@ def as_mapping(rows: Any, labels: Any) -> Mapping[int, Any]:
         raise InputError(f"labels: {len(labels)} labels for {len(rows)} rows; wanted one each")
     numbers = row_numbers(rows, "labels").tolist()
     return {row: label for row, label in zip(numbers, labels, strict=True) if not is_missing(label)}
-
-
-def is_missing(value: Any) -> bool:
-    """Whether a cell holds nothing: None, an empty text, NaN."""
-    return (
-        value is None or type(value).__name__ in ("NAType", "NaTType") or bool(value != value or value == "")
-    )
 
 
 def _check(plan: Any, target: Any, labels: Any, weight: Any) -> None:

@@ -18,6 +18,7 @@ from labelfree.estimators import SCOT
 from labelfree.estimators.view import View
 from labelfree.labelshift import Marginal
 from labelfree.results import percent
+from labelfree.trust.columns import is_missing
 from labelfree.trust.intervals import FEWEST, check_resampling
 from labelfree.trust.replicate import Replicator
 from labelfree.trust.shift_test import check_samples
@@ -231,10 +232,9 @@ def _column(values: Any, what: str, n: int) -> tuple[list[str], npt.NDArray[np.i
 
 def _text(value: Any) -> str:
     """A value as a slice's name, never empty."""
-    if value is None or type(value).__name__ in ("NAType", "NaTType") or value != value:
+    if is_missing(value):
         return MISSING
-    text = value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
-    return MISSING if text.strip() in ("", "NaT") else text
+    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
 
 
 def _order(names: list[str]) -> npt.NDArray[np.intp]:
