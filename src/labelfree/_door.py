@@ -8,7 +8,6 @@ wanted and what to try. Rows and columns in messages count from 0.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -127,7 +126,7 @@ def _sum_message(row: FloatArray, total: float, index: int, what: str, tolerance
 
 def check_fraction(value: Any, what: str, such_as: float) -> None:
     """A fraction strictly between 0 and 1."""
-    if isinstance(value, bool) or not isinstance(value, Real) or value != value:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or value != value:
         raise InputError(f"{what} {value!r}: wanted a number between 0 and 1, such as {such_as:g}")
     if not 0.0 < value < 1.0:
         hint = f"; did you mean {value / 100:g}?" if 1.0 <= value < 100.0 else ""
@@ -136,7 +135,7 @@ def check_fraction(value: Any, what: str, such_as: float) -> None:
 
 def check_count(value: Any, what: str, least: int, advice: str = "") -> None:
     """A whole number, large enough."""
-    if isinstance(value, bool) or not isinstance(value, Integral):
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise InputError(f"{what} {value!r}: wanted a whole number, {least} or more")
     if value < least:
         raise InputError(f"{what} {value}: wanted {least} or more{advice}")
