@@ -15,8 +15,9 @@ import numpy.typing as npt
 from labelfree import _door
 from labelfree.errors import InputError
 from labelfree.results import Interval, percent
-from labelfree.trust.budget import Plan, plain_labels, row_numbers, student
+from labelfree.trust.budget import Plan, row_numbers
 from labelfree.trust.columns import is_missing
+from labelfree.trust.strata import plain_labels, student
 from labelfree.types import Target
 
 Array = npt.NDArray[np.float64]
