@@ -254,9 +254,12 @@ def _replicates(cells: int, k: int) -> int:
 
 
 def _gamma(values: Array) -> tuple[float, float]:
-    """Shape and scale of a gamma distribution with the values' median, and their spread with the median's error."""
+    """Shape and scale of a gamma distribution with the values' median, and their spread with the median's error.
+
+    The spread of few values is a rough guess: it is never taken for less than a chi-square's.
+    """
     low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
-    sd = (high - low) / 1.349 * np.sqrt(1.0 + 1.0 / len(values))
+    sd = max((high - low) / 1.349, np.sqrt(2.0 * middle)) * np.sqrt(1.0 + 1.0 / len(values))
     mean = middle * (1.0 + (sd / middle) ** 2 / 3.0)
     return float((mean / sd) ** 2), float(sd**2 / mean)
 
