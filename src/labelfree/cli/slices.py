@@ -56,6 +56,7 @@ def slices(
         return
 
     from labelfree.results import percent
+    from labelfree.trust.slices import KIND
 
     table = plain_table()
     table.add_column("slice")
@@ -69,5 +70,6 @@ def slices(
     table.add_row("all", percent(found.error), "", "", f"{unknown.n:,}", "")
     out = console()
     out.print(table)
+    out.print(f"from, to: {100 * found.level:g}% intervals, {KIND}", style="dim")
     for warning in (*found.warnings, found.note):
         warn(out, warning)

@@ -28,6 +28,8 @@ Array = npt.NDArray[np.float64]
 
 #: Slices of fewer rows are flagged; of fewer effective rows, resampling shows nothing.
 SMALL, FEW = 50, 5.0
+#: What the intervals cover.
+KIND = "simultaneous, sampling error only"
 #: The slice of rows whose value is missing.
 MISSING = "(missing)"
 NOTE = "the label shares constrain the whole target, not each slice"
@@ -85,7 +87,7 @@ class Slices:
             "error": self.error,
             "slices": [s.to_dict() for s in self.slices],
             "level": self.level,
-            "kind": "simultaneous, sampling error only",
+            "kind": KIND,
             "note": self.note,
             "warnings": list(self.warnings),
         }
