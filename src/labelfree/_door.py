@@ -230,10 +230,17 @@ def _named(array: npt.NDArray[Any], classes: tuple[Hashable, ...], what: str) ->
     return np.asarray(lookup[inverse.reshape(-1)], dtype=np.intp)
 
 
+def is_missing(value: Any) -> bool:
+    """None, NaN, NaT, or an empty text."""
+    return bool(
+        value is None or type(value).__name__ in ("NAType", "NaTType") or value != value or value == ""
+    )
+
+
 def _place(value: Any, row: int, place: dict[Hashable, int], what: str) -> int:
     if isinstance(value, bytes):
         value = value.decode("utf-8", "backslashreplace")
-    missing = value is None or type(value).__name__ in ("NAType", "NaTType") or value != value or value == ""
+    missing = is_missing(value)
     if not missing and isinstance(value, Hashable) and value in place:
         return place[value]
     if missing:

@@ -236,3 +236,10 @@ def _read_only(array: FloatArray) -> FloatArray:
     view: FloatArray = array.view()
     view.flags.writeable = False
     return view
+
+
+def check_sample(given: Any, wanted: type[Sample], verb: str) -> None:
+    """Refuse what is not a `Source`, or not a `Target`."""
+    if not isinstance(given, wanted):
+        how = "logits=..., labels=..." if wanted is Source else "logits=..."
+        raise InputError(f"{verb}: arrived {type(given).__name__}; wanted labelfree.{wanted.__name__}({how})")

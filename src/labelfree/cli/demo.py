@@ -26,7 +26,8 @@ def demo(
 def _run(say: Any) -> dict[str, Any]:
     import numpy as np
 
-    from labelfree.estimators import METHODS, compare
+    from labelfree.estimators import METHODS
+    from labelfree.trust import compare
     from labelfree.io import demo_data
 
     recorded = demo_data()

@@ -80,9 +80,7 @@ class Auto(Estimator):
         found = mlls(target.probs, self.prior_, target.mass)
         test, strange = self._looks(target, found.shares)
         answers = self._answers(target, found.shares, found.weights)
-        kind = "other"
-        if test.p_value is not None and test.p_value > LEVEL:
-            kind = "none" if test.explained is None else "label"
+        kind = test.kind(LEVEL)
         doubt = (
             _doubt(abs(answers["scot:shrunk"] - answers["cott:mlls"]), strange) if kind == "other" else 0.0
         )

@@ -26,6 +26,9 @@ METHODS: dict[str, type[Estimator]] = {
     for method in (AC, DoC, IM, GDE, ATCMC, ATCNE, COT, COTT, SCOT, LabelShift, Auto, Entropy)
 }
 
+#: The method that answers unless another is named.
+DEFAULT = "auto"
+
 
 def find(name: str) -> type[Estimator]:
     """The method of that name; an unknown one is refused with the nearest known name."""

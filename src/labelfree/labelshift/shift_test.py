@@ -49,6 +49,12 @@ class JTest:
     difference_p: float
     cells: int
 
+    def kind(self, level: float) -> str:
+        """`"none"` (no difference seen), `"label"` (other class proportions explain it), or `"other"`."""
+        if self.p_value is None or self.p_value <= level:
+            return "other"
+        return "none" if self.explained is None else "label"
+
 
 @dataclass(frozen=True)
 class _Counts:
@@ -184,8 +190,9 @@ def _minimum(counts: _Counts, start: Array | None = None) -> tuple[float, Array]
     pi = np.full(k, 1.0 / k) if start is None else start
     if len(counts.h) < 2:
         return 0.0, pi
-    V = np.diag(np.maximum(counts.h, 0.5 / counts.n_t))[:-1, :-1]
-    if start is not None:
+    if start is None:
+        V = np.diag(np.maximum(counts.h, 0.5 / counts.n_t))[:-1, :-1]
+    else:
         V = _covariance(counts, smooth, start)
     for _ in range(TURNS if start is None else TURNS // 2):
         new = _shares(A[:-1], counts.h[:-1], V)

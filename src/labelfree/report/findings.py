@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from labelfree.trust.doctor import doctor
-from labelfree.types import Source, Target
+from labelfree.estimators import Pair
+from labelfree.trust.diagnosis import examined
 
 LEVELS = ("ok", "caution", "stop")
 HEADLINES = {
@@ -17,17 +17,10 @@ HEADLINES = {
 
 
 def findings(
-    source: Source,
-    target: Target,
-    method: str,
-    warnings: Sequence[str],
-    *,
-    calibration: str,
-    seed: int,
-    progress: Callable[[str], None],
+    pair: Pair, method: str, warnings: Sequence[str], progress: Callable[[str], None]
 ) -> list[dict[str, Any]]:
     """One entry per check: its level, the measured value, what it means, what to do; the worst first."""
-    diagnosis = doctor(source, target, calibration=calibration, seed=seed, progress=progress)
+    diagnosis = examined(pair, progress)
     found: list[dict[str, Any]] = []
     for check in diagnosis.checks:
         found.append(

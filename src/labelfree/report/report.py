@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from labelfree.errors import FileError
+from labelfree.estimators import DEFAULT
 from labelfree.labelshift import Marginal
 from labelfree.report.summary import summarise
 from labelfree.types import Source, Target
@@ -82,7 +83,7 @@ class Report:
 def report(
     source: Source,
     target: Target,
-    method: str = "auto",
+    method: str = DEFAULT,
     *,
     calibration: str = "temperature",
     marginal: Marginal = "source",

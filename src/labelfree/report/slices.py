@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from labelfree.estimators import Pair
 from labelfree.estimators.view import View
-from labelfree.trust.slices import Slice, slices
-from labelfree.types import Source, Target
+from labelfree.trust.posteriors import Slice, sliced
+from labelfree.trust.resampling import Resampling
 
 Array = npt.NDArray[np.float64]
-#: Slices have intervals even where the answer was asked for without.
-FEWEST_REPLICATES = 50
 #: Only so many slices of one column are listed, the largest ones.
 MOST_SLICES = 50
 
@@ -35,33 +34,14 @@ def class_table(target: View, doubt: Array) -> list[dict[str, Any]]:
     ]
 
 
-def slice_tables(
-    source: Source,
-    target: Target,
-    groups: Any,
-    *,
-    calibration: str,
-    marginal: Any,
-    level: float,
-    replicates: int,
-    seed: int,
-) -> list[dict[str, Any]]:
+def slice_tables(pair: Pair, groups: Any, settings: Resampling, *, marginal: Any) -> list[dict[str, Any]]:
     """For every column of groups: its slices with simultaneous intervals, the largest slices first."""
     if groups is None:
         return []
     named = groups if isinstance(groups, Mapping) else {"group": groups}
     tables = []
     for name, values in named.items():
-        found = slices(
-            source,
-            target,
-            values,
-            calibration=calibration,
-            marginal=marginal,
-            level=level,
-            replicates=max(replicates, FEWEST_REPLICATES),
-            seed=seed,
-        )
+        found = sliced(pair, values, settings, marginal=marginal)
         order = sorted(found.slices, key=lambda one: -one.share)
         rows = [_row(one) for one in order[:MOST_SLICES]]
         tables.append({"column": str(name), "rows": rows, "left_out": max(0, len(order) - MOST_SLICES)})

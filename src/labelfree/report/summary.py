@@ -6,19 +6,24 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from labelfree import _door
 from labelfree.errors import InputError
-from labelfree.estimators import METHODS, SCOT, compare, make
+from labelfree.estimators import METHODS, Pair
 from labelfree.estimators.marginal import MarginalEstimator
-from labelfree.estimators.registry import accepts, find
+from labelfree.estimators.pair import taken
+from labelfree.estimators.registry import find
 from labelfree.labelshift import MARGINALS, Marginal
-from labelfree.plots.evidence import Pair, confidence_table, costs_table, proportions_table, reliability_table
+from labelfree.plots.evidence import confidence_table, costs_table, proportions_table, reliability_table
 from labelfree.report.findings import findings, verdict
 from labelfree.report.provenance import provenance
 from labelfree.report.slices import class_table, slice_tables
 from labelfree.results import SCHEMA, Comparison, Estimate, percent
-from labelfree.trust.intervals import interval
+from labelfree.trust.answers import answer as trusted_answer
+from labelfree.trust.answers import compared, true_error
+from labelfree.trust.resampling import Resampling
 from labelfree.types import Source, Target
+
+#: Slices have intervals even where the answer was asked for without.
+FEWEST_REPLICATES = 50
 
 
 def summarise(
@@ -37,16 +42,48 @@ def summarise(
     progress: Callable[[str], None],
 ) -> dict[str, Any]:
     """Everything that the renderings show; see `labelfree.report.report` for the arguments."""
-    chosen = find(method)
-    _door.check_fraction(level, "level", 0.95)
-    comparison = compare(
-        source,
-        target,
-        calibration=calibration,
-        marginal=marginal,
-        target_labels=target_labels,
-        progress=progress,
-    )
+    find(method)
+    settings = Resampling(max(replicates, FEWEST_REPLICATES), level, seed)
+    progress("calibration")
+    pair = Pair(source, target, calibration, seed=seed, verb="report")
+    truth = true_error(target, target_labels)
+    comparison = compared(pair, marginal=marginal, truth=truth, progress=progress)
+    answer = _chosen(comparison, method)
+    warnings, notes = answer.warnings, []
+    if replicates:
+        progress("interval")
+        answer = trusted_answer(pair, method, settings, **taken(method, marginal=marginal))
+        notes = [text for text in answer.warnings if text not in warnings]
+        comparison = _with(comparison, answer)
+    found = findings(pair, method, warnings, progress)
+    progress("tables")
+    options = {
+        "method": method,
+        "calibration": calibration,
+        "marginal": marginal if isinstance(marginal, str) else "given",
+        "level": level,
+        "replicates": replicates,
+        "seed": seed,
+    }
+    return {
+        "schema": SCHEMA,
+        "answer": {**_answer(answer, source, about), "interval_notes": notes},
+        "verdict": verdict(found),
+        "comparison": comparison.to_dict(),
+        "marginals": _marginals(pair, method),
+        "confidence": confidence_table(pair),
+        "proportions": proportions_table(pair),
+        "costs": costs_table(pair, marginal),
+        "reliability": reliability_table(pair.source),
+        "classes": class_table(pair.target, pair.doubt(marginal)),
+        "slices": slice_tables(pair, groups, settings, marginal=marginal),
+        "findings": found,
+        "provenance": provenance(source, target, options, about),
+    }
+
+
+def _chosen(comparison: Comparison, method: str) -> Estimate:
+    """The answer's method among those that ran; a score, or one that lacks its evidence, is refused."""
     try:
         answer = comparison[method]
     except KeyError:
@@ -55,57 +92,7 @@ def summarise(
         raise InputError(
             f"report: {method} is a score, not an error; wanted a method that estimates an error"
         )
-    options: dict[str, Any] = {"calibration": calibration}
-    if accepts(chosen, "marginal"):
-        options["marginal"] = marginal
-    warnings, notes = answer.warnings, []
-    if replicates:
-        progress("interval")
-        answer = interval(source, target, method, level=level, replicates=replicates, seed=seed, **options)
-        notes = [text for text in answer.warnings if text not in comparison[method].warnings]
-        comparison = _with(comparison, answer)
-    progress("figures")
-    pair = Pair.of(source, target, calibration)
-    soft = SCOT(calibration=calibration, marginal=marginal).fit_view(pair.source)
-    doubt = pair.target.doubt(pair.target.soft_transport(soft.masses(pair.target)).posterior)
-    found = findings(source, target, method, warnings, calibration=calibration, seed=seed, progress=progress)
-    progress("tables")
-    return {
-        "schema": SCHEMA,
-        "answer": {**_answer(answer, source, about), "interval_notes": notes},
-        "verdict": verdict(found),
-        "comparison": comparison.to_dict(),
-        "marginals": _marginals(pair, method, calibration),
-        "confidence": confidence_table(pair),
-        "proportions": proportions_table(pair),
-        "costs": costs_table(pair, marginal),
-        "reliability": reliability_table(pair.source),
-        "classes": class_table(pair.target, doubt),
-        "slices": slice_tables(
-            source,
-            target,
-            groups,
-            calibration=calibration,
-            marginal=marginal,
-            level=level,
-            replicates=replicates,
-            seed=seed,
-        ),
-        "findings": found,
-        "provenance": provenance(
-            source,
-            target,
-            {
-                "method": method,
-                "calibration": calibration,
-                "marginal": marginal if isinstance(marginal, str) else "given",
-                "level": level,
-                "replicates": replicates,
-                "seed": seed,
-            },
-            about,
-        ),
-    }
+    return answer
 
 
 def _answer(answer: Estimate, source: Source, about: dict[str, Any]) -> dict[str, Any]:
@@ -122,7 +109,7 @@ def _answer(answer: Estimate, source: Source, about: dict[str, Any]) -> dict[str
         "title": METHODS[answer.method].title,
         "meaning": METHODS[answer.method].meaning,
         "source_error": source.error,
-        **answer.to_dict(),
+        **answer.content(),
     }
 
 
@@ -131,15 +118,14 @@ def _with(comparison: Comparison, answer: Estimate) -> Comparison:
     return replace(comparison, estimates=kept)
 
 
-def _marginals(pair: Pair, method: str, calibration: str) -> dict[str, Any]:
+def _marginals(pair: Pair, method: str) -> dict[str, Any]:
     """The answer under each assumption about the target's labels; by SCOT where the method takes none."""
     name = method if issubclass(METHODS[method], MarginalEstimator) else "scot"
     rows: list[dict[str, Any]] = []
     for marginal, assumption in MARGINALS.items():
         row: dict[str, Any] = {"marginal": marginal, "assumption": assumption, "error": None}
         try:
-            found = make(name, calibration=calibration, marginal=marginal).fit_view(pair.source)
-            row["error"] = found.estimate_view(pair.target).error
+            row["error"] = pair.error(name, marginal=marginal)
         except InputError as problem:
             row["problem"] = str(problem)
         rows.append(row)

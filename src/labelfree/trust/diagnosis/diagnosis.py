@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import html
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from labelfree.trust.checks import CAUTION, CHECKS, OK, STOP, Case, Check
-from labelfree.trust.shift_test import ShiftVerdict, check_samples
+from labelfree.estimators.pair import Pair
+from labelfree.estimators.shift import ShiftVerdict
+from labelfree.results import Result
+from labelfree.trust.diagnosis.checks import CAUTION, CHECKS, OK, STOP, Check
 from labelfree.types import Source, Target
 
 
-@dataclass(frozen=True)
-class Diagnosis:
+@dataclass(frozen=True, repr=False)
+class Diagnosis(Result):
     """All findings.
 
     Attributes:
@@ -37,33 +37,30 @@ class Diagnosis:
                 return check
         raise KeyError(name)
 
-    def to_dict(self) -> dict[str, Any]:
+    def content(self) -> dict[str, Any]:
         """Everything as plain values."""
         return {
             "status": self.status,
             "checks": [check.to_dict() for check in self.checks],
-            "shift_test": self.shift_test.to_dict(),
+            "shift_test": self.shift_test.content(),
         }
 
-    def to_json(self, *, indent: int | None = None) -> str:
-        """Everything as JSON."""
-        return json.dumps({"schema": 1, **self.to_dict()}, indent=indent, allow_nan=False)
+    def heading(self) -> str:
+        """The verdict."""
+        return f"diagnosis: {self.status}"
+
+    def table_rows(self) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+        """One row per check."""
+        rows = [(c.status, c.name, shown(c.value), c.meaning, c.advice) for c in self.checks]
+        return ("status", "check", "measured", "what it means", "what to do"), rows
 
     def __repr__(self) -> str:
-        lines = [f"diagnosis: {self.status}"]
+        lines = [self.heading()]
         for check in self.checks:
             lines.append(f"  {check.status:<8} {check.name}: {check.meaning}")
             if check.advice:
                 lines.append(f"           -> {check.advice}")
         return "\n".join(lines)
-
-    def _repr_html_(self) -> str:
-        body = "".join(
-            f"<tr><td>{c.status}</td><td>{html.escape(c.name)}</td><td>{html.escape(c.meaning)}</td>"
-            f"<td>{html.escape(c.advice)}</td></tr>"
-            for c in self.checks
-        )
-        return f"<p>diagnosis: <b>{self.status}</b></p><table>{body}</table>"
 
 
 def doctor(
@@ -89,11 +86,27 @@ def doctor(
     >>> doctor(lf.Source(logits=z[:5000], labels=y[:5000]), lf.Target(logits=z[5000:])).status
     'ok'
     """
-    check_samples("doctor", source, target)
-    say = progress or (lambda step: None)
-    case = Case.of(source, target, calibration, seed)
+    return examined(Pair(source, target, calibration, seed=seed, verb="doctor"), progress)
+
+
+def examined(pair: Pair, progress: Callable[[str], None] | None = None) -> Diagnosis:
+    """The diagnosis of a pair that has met already."""
     found = []
     for check in CHECKS:
-        say(f"checking {check.__name__.replace('_', ' ')}")
-        found.append(check(case))
-    return Diagnosis(tuple(found), case.shift)
+        if progress is not None:
+            progress(f"checking {check.__name__.replace('_', ' ')}")
+        found.append(check(pair))
+    return Diagnosis(tuple(found), pair.shift)
+
+
+def shown(value: Any) -> str:
+    """A measured value as text: numbers to three digits, the parts of a dictionary side by side.
+
+    >>> shown({"source": 0.12345, "target": 3})
+    'source 0.123, target 3'
+    """
+    if value is None:
+        return ""
+    if isinstance(value, dict):
+        return ", ".join(f"{name.replace('_', ' ')} {shown(part)}" for name, part in value.items())
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

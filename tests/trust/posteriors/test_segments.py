@@ -8,9 +8,9 @@ import pytest
 import labelfree as lf
 from labelfree.errors import InputError
 from labelfree.trust import slices
-from labelfree.trust.slices import slice_numbers
+from labelfree.trust.posteriors.segments import slice_numbers
 
-from .conftest import scores
+from ..conftest import scores
 
 
 def test_slices_average_to_the_total(pair):

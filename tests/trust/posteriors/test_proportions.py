@@ -8,7 +8,7 @@ import pytest
 import labelfree as lf
 from labelfree.errors import InputError
 from labelfree.trust import label_shares
-from labelfree.trust.shares import bounds
+from labelfree.trust.posteriors.proportions import bounds
 
 
 def sample(rng, n, shares):

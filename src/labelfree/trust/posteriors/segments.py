@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import html
-import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,13 +13,12 @@ import numpy.typing as npt
 from labelfree import _door
 from labelfree.errors import InputError
 from labelfree.estimators import SCOT
+from labelfree.estimators.pair import Pair
 from labelfree.estimators.view import View
 from labelfree.labelshift import Marginal
-from labelfree.results import percent
-from labelfree.trust.columns import is_missing
-from labelfree.trust.intervals import FEWEST, check_resampling
-from labelfree.trust.replicate import Replicator
-from labelfree.trust.shift_test import check_samples
+from labelfree.results import Interval, Result, percent
+from labelfree.trust.columns import as_texts
+from labelfree.trust.resampling import FEWEST, REPLICATES, Replicator, Resampling
 from labelfree.types import Source, Target
 
 Array = npt.NDArray[np.float64]
@@ -44,7 +41,7 @@ class Slice:
         rows: how many target rows it has.
         share: its share of the target's mass.
         error: its estimated error.
-        low, high: the interval.
+        interval: for all slices at once.
         small: fewer than 50 rows.
         few: fewer than 5 effective rows (or 10 source rows), too few to resample: the interval is [0, 1].
     """
@@ -53,18 +50,32 @@ class Slice:
     rows: int
     share: float
     error: float
-    low: float
-    high: float
+    interval: Interval
     small: bool
     few: bool = False
 
+    @property
+    def low(self) -> float:
+        """The interval's lower end."""
+        return self.interval.low
+
+    @property
+    def high(self) -> float:
+        """The interval's upper end."""
+        return self.interval.high
+
     def to_dict(self) -> dict[str, Any]:
         """The slice as plain values."""
-        return dict(vars(self))
+        return {**vars(self), "interval": self.interval.to_dict(), "low": self.low, "high": self.high}
+
+    @property
+    def note(self) -> str:
+        """What is to be said of its size, if anything."""
+        return "too few rows for an interval" if self.few else "small" if self.small else ""
 
 
-@dataclass(frozen=True)
-class Slices:
+@dataclass(frozen=True, repr=False)
+class Slices(Result):
     """Every slice of one target.
 
     Attributes:
@@ -81,7 +92,7 @@ class Slices:
     note: str = NOTE
     warnings: tuple[str, ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
+    def content(self) -> dict[str, Any]:
         """Everything as plain values."""
         return {
             "error": self.error,
@@ -92,21 +103,25 @@ class Slices:
             "warnings": list(self.warnings),
         }
 
-    def to_json(self, *, indent: int | None = None) -> str:
-        """Everything as JSON."""
-        return json.dumps({"schema": 1, **self.to_dict()}, indent=indent, allow_nan=False)
+    def heading(self) -> str:
+        """The error of the whole, and how many slices there are."""
+        return f"error {percent(self.error)}; {len(self.slices)} slices"
 
-    def __repr__(self) -> str:
-        lines = [f"error {percent(self.error)}; {len(self.slices)} slices"]
-        lines += [
-            f"  {s.name:<20} {percent(s.error):>6} [{percent(s.low)}, {percent(s.high)}]  {s.rows} rows"
-            f"{'  (too few rows for an interval)' if s.few else '  (small)' if s.small else ''}"
+    def table_rows(self) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+        """One row per slice."""
+        rows = [
+            (s.name, percent(s.error), percent(s.low), percent(s.high), f"{s.rows:,}", s.note)
             for s in self.slices
         ]
-        return "\n".join([*lines, *(f"  ! {text}" for text in (*self.warnings, self.note))])
+        return ("slice", "error", "from", "to", "rows", "note"), rows
 
-    def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(repr(self))}</pre>"
+    def __repr__(self) -> str:
+        lines = [
+            f"  {s.name:<20} {percent(s.error):>6} {s.interval}  {s.rows} rows{s.note and f'  ({s.note})'}"
+            for s in self.slices
+        ]
+        notes = (f"  ! {text}" for text in (*self.warnings, self.note))
+        return "\n".join([self.heading(), *lines, *notes])
 
 
 def slices(
@@ -117,7 +132,7 @@ def slices(
     calibration: str = "temperature",
     marginal: Marginal = "source",
     level: float = 0.95,
-    replicates: int = 200,
+    replicates: int = REPLICATES,
     seed: int = 0,
 ) -> Slices:
     """Estimate the error of each slice of the target from SCOT's posteriors.
@@ -142,53 +157,63 @@ def slices(
     >>> [s.name for s in found.slices]
     ['a', 'b']
     """
-    check_samples("slices", source, target)
-    check_resampling(level, replicates, seed)
-    names, number = slice_numbers(groups, target.n)
-    options = {"calibration": calibration, "marginal": marginal}
-    aligned = target.aligned(source.classes, source.k)
-    warnings = list(SCOT(**options).fit(source).estimate(aligned).warnings)
-    work = Replicator(source, aligned, calibration)
+    settings = Resampling(replicates, level, seed)
+    pair = Pair(source, target, calibration, verb="slices")
+    return sliced(pair, groups, settings, marginal=marginal)
 
-    def read(left: View, right: View) -> Array:
-        fitted = work.fitted(SCOT(**options), left)
-        assert isinstance(fitted, SCOT)
-        wrong = right.mass * right.doubt(right.soft_transport(fitted.masses(right)).posterior)
-        share = np.bincount(number, weights=right.mass, minlength=len(names))
-        total = np.bincount(number, weights=wrong, minlength=len(names))
-        return np.asarray(np.divide(total, share, out=np.full(len(names), np.nan), where=share > 0.0))
 
-    drawn = np.array(work.run(read, replicates, seed))
-    mass = np.bincount(number, weights=aligned.mass, minlength=len(names))
+def sliced(pair: Pair, groups: Any, settings: Resampling, *, marginal: Marginal = "source") -> Slices:
+    """The slices of a pair that has met already."""
+    names, number = slice_numbers(groups, pair.target.n)
+    warnings = list(pair.estimate("scot", marginal=marginal).warnings)
+    drawn = _drawn(pair, number, len(names), settings, marginal)
+    mass = np.bincount(number, weights=pair.target.mass, minlength=len(names))
     rows = np.bincount(number, minlength=len(names))
     weighty = np.flatnonzero(mass > 0.0)
     if len(weighty) < len(names):
         without = ", ".join(names[g] for g in np.flatnonzero(mass == 0.0)[:5])
         warnings.append(f"slices whose rows all weigh 0 are left out: {without}")
-    squares = np.bincount(number, weights=aligned.mass**2, minlength=len(names))
+    squares = np.bincount(number, weights=pair.target.mass**2, minlength=len(names))
     enough = weighty[mass[weighty] ** 2 >= FEW * squares[weighty] * (1.0 - 1e-9)]
     centre = np.clip(np.where(mass > 0.0, drawn[0], 0.0), 0.0, 1.0)
-    if source.n < FEWEST:
+    if pair.source.n < FEWEST:
         enough = enough[:0]
         warnings.append(
-            f"no intervals: {source.n} source rows cannot show how far chance goes; wanted at least {FEWEST}"
+            f"no intervals: {pair.source.n} source rows cannot show how far chance goes; wanted at least {FEWEST}"
         )
     half = np.full(len(names), np.inf)
-    half[enough] = _max_t(drawn[1:, enough], centre[enough], level)
+    half[enough] = _max_t(drawn[1:, enough], centre[enough], settings.level)
+    low, high = np.maximum(0.0, centre - half), np.minimum(1.0, centre + half)
     parts = tuple(
         Slice(
             name=names[g],
             rows=int(rows[g]),
             share=float(mass[g]),
             error=float(centre[g]),
-            low=float(max(0.0, centre[g] - half[g])),
-            high=float(min(1.0, centre[g] + half[g])),
+            interval=Interval(settings.level, float(low[g]), float(high[g]), KIND),
             small=bool(rows[g] < SMALL),
             few=bool(np.isinf(half[g])),
         )
         for g in weighty
     )
-    return Slices(error=float(mass @ centre), slices=parts, level=level, warnings=tuple(warnings))
+    return Slices(float(mass @ centre), parts, settings.level, warnings=tuple(warnings))
+
+
+def _drawn(
+    pair: Pair, number: npt.NDArray[np.intp], count: int, settings: Resampling, marginal: Marginal
+) -> Array:
+    """(1 + B, G) the error of every slice: of the full sample, then of each replicate; NaN where it has no mass."""
+    work = Replicator(pair, *settings.numbers(pair.source.sample, pair.target.sample))
+
+    def read(left: View, right: View) -> Array:
+        fitted = work.fitted(SCOT(calibration=pair.calibration.name, marginal=marginal), left)
+        assert isinstance(fitted, SCOT)
+        wrong = right.mass * right.doubt(right.soft_transport(fitted.masses(right)).posterior)
+        share = np.bincount(number, weights=right.mass, minlength=count)
+        total = np.bincount(number, weights=wrong, minlength=count)
+        return np.asarray(np.divide(total, share, out=np.full(count, np.nan), where=share > 0.0))
+
+    return np.array(work.run(read, settings.replicates, settings.seed))
 
 
 def _max_t(drawn: Array, centre: Array, level: float) -> Array:
@@ -222,21 +247,9 @@ def _column(values: Any, what: str, n: int) -> tuple[list[str], npt.NDArray[np.i
         raise InputError(f"{what}: arrived with shape {array.shape}; wanted one value per target row, ({n},)")
     if array.dtype.kind in "mM":  # times print as they are written
         array = array.astype(str)
-    if array.dtype != object:
-        distinct, place = np.unique(array, return_inverse=True)
-        texts = np.array([_text(value) for value in distinct.tolist()])[place.reshape(-1)]
-    else:
-        texts = np.array([_text(value) for value in array.tolist()])
-    names, number = np.unique(texts, return_inverse=True)
+    names, number = np.unique(as_texts(array, MISSING), return_inverse=True)
     order = _order(names.tolist())
     return names[order].tolist(), np.asarray(np.argsort(order)[number.reshape(-1)], dtype=np.intp)
-
-
-def _text(value: Any) -> str:
-    """A value as a slice's name, never empty."""
-    if is_missing(value):
-        return MISSING
-    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
 
 
 def _order(names: list[str]) -> npt.NDArray[np.intp]:

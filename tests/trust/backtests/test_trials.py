@@ -11,10 +11,10 @@ import pytest
 import labelfree as lf
 from labelfree.errors import InputError
 from labelfree.trust import backtest
+from labelfree.trust.backtests.shifts import Shift, made_shifts
 from labelfree.trust.columns import row_groups, row_times
-from labelfree.trust.shifts import Shift, made_shifts
 
-from .conftest import scores
+from ..conftest import scores
 
 
 @pytest.fixture(scope="module")
@@ -300,7 +300,7 @@ def test_sureness_does_not_contradict_itself():
 
 def test_sureness_of_a_clear_winner():
     """A method that is best under every kind of shift, on every split, by far."""
-    from labelfree.trust.backtest import Trial, _sureness
+    from labelfree.trust.backtests.record import Trial, sureness_of
 
     rng = np.random.default_rng(0)
     clear = [
@@ -309,7 +309,7 @@ def test_sureness_of_a_clear_winner():
         for kind in "abcdef"
         for name, miss in (("good", 0.01), ("bad", 0.1))
     ]
-    assert _sureness(clear, ["good", "bad"], "good", 0) > 0.98
+    assert sureness_of(clear, ["good", "bad"], "good", 0) > 0.98
     torn = [
         Trial(
             t.split, t.kind, "", t.method, 0.3 if (t.method == "good") == (t.split == 0) else 0.21, 0.2, None
@@ -317,10 +317,10 @@ def test_sureness_of_a_clear_winner():
         for t in clear
         if t.split < 2
     ]
-    assert 0.3 < _sureness(torn, ["good", "bad"], "good", 0) < 0.7
+    assert 0.3 < sureness_of(torn, ["good", "bad"], "good", 0) < 0.7
     uneven = [
         Trial(t.split, t.kind, "", t.method, 0.5 if (t.kind, t.method) == ("a", "bad") else 0.21, 0.2, None)
         for t in clear
     ]
     # "bad" loses by kind "a" alone, which is in 1 - (5/6)^6 = 67% of the draws; ties go to the first
-    assert _sureness(uneven, ["bad", "good"], "good", 0) == pytest.approx(0.67, abs=0.05)
+    assert sureness_of(uneven, ["bad", "good"], "good", 0) == pytest.approx(0.67, abs=0.05)

@@ -10,9 +10,9 @@ import pytest
 import labelfree as lf
 from labelfree.errors import InputError
 from labelfree.trust import Plan, budget, with_labels
-from labelfree.trust.budget import _strata
-from labelfree.trust.labelled import as_mapping
-from labelfree.trust.strata import Strata, plain_labels, student
+from labelfree.trust.labelling.plan import _strata
+from labelfree.trust.labelling.returns import as_mapping
+from labelfree.trust.labelling.strata import Strata, plain_labels, student
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from labelfree.errors import InputError
 from labelfree.estimators.view import View
 from labelfree.trust import metrics
 
-from .conftest import scores
+from ..conftest import scores
 
 
 def posterior(source, target):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import html
-import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,11 +12,10 @@ import numpy.typing as npt
 
 from labelfree import _door
 from labelfree.errors import InputError
-from labelfree.estimators import SCOT
-from labelfree.estimators.view import View
+from labelfree.estimators.pair import Pair
 from labelfree.labelshift import Marginal
-from labelfree.results import percent
-from labelfree.trust.strata import DOUBT, LEAST, Strata, plain_labels
+from labelfree.results import Result, percent
+from labelfree.trust.labelling.strata import DOUBT, LEAST, Strata, plain_labels
 from labelfree.types import Source, Target
 
 Array = npt.NDArray[np.float64]
@@ -30,8 +27,8 @@ STRATA = 5
 ROUNDED_LABELS, ROUNDED_DOUBT = 0.01, 1e-3
 
 
-@dataclass(frozen=True)
-class Plan:
+@dataclass(frozen=True, repr=False)
+class Plan(Result):
     """Which rows to label.
 
     Attributes:
@@ -98,13 +95,13 @@ class Plan:
         """
         _door.check_fraction(level, "level", 0.95)
         rows = row_numbers(_column(table, "row", what), what)
-        doubt, mass = _doubts(source, target, calibration, marginal)
+        doubt, mass = _doubts(Pair(source, target, calibration, verb="budget"), marginal)
         stratum = _strata(doubt, mass)
         taken = _checked(table, rows, stratum, doubt, mass, what)
         rows.sort()
         return _made(rows, taken, stratum, doubt, mass, level)
 
-    def to_dict(self) -> dict[str, Any]:
+    def content(self) -> dict[str, Any]:
         """The plan as plain values, strata by strata, then pick by pick."""
         counts, taken = np.bincount(self.stratum), self.taken
         strata = [
@@ -127,18 +124,19 @@ class Plan:
             "inclusion_probability": self.inclusion.tolist(),
         }
 
-    def to_json(self, *, indent: int | None = None) -> str:
-        """The plan as JSON."""
-        return json.dumps({"schema": 1, **self.to_dict()}, indent=indent, allow_nan=False)
+    def table_rows(self) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+        """One row per stratum."""
+        rows = [
+            (str(h), f"{s['rows']:,}", f"{s['labels']:,}", percent(s["error_probability"]))
+            for h, s in enumerate(self.content()["strata"])
+        ]
+        return ("stratum", "rows", "labels", "error probability"), rows
 
     def __repr__(self) -> str:
         return (
             f"label {self.taken.sum():,} rows for +-{at_most(self.margin)} at {percent(self.level)}; "
             f"plain sampling would need {self.plain:,}; expected error {percent(self.expected)}"
         )
-
-    def _repr_html_(self) -> str:
-        return f"<p>{html.escape(repr(self))}</p>"
 
 
 def budget(
@@ -176,7 +174,15 @@ def budget(
     _door.check_count(seed, "seed", 0)
     if labels is not None:
         _door.check_count(labels, "labels", 1)
-    doubt, mass = _doubts(source, target, calibration, marginal)
+    pair = Pair(source, target, calibration, verb="budget")
+    return planned(pair, margin=margin, level=level, labels=labels, marginal=marginal, seed=seed)
+
+
+def planned(
+    pair: Pair, *, margin: float, level: float, labels: int | None, marginal: Marginal, seed: int
+) -> Plan:
+    """The plan of a pair that has met already; arguments as for `budget`, checked."""
+    doubt, mass = _doubts(pair, marginal)
     stratum = _strata(doubt, mass)
     strata = Strata.of(stratum, doubt, mass)
     taken = strata.reaching(margin, level) if labels is None else strata.buying(int(labels))
@@ -218,16 +224,9 @@ def at_most(margin: float) -> str:
     return f"{math.ceil(100 * margin * 10**digits - 1e-6) / 10**digits:.{digits}f}%"
 
 
-def _doubts(source: Source, target: Target, calibration: str, marginal: Marginal) -> tuple[Array, Array]:
+def _doubts(pair: Pair, marginal: Marginal) -> tuple[Array, Array]:
     """(n,) each: SCOT's error probability of every target row, and the rows' masses."""
-    if not isinstance(source, Source) or not isinstance(target, Target):
-        raise InputError(
-            f"budget: arrived {type(source).__name__} and {type(target).__name__}; "
-            "wanted labelfree.Source(...) and labelfree.Target(...)"
-        )
-    scot = SCOT(calibration=calibration, marginal=marginal).fit(source)
-    view = View(target.aligned(source.classes, source.k), scot.calibration_)
-    return view.doubt(view.soft_transport(scot.masses(view)).posterior), view.mass
+    return pair.doubt(marginal), pair.target.mass
 
 
 def _strata(doubt: Array, mass: Array) -> Indices:

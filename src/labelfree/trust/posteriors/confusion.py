@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import html
-import json
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,18 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from labelfree.errors import InputError
-from labelfree.estimators import COTT, SCOT
-from labelfree.estimators.view import View
+from labelfree.estimators.pair import Pair
 from labelfree.labelshift import Marginal
-from labelfree.results import percent
-from labelfree.trust.shift_test import check_samples
+from labelfree.results import Result, percent
 from labelfree.types import Source, Target
 
 Array = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Metrics:
+@dataclass(frozen=True, repr=False)
+class Metrics(Result):
     """Estimated metrics of the target.
 
     Attributes:
@@ -75,7 +71,7 @@ class Metrics:
             for name, v in parts.items()
         }
 
-    def to_dict(self) -> dict[str, Any]:
+    def content(self) -> dict[str, Any]:
         """Everything as plain values."""
         share, predicted = self.confusion.sum(axis=1), self.confusion.sum(axis=0)
         each = zip(self.classes, share, predicted, self.precision, self.recall, self.f1, strict=True)
@@ -95,23 +91,26 @@ class Metrics:
             "warnings": list(self.warnings),
         }
 
-    def to_json(self, *, indent: int | None = None) -> str:
-        """Everything as JSON."""
-        return json.dumps({"schema": 1, **self.to_dict()}, indent=indent, allow_nan=False)
+    def heading(self) -> str:
+        """The error by both plans, and kappa."""
+        return f"error {percent(self.error)} by SCOT ({percent(self.cott_error)} by COTT), kappa {self.kappa:.3f}"
+
+    def table_rows(self) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+        """One row per class."""
+        keys = ("share", "predicted", "precision", "recall", "f1")
+        rows = [
+            [str(row["class"]), *(percent(row[key]) for key in keys)] for row in self.content()["classes"]
+        ]
+        return ("class", *keys), rows
 
     def __repr__(self) -> str:
-        lines = [
-            f"error {percent(self.error)} by SCOT ({percent(self.cott_error)} by COTT), kappa {self.kappa:.3f}"
-        ]
-        for row in self.to_dict()["classes"][:20]:
+        lines = [self.heading()]
+        for row in self.content()["classes"][:20]:
             lines.append(
                 f"  {row['class']!s:<14} precision {percent(row['precision']):>6}  recall {percent(row['recall']):>6}"
                 f"  f1 {percent(row['f1']):>6}  share {percent(row['share']):>6}"
             )
         return "\n".join([*lines, *(f"  ! {warning}" for warning in self.warnings)])
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(repr(self))}</pre>"
 
 
 def metrics(
@@ -140,23 +139,21 @@ def metrics(
     >>> m.confusion.round(3).tolist()
     [[0.45, 0.05], [0.05, 0.45]]
     """
-    check_samples("metrics", source, target)
-    costs = None if cost is None else _costs(cost, source.k)
-    scot = SCOT(calibration=calibration, marginal=marginal).fit(source)
-    aligned = target.aligned(source.classes, source.k)
-    view = View(aligned, scot.calibration_)
-    cott = COTT(calibration=calibration, marginal=marginal).fit_view(View(source, scot.calibration_))
-    r = view.soft_transport(scot.masses(view)).posterior
+    return measured(Pair(source, target, calibration, verb="metrics"), marginal=marginal, cost=cost)
+
+
+def measured(pair: Pair, *, marginal: Marginal = "source", cost: Any = None) -> Metrics:
+    """The metrics of a pair that has met already."""
+    costs = None if cost is None else _costs(cost, pair.k)
+    view, r = pair.target, pair.soft_plan(marginal).posterior
     C = soft_confusion(r, view.predictions, view.mass)
-    binary = source.k == 2
-    names = source.classes if source.classes is not None else tuple(range(source.k))
-    soft, hard = scot.estimate_view(view), cott.estimate_view(view)
-    assert hard.error is not None
+    binary = pair.k == 2
+    soft, hard = (pair.estimate(name, marginal=marginal) for name in ("scot", "cott"))
     return Metrics(
         confusion=C,
-        classes=names,
+        classes=pair.classes,
         error=float(1.0 - np.trace(C)),
-        cott_error=hard.error,
+        cott_error=pair.error("cott", marginal=marginal),
         cost=None if costs is None else float((C * costs).sum()),
         roc_auc=soft_auc(view.probs[:, 1], r[:, 1], view.mass) if binary else None,
         average_precision=soft_average_precision(view.probs[:, 1], r[:, 1], view.mass) if binary else None,

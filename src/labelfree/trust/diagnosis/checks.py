@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from labelfree._door import chunks
-from labelfree.calibration import Calibration, Temperature, fit_calibration, log_scores, softmax, zero_floor
+from labelfree.calibration import Temperature, log_scores, softmax, zero_floor
 from labelfree.calibration.temperature import HIGHEST, LOWEST
-from labelfree.estimators.base import Estimator
-from labelfree.estimators.registry import make
-from labelfree.estimators.view import View
+from labelfree.estimators.pair import Pair
 from labelfree.results import percent
-from labelfree.trust.shift_test import ShiftVerdict, verdict
-from labelfree.types import Sample, Source, Target
+from labelfree.types import Sample, Source
 
 OK, CAUTION, STOP = "ok", "caution", "stop"
 
@@ -46,55 +42,24 @@ class Check:
         return dict(vars(self))
 
 
-@dataclass(frozen=True)
-class Case:
-    """The patient: a source and a target, calibrated, with estimates computed once and shared by the checks."""
+def names(pair: Pair, which: npt.NDArray[np.intp]) -> str:
+    """Class names, the first five."""
+    return ", ".join(str(pair.classes[int(j)]) for j in which[:5]) + (", ..." if len(which) > 5 else "")
 
-    source: Source
-    target: Target
-    calibration: Calibration
-    left: View
-    right: View
-    seed: int
 
-    @staticmethod
-    def of(source: Source, target: Target, calibration: str, seed: int) -> Case:
-        """Calibrate and align."""
-        fitted = fit_calibration(calibration, source)
-        aligned = target.aligned(source.classes, source.k)
-        return Case(source, aligned, fitted, View(source, fitted), View(aligned, fitted), seed)
+def row_numbers(pair: Pair) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """A number for each row of source and of target: the same where the scores are exactly the same."""
+    return pair.once("row numbers", lambda: _row_numbers(pair.source.sample, pair.target.sample))
 
-    def estimator(self, method: str, **options: Any) -> Estimator:
-        """A method fitted on the shared source."""
-        return make(method, calibration=self.calibration.name, **options).fit_view(self.left)
 
-    def error(self, method: str, **options: Any) -> float:
-        """A method's error on the shared target."""
-        found = self.estimator(method, **options).estimate_view(self.right).error
-        assert found is not None
-        return found
-
-    @cached_property
-    def shift(self) -> ShiftVerdict:
-        """The label-shift test."""
-        return verdict(self.left, self.right, seed=self.seed)
-
-    @cached_property
-    def row_numbers(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-        """A number for each row of source and of target: the same where the scores are exactly the same."""
-        left, right = self.source.scores, self.target.scores
-        if self.source.kind != self.target.kind:  # logits never equal probabilities
-            own = _numbers(left)
-            return own, _numbers(right) + len(own)
-        common = min(left.dtype, right.dtype, key=lambda kind: kind.itemsize)
-        number = _numbers(np.concatenate([left.astype(common), right.astype(common)]))
-        return number[: len(left)], number[len(left) :]
-
-    def names(self, which: npt.NDArray[np.intp]) -> str:
-        """Class names, the first five."""
-        return ", ".join(str(self.source.class_name(int(j))) for j in which[:5]) + (
-            ", ..." if len(which) > 5 else ""
-        )
+def _row_numbers(source: Sample, target: Sample) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    left, right = source.scores, target.scores
+    if source.kind != target.kind:  # logits never equal probabilities
+        own = _numbers(left)
+        return own, _numbers(right) + len(own)
+    common = min(left.dtype, right.dtype, key=lambda kind: kind.itemsize)
+    number = _numbers(np.concatenate([left.astype(common), right.astype(common)]))
+    return number[: len(left)], number[len(left) :]
 
 
 def grade(value: float, caution: float, stop: float) -> str:
@@ -102,23 +67,23 @@ def grade(value: float, caution: float, stop: float) -> str:
     return OK if value < caution else CAUTION if value < stop else STOP
 
 
-def size(case: Case) -> Check:
+def size(pair: Pair) -> Check:
     """Few rows are read as shift: the bias of COT, COTT and SCOT."""
-    n, k = min(case.source.n_effective, case.target.n_effective), case.source.k
+    n, k = min(pair.source.n_effective, pair.target.n_effective), pair.k
     noise = np.sqrt((k - 1) / k / n)  # the typical distance of label shares from their expectation
     bias = 0.8 * float(noise)
     return Check(
         "rows",
         STOP if n < 30 else grade(bias, 0.02, 0.2),
-        {"source": case.source.n, "target": case.target.n, "possible_bias": bias},
+        {"source": pair.source.n, "target": pair.target.n, "possible_bias": bias},
         f"sampling noise alone can move the transport methods by up to about {100 * bias:.1f} points",
         "" if bias < 0.02 and n >= 30 else "use marginal='shrunk', show intervals, or gather more rows",
     )
 
 
-def correction(case: Case) -> Check:
+def correction(pair: Pair) -> Check:
     """Probabilities that had to be renormalised."""
-    worst = max(case.source.correction, case.target.correction)
+    worst = max(pair.source.sample.correction, pair.target.sample.correction)
     return Check(
         "row sums",
         grade(worst, 1e-3, 1.0),
@@ -128,15 +93,17 @@ def correction(case: Case) -> Check:
     )
 
 
-def overconfidence(case: Case) -> Check:
+def overconfidence(pair: Pair) -> Check:
     """Confidence before calibration against accuracy on the source."""
-    raw = softmax(log_scores(case.source, slice(None), zero_floor(case.source)))
-    confidence = float(case.source.mass @ raw[np.arange(case.source.n), case.source.predictions])
-    gap = confidence - (1.0 - case.source.error)
+    source = pair.source.sample
+    raw = softmax(log_scores(source, slice(None), zero_floor(source)))
+    confidence = float(source.mass @ raw[np.arange(source.n), source.predictions])
+    accuracy = 1.0 - _source(pair).error
+    gap = confidence - accuracy
     return Check(
         "source confidence",
         grade(gap, 0.1, 0.4),
-        {"confidence": confidence, "accuracy": 1.0 - case.source.error},
+        {"confidence": confidence, "accuracy": accuracy},
         f"before calibration the model is {100 * gap:+.1f} points more confident than right on the source",
         ""
         if gap < 0.1
@@ -144,14 +111,15 @@ def overconfidence(case: Case) -> Check:
     )
 
 
-def leakage(case: Case) -> Check:
+def leakage(pair: Pair) -> Check:
     """A source without errors was probably trained on."""
-    errors = case.source.error * case.source.n
-    status = STOP if errors == 0 else CAUTION if case.source.error < 0.005 or errors < 10 else OK
+    error = _source(pair).error
+    errors = error * pair.source.n
+    status = STOP if errors == 0 else CAUTION if error < 0.005 or errors < 10 else OK
     return Check(
         "source errors",
         status,
-        {"error": case.source.error, "count": round(errors)},
+        {"error": error, "count": round(errors)},
         "methods that learn a threshold learn it from these errors",
         ""
         if status == OK
@@ -159,9 +127,9 @@ def leakage(case: Case) -> Check:
     )
 
 
-def calibration(case: Case) -> Check:
+def calibration(pair: Pair) -> Check:
     """ECE before and after."""
-    report = case.calibration.report
+    report = pair.calibration.report
     after = report["ece_after"]
     return Check(
         "calibration",
@@ -172,9 +140,9 @@ def calibration(case: Case) -> Check:
     )
 
 
-def temperature(case: Case) -> Check:
+def temperature(pair: Pair) -> Check:
     """A temperature at the end of its range."""
-    fitted = case.calibration.calibrator
+    fitted = pair.calibration.calibrator
     if not isinstance(fitted, Temperature):
         return Check("temperature", OK, None, "no temperature was fitted")
     inside = LOWEST < fitted.temperature < HIGHEST
@@ -187,15 +155,15 @@ def temperature(case: Case) -> Check:
     )
 
 
-def unseen(case: Case) -> Check:
+def unseen(pair: Pair) -> Check:
     """Classes without source labels, or never predicted on the target."""
-    no_label = np.flatnonzero(case.source.label_marginal == 0.0)
-    no_prediction = np.flatnonzero(case.right.pseudo_labels == 0.0)
+    no_label = np.flatnonzero(pair.source.label_marginal == 0.0)
+    no_prediction = np.flatnonzero(pair.target.pseudo_labels == 0.0)
     said = []
     if len(no_label):
-        said.append(f"no source label is {case.names(no_label)}")
+        said.append(f"no source label is {names(pair, no_label)}")
     if len(no_prediction):
-        said.append(f"nothing in the target is predicted as {case.names(no_prediction)}")
+        said.append(f"nothing in the target is predicted as {names(pair, no_prediction)}")
     return Check(
         "classes",
         CAUTION if said else OK,
@@ -205,9 +173,9 @@ def unseen(case: Case) -> Check:
     )
 
 
-def saturation(case: Case) -> Check:
+def saturation(pair: Pair) -> Check:
     """Scores that are exactly 0 or 1."""
-    samples = (case.source, case.target)
+    samples = (pair.source.sample, pair.target.sample)
     shares = [_saturated(s) for s in samples]
     worst = max(shares)
     rounded = max([share for share, s in zip(shares, samples, strict=True) if s.kind == "probs"], default=0.0)
@@ -233,9 +201,9 @@ def _saturated(sample: Sample) -> float:
     return sample.share(certain)
 
 
-def ties(case: Case) -> Check:
+def ties(pair: Pair) -> Check:
     """Mass whose side of COTT's threshold ties could change."""
-    tied = float(case.estimator("cott").estimate_view(case.right).details["tie_mass"])
+    tied = float(pair.estimate("cott").details["tie_mass"])
     return Check(
         "ties at the threshold",
         grade(tied, 0.01, 0.2),
@@ -247,9 +215,9 @@ def ties(case: Case) -> Check:
     )
 
 
-def duplicates(case: Case) -> Check:
+def duplicates(pair: Pair) -> Check:
     """Rows that occur more than once in the source, or in the target."""
-    source, target = (1.0 - len(np.unique(rows)) / len(rows) for rows in case.row_numbers)
+    source, target = (1.0 - len(np.unique(rows)) / len(rows) for rows in row_numbers(pair))
     worst = max(source, target)
     return Check(
         "duplicate rows",
@@ -262,9 +230,9 @@ def duplicates(case: Case) -> Check:
     )
 
 
-def shared(case: Case) -> Check:
+def shared(pair: Pair) -> Check:
     """Target rows that are source rows."""
-    source, target = case.row_numbers
+    source, target = row_numbers(pair)
     share = float(np.isin(target, source).mean())
     return Check(
         "shared rows",
@@ -277,6 +245,11 @@ def shared(case: Case) -> Check:
     )
 
 
+def _source(pair: Pair) -> Source:
+    assert isinstance(pair.source.sample, Source)
+    return pair.source.sample
+
+
 def _numbers(scores: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
     """(n,) row numbers, the same for rows that are the same."""
     rows = np.ascontiguousarray(scores + scores.dtype.type(0))  # -0.0 becomes 0.0, the same number
@@ -284,9 +257,9 @@ def _numbers(scores: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
     return np.asarray(np.unique(keys, return_inverse=True)[1].reshape(-1), dtype=np.intp)
 
 
-def shift_kind(case: Case) -> Check:
+def shift_kind(pair: Pair) -> Check:
     """Which shift is it?"""
-    found = case.shift
+    found = pair.shift
     unknown = found.test.p_value is None
     advice = {
         "none": "",
@@ -304,25 +277,25 @@ def shift_kind(case: Case) -> Check:
     )
 
 
-def lower_bound(case: Case) -> Check:
+def lower_bound(pair: Pair) -> Check:
     """The paper's lower bound under unchanged label shares."""
-    shift = case.shift.pseudo_label_shift
+    shift = pair.shift.pseudo_label_shift
     return Check(
         "pseudo-label shift",
         grade(shift, 0.1, 1.1),
         shift,
         "the distance of the target's predictions from the source's labels; if the true labels keep the source's "
-        f"proportions, the error is at least {percent(case.shift.scot_bound)}, as is SCOT's answer, "
-        f"and COT's at least {percent(case.shift.cot_bound)}",
+        f"proportions, the error is at least {percent(pair.shift.scot_bound)}, as is SCOT's answer, "
+        f"and COT's at least {percent(pair.shift.cot_bound)}",
         ""
         if shift < 0.1
         else "either many predictions are wrong, or the class proportions changed: which is it?",
     )
 
 
-def disagreement(case: Case) -> Check:
+def disagreement(pair: Pair) -> Check:
     """How far apart the methods are."""
-    answers = {name: case.error(name) for name in ("atc-ne", "doc", "cott", "scot", "label-shift")}
+    answers = {name: pair.error(name) for name in ("atc-ne", "doc", "cott", "scot", "label-shift")}
     spread = max(answers.values()) - min(answers.values())
     return Check(
         "methods disagree",
@@ -335,9 +308,9 @@ def disagreement(case: Case) -> Check:
     )
 
 
-def marginal(case: Case) -> Check:
+def marginal(pair: Pair) -> Check:
     """How the answer moves with the marginal."""
-    answers = {name: case.error("scot", marginal=name) for name in ("source", "shrunk", "rlls", "mlls")}
+    answers = {name: pair.error("scot", marginal=name) for name in ("source", "shrunk", "rlls", "mlls")}
     spread = max(answers.values()) - min(answers.values())
     return Check(
         "marginal matters",
@@ -348,7 +321,7 @@ def marginal(case: Case) -> Check:
     )
 
 
-CHECKS: tuple[Callable[[Case], Check], ...] = (
+CHECKS: tuple[Callable[[Pair], Check], ...] = (
     size,
     correction,
     overconfidence,

@@ -10,17 +10,17 @@ from labelfree.calibration import fit_temperature
 from labelfree.errors import InputError
 from labelfree.transport import Problem, solve
 from labelfree.transport.entropic import soft_transport
-from labelfree.trust import bootstrap, interval
+from labelfree.trust import Resampling, bootstrap, interval
 from labelfree.trust._solve import smoothed_transport, soft_weights
-from labelfree.trust.replicate import Replicator
+from labelfree.trust.resampling.replicates import Replicator
 
-from .conftest import scores
+from ..conftest import scores
 
 
 def test_replicates_are_the_estimates_of_resampled_data(pair):
     """Each replicate against the estimator run from scratch, with exact solvers, on the same weights."""
     source, target, _ = pair
-    work = Replicator(source, target, "temperature")
+    work = Replicator(lf.Pair(source, target))
     seeds = np.random.SeedSequence(3).spawn(4)
     for method, tolerance in (("ac", 1e-5), ("scot", 1e-5), ("doc", 1e-5), ("atc-ne", 1e-3), ("cott", 4e-3)):
         estimator = lf.METHODS[method]
@@ -35,7 +35,7 @@ def test_replicates_are_the_estimates_of_resampled_data(pair):
 
 def test_the_expansion_finds_the_temperature(pair):
     source, target, _ = pair
-    work = Replicator(source, target, "temperature")
+    work = Replicator(lf.Pair(source, target))
     rng = np.random.default_rng(1)
     for _ in range(5):
         mass = work.left.draw(rng)
@@ -137,9 +137,9 @@ def test_the_bias_of_an_unshrunk_marginal_is_seen_and_corrected():
 def test_same_seed_same_answer_whatever_the_threads(pair):
     source, target, _ = pair
     estimator = lf.METHODS["scot"](marginal="shrunk")
-    a = bootstrap(estimator, source, target, replicates=20, seed=1)
-    b = bootstrap(estimator, source, target, replicates=20, seed=1)
-    c = bootstrap(estimator, source, target, replicates=20, seed=2)
+    a = bootstrap(lf.Pair(source, target), estimator, Resampling(20, seed=1))
+    b = bootstrap(lf.Pair(source, target), estimator, Resampling(20, seed=1))
+    c = bootstrap(lf.Pair(source, target), estimator, Resampling(20, seed=2))
     assert np.array_equal(a.values, b.values)
     assert not np.array_equal(a.values, c.values)
 
@@ -179,7 +179,7 @@ def test_the_bias_is_measured_against_the_marginal_of_the_replicates_world():
         z, y = scores(rng, 500, k=10)
         z_t = 0.85 * scores(rng, 500, k=10)[0] + np.where(np.arange(10) < 3, 0.8, 0.0)
         source, target = lf.Source(logits=z, labels=y), lf.Target(logits=z_t)
-        drawn = bootstrap(lf.SCOT(marginal="shrunk"), source, target, replicates=60, seed=seed)
+        drawn = bootstrap(lf.Pair(source, target), lf.SCOT(marginal="shrunk"), Resampling(60, seed=seed))
         seen.append(drawn.values.mean() - drawn.centre)
     assert np.mean(seen) < -0.0005
 

@@ -10,7 +10,7 @@ import pytest
 import labelfree as lf
 from labelfree.trust import doctor
 
-from .conftest import scores
+from ..conftest import scores
 
 
 @pytest.fixture(scope="module")

@@ -24,10 +24,11 @@ from labelfree.calibration import (
 )
 from labelfree.calibration.temperature import HIGHEST, LOWEST
 from labelfree.estimators.base import Estimator
+from labelfree.estimators.pair import Pair
 from labelfree.estimators.view import View
 from labelfree.transport.entropic import SoftTransport, soft_transport
 from labelfree.trust._solve import smoothed_transport, soft_weights
-from labelfree.types import Sample, Source, Target
+from labelfree.types import Sample, Source
 
 Array = npt.NDArray[np.float64]
 S = TypeVar("S", bound=Sample)
@@ -67,93 +68,64 @@ class Side:
         return drawn if drawn.sum() > 0.0 else np.ones(len(self.z))
 
 
-class ReplicateView(View):
-    """A calibrated look at resampled rows; its plans start from those of the full sample."""
+class Warm:
+    """The solver of replicates: plans that start from those of the full sample, of the same side.
 
-    def __init__(
-        self, sample: Sample, calibration: Calibration, probs: Array, side: Side, warm: _Warm
-    ) -> None:
-        self.sample, self.calibration, self.probs = sample, calibration, probs
-        self.predictions, self.mass = sample.predictions, sample.mass
-        self.n, self.k = sample.n, sample.k
-        self.n_effective = side.sample.n_effective  # the noise of the sample at hand, not of its resample
-        self._side, self._warm = side, warm
+    The hard plan is smoothed by a few thousandths (see `labelfree.trust._solve`), the soft one met to 1e-8;
+    both are beneath what a few hundred replicates can resolve.
+    """
 
-    @property
-    def log_scores(self) -> Array:
-        """(n, K) the log-scores as given, each row's maximum 0, before any calibration."""
-        return self._side.z
+    exact = False
 
-    def transport(self, marginal: Array) -> Any:
-        """The plan of the transport problem smoothed by a few thousandths; see `_solve`."""
-        return smoothed_transport(self.probs, marginal, self.mass, self._warm.prices(self, marginal))
-
-    def transport_range(self, marginal: Array) -> tuple[Array, Array]:
-        """Ties are not bounded in replicates."""
-        cost = np.zeros(self.n)
-        return cost, cost
-
-    def soft_transport(self, marginal: Array) -> SoftTransport:
-        """SCOT's plan, to 1e-8 in the label masses."""
-        live = marginal > 0.0
-        if live.all():
-            w = soft_weights(self.probs, marginal, self.mass, self._warm.log_weights(self, marginal))
-            if w is not None:
-                r = self.probs * w
-                r /= r.sum(axis=1, keepdims=True)
-                return SoftTransport(r, np.log(w), 1e-8, 0)
-        log_probs = self.calibration.calibrator.transform(self._side.z)
-        return soft_transport(np.asarray(log_probs), marginal, self.mass, tol=1e-8)
-
-    def floored(self) -> None:
-        """Not followed in replicates."""
-        return None
-
-
-class _Warm:
-    """Where the plans of replicates start: the full sample's prices and log-weights."""
-
-    def __init__(self) -> None:
+    def __init__(self, side: Side) -> None:
+        self._side = side
         self._prices: Array | None = None
         self._log_weights: Array | None = None
 
-    def prices(self, view: View, marginal: Array) -> Array:
+    def hard(self, view: View, marginal: Array) -> Any:
+        """The smoothed plan from the full sample's prices."""
         if self._prices is None:
-            from labelfree.transport import Problem, solve
+            from labelfree.transport import solve
 
-            self._prices = solve(Problem(view.probs, marginal, view.mass)).prices
-        return self._prices
+            self._prices = solve(view.problem(marginal)).prices
+        return smoothed_transport(view.probs, marginal, view.mass, self._prices)
 
-    def log_weights(self, view: View, marginal: Array) -> Array:
-        if self._log_weights is None:
-            plan = soft_transport(np.log(np.maximum(view.probs, 1e-300)), marginal, view.mass, tol=1e-6)
-            self._log_weights = np.maximum(plan.log_weights, -50.0)
-        return self._log_weights
+    def soft(self, view: View, marginal: Array) -> SoftTransport:
+        """SCOT's plan from the full sample's weights; from scratch where a class has no mass, or that fails."""
+        if (marginal > 0.0).all():
+            if self._log_weights is None:
+                plan = soft_transport(np.log(np.maximum(view.probs, 1e-300)), marginal, view.mass, tol=1e-6)
+                self._log_weights = np.maximum(plan.log_weights, -50.0)
+            w = soft_weights(view.probs, marginal, view.mass, self._log_weights)
+            if w is not None:
+                r = view.probs * w
+                r /= r.sum(axis=1, keepdims=True)
+                return SoftTransport(r, np.log(w), 1e-8, 0)
+        log_probs = view.calibration.calibrator.transform(self._side.z)
+        return soft_transport(np.asarray(log_probs), marginal, view.mass, tol=1e-8)
 
 
 class Replicator:
     """Draws replicates of a source and a target and hands their calibrated views to whoever asks.
 
     Args:
-        source: labelled scores.
-        target: scores, aligned with the source.
-        calibration: its name; refitted on every replicate.
+        pair: the source and the target that met; their calibration is fitted again on every replicate.
         source_groups, target_groups: (n,) group numbers of rows to draw together, or None.
     """
 
     def __init__(
         self,
-        source: Source,
-        target: Target,
-        calibration: str,
+        pair: Pair,
         source_groups: npt.NDArray[np.intp] | None = None,
         target_groups: npt.NDArray[np.intp] | None = None,
     ) -> None:
+        source, target = pair.source.sample, pair.target.sample
+        assert isinstance(source, Source)
         self.source, self.target = source, target
-        self.calibration = fit_calibration(calibration, source)
+        self.calibration = pair.calibration
         self.left, self.right = Side.of(source, source_groups), Side.of(target, target_groups)
-        self._warm = (_Warm(), _Warm())
-        self._expansion = self._expand() if calibration == "temperature" else None
+        self._warm = (Warm(self.left), Warm(self.right))
+        self._expansion = self._expand() if self.calibration.name == "temperature" else None
 
     def _expand(self) -> tuple[float, Array] | None:
         """1/T of the full source and (n, 5) each row's slope of the loss and its next derivatives in 1/T."""
@@ -208,7 +180,7 @@ class Replicator:
             self._view(right, calibration, self.right, self._warm[1]),
         )
 
-    def _view(self, sample: Sample, calibration: Calibration, side: Side, warm: _Warm) -> View:
+    def _view(self, sample: Sample, calibration: Calibration, side: Side, warm: Warm) -> View:
         probs = np.empty(side.z.shape)
         if isinstance(calibration.calibrator, Temperature) or calibration.name == "none":
             from labelfree.trust._kernels import softmax_at
@@ -217,7 +189,8 @@ class Replicator:
             softmax_at(side.z, 1.0 / t, probs)
         else:
             probs = calibration.probs(sample)
-        return ReplicateView(sample, calibration, probs, side, warm)
+        # The noise is that of the sample at hand, not of its resample.
+        return View(sample, calibration, probs=probs, solver=warm, n_effective=side.sample.n_effective)
 
     def fitted(self, estimator: Estimator, view: View) -> Estimator:
         """The estimator fitted on a replicate's source, with the noise of the sample at hand."""

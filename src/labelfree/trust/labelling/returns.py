@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import html
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Real
@@ -14,10 +12,10 @@ import numpy.typing as npt
 
 from labelfree import _door
 from labelfree.errors import InputError
-from labelfree.results import Interval, percent
-from labelfree.trust.budget import Plan, row_numbers
+from labelfree.results import Interval, Result, percent
 from labelfree.trust.columns import is_missing
-from labelfree.trust.strata import plain_labels, student
+from labelfree.trust.labelling.plan import Plan, row_numbers
+from labelfree.trust.labelling.strata import plain_labels, student
 from labelfree.types import Target
 
 Array = npt.NDArray[np.float64]
@@ -26,8 +24,8 @@ Array = npt.NDArray[np.float64]
 DESIGN, ASYMPTOTIC = "design", "design, asymptotic"
 
 
-@dataclass(frozen=True)
-class Labelled:
+@dataclass(frozen=True, repr=False)
+class Labelled(Result):
     """The error by labels and doubts together.
 
     Attributes:
@@ -53,7 +51,7 @@ class Labelled:
     observed_errors: int
     warnings: tuple[str, ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
+    def content(self) -> dict[str, Any]:
         """Everything as plain values."""
         return {
             "error": self.error,
@@ -66,10 +64,6 @@ class Labelled:
             "observed_errors": self.observed_errors,
             "warnings": list(self.warnings),
         }
-
-    def to_json(self, *, indent: int | None = None) -> str:
-        """Everything as JSON."""
-        return json.dumps({"schema": 1, **self.to_dict()}, indent=indent, allow_nan=False)
 
     def __repr__(self) -> str:
         i = self.interval
@@ -89,9 +83,6 @@ class Labelled:
         if self.saved < 0:
             return f"{-self.saved:,} more labels than plain sampling would have needed"
         return f"{self.saved:,} labels saved against plain sampling"
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(repr(self))}</pre>"
 
 
 def with_labels(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import html
-import json
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,19 +10,21 @@ import numpy as np
 import numpy.typing as npt
 
 from labelfree.errors import InputError, nearest
+from labelfree.estimators.pair import Pair
 from labelfree.estimators.view import View
 from labelfree.labelshift import LABEL_SHIFT, bbse, bias_corrected, joint_confusion, mlls, rlls
-from labelfree.results import percent
-from labelfree.trust.intervals import FEWEST, check_resampling
-from labelfree.trust.replicate import ReplicateView, Replicator
-from labelfree.trust.shift_test import check_samples
+from labelfree.results import Interval, Result, percent
+from labelfree.trust.resampling import FEWEST, Replicator, Resampling
 from labelfree.types import Source, Target
 
 Array = npt.NDArray[np.float64]
 
+#: What the intervals cover.
+KIND = "sampling error only"
 
-@dataclass(frozen=True)
-class Shares:
+
+@dataclass(frozen=True, repr=False)
+class Shares(Result):
     """Estimated label shares.
 
     Attributes:
@@ -44,32 +44,50 @@ class Shares:
     source: Array
     level: float
 
-    def to_dict(self) -> dict[str, Any]:
+    @property
+    def intervals(self) -> tuple[Interval, ...]:
+        """The interval of each class's share."""
+        ends = zip(self.low, self.high, strict=True)
+        return tuple(Interval(self.level, float(low), float(high), KIND) for low, high in ends)
+
+    def content(self) -> dict[str, Any]:
         """Everything as plain values."""
         each = zip(self.classes, self.shares, self.low, self.high, self.source, strict=True)
         keys = ("share", "low", "high", "source_share")
         return {
             "method": self.method,
             "level": self.level,
-            "kind": "sampling error only",
-            "classes": [{"class": name, **dict(zip(keys, map(float, v), strict=True))} for name, *v in each],
+            "kind": KIND,
+            "classes": [
+                {
+                    "class": name,
+                    **dict(zip(keys, map(float, v), strict=True)),
+                    "interval": interval.to_dict(),
+                }
+                for (name, *v), interval in zip(each, self.intervals, strict=True)
+            ],
         }
 
-    def to_json(self, *, indent: int | None = None) -> str:
-        """Everything as JSON."""
-        return json.dumps({"schema": 1, **self.to_dict()}, indent=indent, allow_nan=False)
+    def heading(self) -> str:
+        """What the shares are, and what they assume."""
+        return f"label shares by {self.method}, if only class proportions changed"
+
+    def table_rows(self) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+        """One row per class."""
+        keys = ("share", "low", "high", "source_share")
+        rows = [
+            [str(row["class"]), *(percent(row[key]) for key in keys)] for row in self.content()["classes"]
+        ]
+        return ("class", "share", "from", "to", "source"), rows
 
     def __repr__(self) -> str:
-        lines = [f"label shares by {self.method}, if only class proportions changed"]
-        for row in self.to_dict()["classes"]:
-            lines.append(
-                f"  {row['class']!s:<14} {percent(row['share']):>6} [{percent(row['low'])}, {percent(row['high'])}]"
-                f"  source {percent(row['source_share'])}"
+        lines = [
+            f"  {name!s:<14} {percent(share):>6} {interval}  source {percent(source)}"
+            for name, share, interval, source in zip(
+                self.classes, self.shares, self.intervals, self.source, strict=True
             )
-        return "\n".join(lines)
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(repr(self))}</pre>"
+        ]
+        return "\n".join([self.heading(), *lines])
 
 
 def label_shares(
@@ -104,8 +122,7 @@ def label_shares(
     >>> bool((found.low <= found.shares).all() and (found.shares <= found.high).all())
     True
     """
-    check_samples("label_shares", source, target)
-    check_resampling(level, replicates, seed)
+    settings = Resampling(replicates, level, seed)
     if method not in LABEL_SHIFT:
         raise InputError(
             f"label shares by {method!r} are not known; wanted one of {', '.join(LABEL_SHIFT)}"
@@ -115,41 +132,41 @@ def label_shares(
         raise InputError(
             f"bias correction belongs to mlls; {method} uses predictions, which it does not change"
         )
-    drawn = draws(source, target, method, bias_correction, calibration, replicates, seed)
-    low, high = bounds(drawn, level, target.n_effective)
-    if min(source.n, target.n) < FEWEST:
-        low, high = np.zeros(source.k), np.ones(source.k)
+    pair = Pair(source, target, calibration, verb="label_shares")
+    return estimated_shares(pair, method, settings, bias_correction=bias_correction)
+
+
+def estimated_shares(
+    pair: Pair, method: str, settings: Resampling, *, bias_correction: bool = False
+) -> Shares:
+    """The label shares of a pair that has met already."""
+    drawn = draws(pair, method, settings, bias_correction=bias_correction)
+    low, high = bounds(drawn, settings.level, pair.target.n_effective)
+    if min(pair.source.n, pair.target.n) < FEWEST:
+        low, high = np.zeros(pair.k), np.ones(pair.k)
     return Shares(
         method=method + (" with bias correction" if bias_correction else ""),
-        classes=source.classes if source.classes is not None else tuple(range(source.k)),
+        classes=pair.classes,
         shares=drawn[0],
         low=low,
         high=high,
-        source=source.label_marginal,
-        level=level,
+        source=pair.source.label_marginal,
+        level=settings.level,
     )
 
 
-def draws(
-    source: Source,
-    target: Target,
-    method: str,
-    bias_correction: bool,
-    calibration: str,
-    replicates: int,
-    seed: int,
-) -> Array:
+def draws(pair: Pair, method: str, settings: Resampling, *, bias_correction: bool = False) -> Array:
     """(1 + B, K) the shares of the full sample, and of every replicate."""
-    work = Replicator(source, target.aligned(source.classes, source.k), calibration)
+    work = Replicator(pair)
 
     def read(left: View, right: View) -> Array:
         if method == "mlls":
-            return _mlls(left, right, bias_correction)
+            return _mlls(left, right, (work.left.z, work.right.z) if bias_correction else None)
         C = joint_confusion(left.predictions, left.labels, left.mass, left.k)
         h = right.pseudo_labels
-        return bbse(C, h) if method == "bbse" else rlls(C, h, source.n_effective)
+        return bbse(C, h) if method == "bbse" else rlls(C, h, pair.source.n_effective)
 
-    return np.array(work.run(read, replicates, seed))
+    return np.array(work.run(read, settings.replicates, settings.seed))
 
 
 def bounds(drawn: Array, level: float, n_target: float) -> tuple[Array, Array]:
@@ -164,11 +181,10 @@ def bounds(drawn: Array, level: float, n_target: float) -> tuple[Array, Array]:
     return np.minimum(np.minimum(low, point), least), np.maximum(np.maximum(high, point), 1.0 - least)
 
 
-def _mlls(left: View, right: View, bias_correction: bool) -> Array:
-    if not bias_correction:
+def _mlls(left: View, right: View, scores: tuple[Array, Array] | None) -> Array:
+    """(K,) the shares by MLLS; with the log-scores of both sides, after a bias-corrected calibration."""
+    if scores is None:
         return mlls(right.probs, left.mean_posterior, right.mass, tol=1e-7).shares
-    assert isinstance(left, ReplicateView)
-    assert isinstance(right, ReplicateView)
-    fitted = bias_corrected(left.log_scores, left.labels, left.mass)
-    prior = left.mass @ fitted.probs(left.log_scores)
-    return mlls(fitted.probs(right.log_scores), prior, right.mass, tol=1e-7).shares
+    fitted = bias_corrected(scores[0], left.labels, left.mass)
+    prior = left.mass @ fitted.probs(scores[0])
+    return mlls(fitted.probs(scores[1]), prior, right.mass, tol=1e-7).shares
