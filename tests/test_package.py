@@ -154,3 +154,16 @@ def test_the_wheel_alone(clean_environment, tmp_path):
     done = run("estimate", "s.npz", "s.npz", "--method", "all", "--check")
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_no_module_shares_its_name_with_what_its_room_exports():
+    """`import labelfree.room.thing` gives the module, whatever the room exports."""
+    shadowed = []
+    for room in pkgutil.walk_packages(labelfree.__path__, "labelfree."):
+        if not room.ispkg or "._" in room.name or ".networks" in room.name:
+            continue
+        package = importlib.import_module(room.name)
+        for module in pkgutil.iter_modules(package.__path__):
+            if not isinstance(getattr(package, module.name, os), type(os)):
+                shadowed.append(f"{room.name}.{module.name}")
+    assert shadowed == []

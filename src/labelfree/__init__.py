@@ -29,7 +29,8 @@ from labelfree.estimators import (
     Pair,
     load,
 )
-from labelfree.io.demo import demo_data
+from labelfree.io import demo_data, read_source, read_target
+from labelfree.reports import Report, report
 from labelfree.results import Comparison, Estimate, Interval
 from labelfree.trust import (
     Plan,
@@ -72,6 +73,7 @@ __all__ = [
     "NotFittedError",
     "Pair",
     "Plan",
+    "Report",
     "Source",
     "Target",
     "__version__",
@@ -91,6 +93,9 @@ __all__ = [
     "load",
     "metrics",
     "plots",
+    "read_source",
+    "read_target",
+    "report",
     "shift_test",
     "slices",
     "with_labels",

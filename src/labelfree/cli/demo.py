@@ -27,8 +27,8 @@ def _run(say: Any) -> dict[str, Any]:
     import numpy as np
 
     from labelfree.estimators import METHODS
-    from labelfree.trust import compare
     from labelfree.io import demo_data
+    from labelfree.trust import compare
 
     recorded = demo_data()
     source = recorded.source

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from labelfree.calibration import bias_corrected
 from labelfree.errors import InputError, nearest
 from labelfree.estimators.pair import Pair
 from labelfree.estimators.view import View
-from labelfree.labelshift import LABEL_SHIFT, bbse, bias_corrected, joint_confusion, mlls, rlls
+from labelfree.labelshift import LABEL_SHIFT, bbse, joint_confusion, mlls, rlls
 from labelfree.results import Interval, Result, percent
 from labelfree.trust.resampling import FEWEST, Replicator, Resampling
 from labelfree.types import Source, Target

@@ -13,9 +13,9 @@ from labelfree.estimators.pair import taken
 from labelfree.estimators.registry import find
 from labelfree.labelshift import MARGINALS, Marginal
 from labelfree.plots.evidence import confidence_table, costs_table, proportions_table, reliability_table
-from labelfree.report.findings import findings, verdict
-from labelfree.report.provenance import provenance
-from labelfree.report.slices import class_table, slice_tables
+from labelfree.reports.findings import findings, verdict
+from labelfree.reports.provenance import provenance
+from labelfree.reports.slices import class_table, slice_tables
 from labelfree.results import SCHEMA, Comparison, Estimate, percent
 from labelfree.trust.answers import answer as trusted_answer
 from labelfree.trust.answers import compared, true_error
@@ -41,7 +41,7 @@ def summarise(
     about: dict[str, Any],
     progress: Callable[[str], None],
 ) -> dict[str, Any]:
-    """Everything that the renderings show; see `labelfree.report.report` for the arguments."""
+    """Everything that the renderings show; see `labelfree.reports.report` for the arguments."""
     find(method)
     settings = Resampling(max(replicates, FEWEST_REPLICATES), level, seed)
     progress("calibration")

@@ -6,7 +6,7 @@ from importlib import resources
 from typing import Any
 
 from labelfree.plots.sample import most_changed
-from labelfree.report.figures import pictures
+from labelfree.reports.figures import pictures
 
 MARKS = {"ok": "✓", "caution": "!", "stop": "✕"}
 
@@ -15,7 +15,7 @@ def page(summary: dict[str, Any]) -> str:
     """Render the page."""
     from jinja2 import Environment, StrictUndefined
 
-    here = resources.files("labelfree.report")
+    here = resources.files("labelfree.reports")
     environment = Environment(
         autoescape=True,
         undefined=StrictUndefined,

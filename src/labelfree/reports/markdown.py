@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from labelfree.report.page import MARKS, percent
+from labelfree.reports.page import MARKS, percent
 
 
 def markdown(summary: dict[str, Any]) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 from labelfree.errors import FileError
 from labelfree.estimators import DEFAULT
 from labelfree.labelshift import Marginal
-from labelfree.report.summary import summarise
+from labelfree.reports.summary import summarise
 from labelfree.types import Source, Target
 
 FORMATS = {"html": ".html", "md": ".md", "json": ".json"}
@@ -20,7 +20,7 @@ FORMATS = {"html": ".html", "md": ".md", "json": ".json"}
 
 @dataclass(frozen=True, repr=False)
 class Report:
-    """What `labelfree.report` found; every rendering is made from `summary` alone.
+    """What `labelfree.reports` found; every rendering is made from `summary` alone.
 
     Attributes:
         summary: plain values; errors are fractions in [0, 1].
@@ -30,13 +30,13 @@ class Report:
 
     def to_html(self) -> str:
         """One page with its figures inside: no scripts, nothing loaded from elsewhere."""
-        from labelfree.report.page import page
+        from labelfree.reports.page import page
 
         return page(self.summary)
 
     def to_markdown(self) -> str:
         """The findings without figures, for a pull request."""
-        from labelfree.report.markdown import markdown
+        from labelfree.reports.markdown import markdown
 
         return markdown(self.summary)
 

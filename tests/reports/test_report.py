@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import labelfree as lf
-from labelfree.report import report
-from labelfree.report.provenance import fingerprint
+from labelfree.reports import report
+from labelfree.reports.provenance import fingerprint
 
 VOID = {"meta", "link", "br", "img", "hr", "input"}
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from labelfree.labelshift.confusion import Array, Indices
+Array = npt.NDArray[np.float64]
 
 SCALES, OFFSETS = (0.05, 20.0), (-20.0, 20.0)
 
@@ -26,7 +26,7 @@ class BiasCorrected:
         return np.asarray(p / p.sum(axis=1, keepdims=True))
 
 
-def bias_corrected(logits: Array, labels: Indices, mass: Array) -> BiasCorrected:
+def bias_corrected(logits: Array, labels: npt.NDArray[np.intp], mass: Array) -> BiasCorrected:
     """Minimise the source's negative log-likelihood over one scale and K offsets (convex; L-BFGS).
 
     At the minimum the mean posterior of the source equals its label shares, which is what makes MLLS

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import labelfree as lf
-from labelfree.report import report
+from labelfree.reports import report
 
 HOSTILE = ["<script>alert(1)</script>", "a|b", "$x^2$", "q\"'&amp;", "日本語"]
 
