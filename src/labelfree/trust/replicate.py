@@ -22,11 +22,10 @@ from labelfree.calibration import (
     log_scores,
     zero_floor,
 )
-from labelfree.calibration.temperature import HIGHEST, LOWEST
+from labelfree.calibration.temperature import HIGHEST, LOWEST, cumulants, tempered
 from labelfree.estimators.base import Estimator
 from labelfree.estimators.view import View
-from labelfree.transport.entropic import SoftTransport, soft_transport
-from labelfree.trust._solve import smoothed_transport, soft_weights
+from labelfree.transport import SoftTransport, smoothed, soft_transport
 from labelfree.types import Sample, Source, Target
 
 Array = npt.NDArray[np.float64]
@@ -85,8 +84,8 @@ class ReplicateView(View):
         return self._side.z
 
     def transport(self, marginal: Array) -> Any:
-        """The plan of the transport problem smoothed by a few thousandths; see `_solve`."""
-        return smoothed_transport(self.probs, marginal, self.mass, self._warm.prices(self, marginal))
+        """The plan of the transport problem smoothed by a few thousandths."""
+        return smoothed(self.probs, marginal, self.mass, self._warm.prices(self, marginal))
 
     def transport_range(self, marginal: Array) -> tuple[Array, Array]:
         """Ties are not bounded in replicates."""
@@ -95,15 +94,8 @@ class ReplicateView(View):
 
     def soft_transport(self, marginal: Array) -> SoftTransport:
         """SCOT's plan, to 1e-8 in the label masses."""
-        live = marginal > 0.0
-        if live.all():
-            w = soft_weights(self.probs, marginal, self.mass, self._warm.log_weights(self, marginal))
-            if w is not None:
-                r = self.probs * w
-                r /= r.sum(axis=1, keepdims=True)
-                return SoftTransport(r, np.log(w), 1e-8, 0)
-        log_probs = self.calibration.calibrator.transform(self._side.z)
-        return soft_transport(np.asarray(log_probs), marginal, self.mass, tol=1e-8)
+        start = self._warm.log_weights(self, marginal)
+        return soft_transport(None, marginal, self.mass, probs=self.probs, start=start, tol=1e-8)
 
     def floored(self) -> None:
         """Not followed in replicates."""
@@ -126,7 +118,7 @@ class _Warm:
 
     def log_weights(self, view: View, marginal: Array) -> Array:
         if self._log_weights is None:
-            plan = soft_transport(np.log(np.maximum(view.probs, 1e-300)), marginal, view.mass, tol=1e-6)
+            plan = soft_transport(None, marginal, view.mass, probs=view.probs, tol=1e-6)
             self._log_weights = np.maximum(plan.log_weights, -50.0)
         return self._log_weights
 
@@ -157,14 +149,11 @@ class Replicator:
 
     def _expand(self) -> tuple[float, Array] | None:
         """1/T of the full source and (n, 5) each row's slope of the loss and its next derivatives in 1/T."""
-        from labelfree.trust._kernels import cumulants
-
         assert isinstance(self.calibration.calibrator, Temperature)
         t = self.calibration.calibrator.temperature
         if not LOWEST < t < HIGHEST:
             return None
-        terms = np.empty((self.source.n, 4))
-        cumulants(self.left.z, 1.0 / t, terms)
+        terms = cumulants(self.left.z, 1.0 / t)
         terms[:, 0] -= self.left.z[np.arange(self.source.n), self.source.labels]
         return 1.0 / t, terms
 
@@ -209,12 +198,9 @@ class Replicator:
         )
 
     def _view(self, sample: Sample, calibration: Calibration, side: Side, warm: _Warm) -> View:
-        probs = np.empty(side.z.shape)
         if isinstance(calibration.calibrator, Temperature) or calibration.name == "none":
-            from labelfree.trust._kernels import softmax_at
-
             t = calibration.calibrator.temperature if isinstance(calibration.calibrator, Temperature) else 1.0
-            softmax_at(side.z, 1.0 / t, probs)
+            probs = tempered(side.z, 1.0 / t)
         else:
             probs = calibration.probs(sample)
         return ReplicateView(sample, calibration, probs, side, warm)
