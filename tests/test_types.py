@@ -190,6 +190,6 @@ def test_masked_values_are_refused():
 
 
 def test_a_result_is_not_changed_through_its_dictionary(source, target):
-    estimate = lf.estimate(source, target)
+    estimate = lf.estimate(source, target, "cot")
     estimate.to_dict()["details"]["certificate"]["gap"] = 9
     assert estimate.details["certificate"]["gap"] != 9

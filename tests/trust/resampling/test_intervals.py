@@ -8,11 +8,8 @@ import pytest
 import labelfree as lf
 from labelfree.calibration import fit_temperature
 from labelfree.errors import InputError
-from labelfree.transport import Problem, solve
-from labelfree.transport.entropic import soft_transport
 from labelfree.trust import Resampling, bootstrap, interval
-from labelfree.trust._solve import smoothed_transport, soft_weights
-from labelfree.trust.resampling.replicates import Replicator
+from labelfree.trust.resampling import Replicator
 
 from ..conftest import scores
 
@@ -42,33 +39,6 @@ def test_the_expansion_finds_the_temperature(pair):
         mass /= mass.sum()
         full = fit_temperature(work.left.z, source.labels, mass).temperature
         assert work.recalibrated(mass).calibrator.temperature == pytest.approx(full, rel=2e-5)
-
-
-def test_smoothed_plan_is_within_its_certified_gap():
-    rng = np.random.default_rng(2)
-    p = rng.dirichlet(np.full(6, 0.4), size=800)
-    q, mass = rng.dirichlet(np.full(6, 8.0)), rng.dirichlet(np.full(800, 2.0))
-    exact = solve(Problem(p, q, mass))
-    plan = smoothed_transport(p, q, mass, np.zeros(6))
-    assert -1e-4 < plan.value - exact.value < plan.certificate.gap + 1e-4
-    assert plan.certificate.gap < 1e-3
-    row, cls, part, cost = plan.pieces()
-    np.testing.assert_allclose(np.bincount(row, weights=part), mass, atol=1e-12)
-    np.testing.assert_allclose(np.bincount(cls, weights=part), q, atol=3e-4)
-    np.testing.assert_allclose(cost, 1 - p[row, cls], atol=1e-12)
-
-
-@pytest.mark.parametrize("k", [5, 50])
-def test_soft_weights_meet_the_marginal(k):
-    rng = np.random.default_rng(4)
-    p = rng.dirichlet(np.full(k, 0.5), size=700)
-    q, mass = rng.dirichlet(np.full(k, 5.0)), np.full(700, 1 / 700)
-    w = soft_weights(p, q, mass, np.zeros(k))
-    r = p * w
-    r /= r.sum(1, keepdims=True)
-    np.testing.assert_allclose(mass @ r, q, atol=1e-7)
-    oracle = soft_transport(np.log(p), q, mass).posterior
-    np.testing.assert_allclose(r, oracle, atol=1e-5)
 
 
 def test_ac_interval_has_the_textbook_width():

@@ -22,12 +22,11 @@ from labelfree.calibration import (
     log_scores,
     zero_floor,
 )
-from labelfree.calibration.temperature import HIGHEST, LOWEST
+from labelfree.calibration.temperature import HIGHEST, LOWEST, cumulants, tempered
 from labelfree.estimators.base import Estimator
 from labelfree.estimators.pair import Pair
 from labelfree.estimators.view import View
-from labelfree.transport.entropic import SoftTransport, soft_transport
-from labelfree.trust._solve import smoothed_transport, soft_weights
+from labelfree.transport import SoftTransport, smoothed, soft_transport
 from labelfree.types import Sample, Source
 
 Array = npt.NDArray[np.float64]
@@ -71,14 +70,13 @@ class Side:
 class Warm:
     """The solver of replicates: plans that start from those of the full sample, of the same side.
 
-    The hard plan is smoothed by a few thousandths (see `labelfree.trust._solve`), the soft one met to 1e-8;
-    both are beneath what a few hundred replicates can resolve.
+    The hard plan is smoothed by a few thousandths (see `labelfree.transport.smoothed`), the soft one met to
+    1e-8; both are beneath what a few hundred replicates can resolve.
     """
 
     exact = False
 
-    def __init__(self, side: Side) -> None:
-        self._side = side
+    def __init__(self) -> None:
         self._prices: Array | None = None
         self._log_weights: Array | None = None
 
@@ -88,21 +86,15 @@ class Warm:
             from labelfree.transport import solve
 
             self._prices = solve(view.problem(marginal)).prices
-        return smoothed_transport(view.probs, marginal, view.mass, self._prices)
+        return smoothed(view.probs, marginal, view.mass, self._prices)
 
     def soft(self, view: View, marginal: Array) -> SoftTransport:
-        """SCOT's plan from the full sample's weights; from scratch where a class has no mass, or that fails."""
-        if (marginal > 0.0).all():
-            if self._log_weights is None:
-                plan = soft_transport(np.log(np.maximum(view.probs, 1e-300)), marginal, view.mass, tol=1e-6)
-                self._log_weights = np.maximum(plan.log_weights, -50.0)
-            w = soft_weights(view.probs, marginal, view.mass, self._log_weights)
-            if w is not None:
-                r = view.probs * w
-                r /= r.sum(axis=1, keepdims=True)
-                return SoftTransport(r, np.log(w), 1e-8, 0)
-        log_probs = view.calibration.calibrator.transform(self._side.z)
-        return soft_transport(np.asarray(log_probs), marginal, view.mass, tol=1e-8)
+        """SCOT's plan from the full sample's weights."""
+        if self._log_weights is None:
+            plan = soft_transport(None, marginal, view.mass, probs=view.probs, tol=1e-6)
+            self._log_weights = np.maximum(plan.log_weights, -50.0)
+        start = self._log_weights
+        return soft_transport(None, marginal, view.mass, probs=view.probs, start=start, tol=1e-8)
 
 
 class Replicator:
@@ -124,19 +116,16 @@ class Replicator:
         self.source, self.target = source, target
         self.calibration = pair.calibration
         self.left, self.right = Side.of(source, source_groups), Side.of(target, target_groups)
-        self._warm = (Warm(self.left), Warm(self.right))
+        self._warm = (Warm(), Warm())
         self._expansion = self._expand() if self.calibration.name == "temperature" else None
 
     def _expand(self) -> tuple[float, Array] | None:
         """1/T of the full source and (n, 5) each row's slope of the loss and its next derivatives in 1/T."""
-        from labelfree.trust._kernels import cumulants
-
         assert isinstance(self.calibration.calibrator, Temperature)
         t = self.calibration.calibrator.temperature
         if not LOWEST < t < HIGHEST:
             return None
-        terms = np.empty((self.source.n, 4))
-        cumulants(self.left.z, 1.0 / t, terms)
+        terms = cumulants(self.left.z, 1.0 / t)
         terms[:, 0] -= self.left.z[np.arange(self.source.n), self.source.labels]
         return 1.0 / t, terms
 
@@ -181,12 +170,9 @@ class Replicator:
         )
 
     def _view(self, sample: Sample, calibration: Calibration, side: Side, warm: Warm) -> View:
-        probs = np.empty(side.z.shape)
         if isinstance(calibration.calibrator, Temperature) or calibration.name == "none":
-            from labelfree.trust._kernels import softmax_at
-
             t = calibration.calibrator.temperature if isinstance(calibration.calibrator, Temperature) else 1.0
-            softmax_at(side.z, 1.0 / t, probs)
+            probs = tempered(side.z, 1.0 / t)
         else:
             probs = calibration.probs(sample)
         # The noise is that of the sample at hand, not of its resample.
