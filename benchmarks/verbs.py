@@ -25,7 +25,10 @@ from labelfree.trust.posteriors import measured, row_table
 def drawn(rows: int, classes: int) -> tuple[lf.Source, lf.Target]:
     rng = np.random.default_rng(0)
     labels = rng.integers(classes, size=(2, rows))
-    z = 2.0 * rng.normal(size=(2, rows, classes)) + np.array([3.0, 2.0])[:, None, None] * np.eye(classes)[labels]
+    z = (
+        2.0 * rng.normal(size=(2, rows, classes))
+        + np.array([3.0, 2.0])[:, None, None] * np.eye(classes)[labels]
+    )
     return lf.Source(logits=z[0], labels=labels[0]), lf.Target(logits=z[1])
 
 

@@ -8,6 +8,7 @@ them is there for the next.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -24,7 +25,7 @@ from labelfree.estimators.view import View
 from labelfree.labelshift import LabelShares, Marginal, mlls
 from labelfree.results import Estimate
 from labelfree.transport.entropic import SoftTransport
-from labelfree.types import Source, Target, check_sample
+from labelfree.types import Source, Target, check_sample, meeting_notes
 
 Array = npt.NDArray[np.float64]
 T = TypeVar("T")
@@ -104,10 +105,12 @@ class Pair:
 
     def estimate(self, method: str, **options: Any) -> Estimate:
         """A method's answer for the target; `options` are the method's own, such as `marginal=`."""
-        return self.once(
-            ("estimate", method, _key(options)),
-            lambda: self.fitted(method, **options).estimate_view(self.target),
-        )
+
+        def read() -> Estimate:
+            found = self.fitted(method, **options).estimate_view(self.target)
+            return replace(found, warnings=(*self.notes, *found.warnings))
+
+        return self.once(("estimate", method, _key(options)), read)
 
     def error(self, method: str, **options: Any) -> float:
         """The error that a method estimates; a score is refused."""
@@ -125,6 +128,14 @@ class Pair:
     def doubt(self, marginal: Marginal = "source") -> Array:
         """(n,) the probability that each target row's prediction is wrong, by `soft_plan`."""
         return self.target.doubt(self.soft_plan(marginal).posterior)
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What was done to the two on their way in, and where their decisions do not match."""
+        source, target = self.source.sample, self.target.sample
+        assert isinstance(source, Source)
+        assert isinstance(target, Target)
+        return meeting_notes(source, target)
 
     @cached_property
     def shift(self) -> ShiftVerdict:

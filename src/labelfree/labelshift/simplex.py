@@ -25,7 +25,8 @@ def on_simplex(N: Array, b: Array) -> Array:
     [0.7, 0.3, 0.0]
     """
     k = len(b)
-    N = N + 1e-12 * float(np.trace(N)) / k * np.eye(k)
+    # A ridge against singular systems; where N is zero altogether (labels of one or two rows), any will do.
+    N = N + (1e-12 * float(np.trace(N)) / k or 1.0) * np.eye(k)
     slack = 1e-11 * float(np.abs(N).max() + np.abs(b).max())
     inside = np.ones(k, dtype=bool)
     pi = np.zeros(k)
