@@ -22,7 +22,7 @@ from labelfree.estimators.registry import accepts, find, make
 from labelfree.estimators.scot import SCOT
 from labelfree.estimators.shift import ShiftVerdict, verdict
 from labelfree.estimators.view import View
-from labelfree.labelshift import LabelShares, Marginal, mlls
+from labelfree.labelshift import LabelShares, Marginal
 from labelfree.results import Estimate
 from labelfree.transport.entropic import SoftTransport
 from labelfree.types import Source, Target, check_sample, meeting_notes
@@ -142,10 +142,10 @@ class Pair:
         """Which shift it is: the label-shift test."""
         return verdict(self.source, self.target, seed=self.seed)
 
-    @cached_property
+    @property
     def label_shares(self) -> LabelShares:
         """The target's label shares by maximum likelihood, if only class proportions changed."""
-        return mlls(self.target.probs, self.source.mean_posterior, self.target.mass)
+        return self.target.label_shares(self.source.mean_posterior)
 
     def once(self, key: Hashable, compute: Callable[[], T]) -> T:
         """What `compute` returns, computed the first time that the key is asked for."""
