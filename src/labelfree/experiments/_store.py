@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from labelfree.errors import FileError
+from labelfree.errors import FileError, LabelfreeError
 
 
 @contextmanager
@@ -75,5 +75,12 @@ def write_text(path: Path, text: str) -> None:
         file.write(text.encode())
 
 
-Progress = Callable[[int, int, str], None]
-"""Called with (done, total, what is being done)."""
+@contextmanager
+def naming(what: str) -> Iterator[None]:
+    """Say where in a long run an error happened: its message begins with ``what``."""
+    try:
+        yield
+    except LabelfreeError as error:
+        raise type(error)(f"{what}: {error}") from error
+    except Exception as error:
+        raise RuntimeError(f"{what}: {type(error).__name__}: {error}") from error
