@@ -220,15 +220,12 @@ def _moved(q: Array, offset: Array) -> Array:
 
 
 def _stand_in(estimator: Estimator, point: Estimate) -> Estimator:
-    """What is resampled: the method itself; for `auto`, the method it chose, the nearer one of a mixture."""
+    """What is resampled: the method itself; for `auto`, the method with the most weight."""
     if estimator.name != "auto":
         return estimator
-    choice = str(point.details["choice"])
-    if " and " in choice:
-        choice = choice.split(" and ")[point.details["weight_of_label_shift"] >= 0.5]
-    method, _, marginal = choice.partition(":")
-    options = {"marginal": marginal} if marginal else {}
-    return make(method, calibration=estimator.calibration, **options)
+    heaviest = point.details["parts"][0]
+    options = {} if heaviest["marginal"] is None else {"marginal": heaviest["marginal"]}
+    return make(heaviest["method"], calibration=estimator.calibration, **options)
 
 
 def _too_few(source: Source, target: Target, source_groups: Groups, groups: Groups) -> str | None:

@@ -23,9 +23,9 @@ class ShiftVerdict:
     """What kind of shift the scores show.
 
     Attributes:
-        kind: `"none"` (no difference seen), `"label"` (other class proportions explain it), or `"other"`
-            (more than class proportions changed; proportions may have changed too). `auto` chooses by the
-            same rule.
+        kind: `"none"` (no difference seen), `"label"` (other class proportions explain it), `"other"`
+            (more than class proportions changed; proportions may have changed too), or `"unknown"` (too few
+            rows per class to tell).
         test: the J test behind it.
         pseudo_label_shift: TV between the target's predictions and the source's labels.
         cot_bound, scot_bound: where the target's true label shares are the source's, the error is at least
@@ -126,12 +126,7 @@ def verdict(source: View, target: View, *, level: float = 0.05, seed: int = 0) -
     """The same for samples that are calibrated already."""
     test = views_test(source, target, seed=seed)
     shift = total_variation(target.pseudo_labels, _label_shares(source))
-    kind = "none"
-    if test.p_value is None or test.p_value <= level:
-        kind = "other"
-    elif test.explained is not None:  # the rule of `auto`: the two must not contradict each other
-        kind = "label"
-    return ShiftVerdict(kind, test, shift, shift / 2, shift, level)
+    return ShiftVerdict(test.kind(level), test, shift, shift / 2, shift, level)
 
 
 def views_test(source: View, target: View, *, seed: int = 0) -> JTest:
