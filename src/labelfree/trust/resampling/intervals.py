@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -72,9 +73,8 @@ def with_interval(pair: Pair, method: str, settings: Resampling, **options: Any)
     by_source, by_target = settings.numbers(pair.source.sample, pair.target.sample)
     if (reason := too_few(pair.source, pair.target, by_source, by_target)) is not None:
         return replace(point, warnings=(*point.warnings, reason))
-    estimator = pair.fitted(method, **options)
-    stand_in = _stand_in(estimator, point)
-    drawn = bootstrap(pair, stand_in, settings)
+    parts = _parts(pair.fitted(method, **options), point)
+    drawn = blended([(weight, bootstrap(pair, part, settings)) for weight, part in parts])
     details = {
         **point.details,
         "bootstrap_bias": drawn.bias,
@@ -85,10 +85,9 @@ def with_interval(pair: Pair, method: str, settings: Resampling, **options: Any)
         "label_noise": float(np.sqrt(error * (1.0 - error) / pair.target.n_effective)),
     }
     warnings = list(point.warnings)
-    if stand_in is not estimator:
-        details["bootstrap_method"] = repr(stand_in)
+    if method == "auto":
         warnings.append(
-            "the interval takes the choice of method as given; see the band for what it could be worth"
+            "the interval takes the choice of methods as given; see the band for what it could be worth"
         )
     if abs(drawn.bias) > max(LARGE_BIAS * drawn.spread, SLIGHT_BIAS):
         warnings.append(
@@ -161,13 +160,20 @@ def _moved(q: Array, offset: Array) -> Array:
     return np.asarray(moved / moved.sum())
 
 
-def _stand_in(estimator: Estimator, point: Estimate) -> Estimator:
-    """What is resampled: the method itself; for `auto`, the method it chose, the nearer one of a mixture."""
+def _parts(estimator: Estimator, point: Estimate) -> list[tuple[float, Estimator]]:
+    """What is resampled, with weights that sum to 1: the method itself; for `auto`, the methods it chose."""
     if estimator.name != "auto":
-        return estimator
-    choice = str(point.details["choice"])
-    if " and " in choice:
-        choice = choice.split(" and ")[point.details["weight_of_label_shift"] >= 0.5]
-    method, _, marginal = choice.partition(":")
-    options = {"marginal": marginal} if marginal else {}
-    return make(method, calibration=estimator.calibration, **options)
+        return [(1.0, estimator)]
+    out = []
+    for part in point.details["parts"]:
+        options = {} if part["marginal"] is None else {"marginal": part["marginal"]}
+        made = make(part["method"], calibration=estimator.calibration, **options)
+        out.append((float(part["weight"]), made))
+    return out
+
+
+def blended(parts: Sequence[tuple[float, Draws]]) -> Draws:
+    """The draws of a weighted mean of methods; replicate b of each is the same resample, so they are added."""
+    centre = sum(weight * one.centre for weight, one in parts)
+    values = np.sum([weight * one.values for weight, one in parts], axis=0)
+    return Draws(float(centre), values, max(one.gap for _, one in parts))
