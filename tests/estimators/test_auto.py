@@ -9,8 +9,9 @@ import labelfree as lf
 from labelfree.errors import InputError
 from labelfree.estimators.auto import Auto, Choice, Signs, choose
 from labelfree.estimators.novelty import Rows, novelty
+from labelfree.estimators.registry import make
 from labelfree.labelshift import JTest, resample_to
-from labelfree.trust import interval
+from labelfree.trust.resampling import Resampling, bootstrap, with_interval
 
 
 def source_of(demo):
@@ -316,8 +317,17 @@ def test_unexplained_by_hand():
     )
 
 
-def test_interval_resamples_the_choice(demo):
-    found = interval(source_of(demo), lf.Target(logits=demo["jpeg_logits"]), "auto", replicates=30)
+def test_interval_resamples_every_method_of_the_choice(demo):
+    """Replicate b of every part is the same resample: the blend's draws are those of the weighted mean."""
+    pair, settings = lf.Pair(source_of(demo), lf.Target(logits=demo["jpeg_logits"])), Resampling(20)
+    found = with_interval(pair, "auto", settings)
     assert found.interval.low < found.error < found.interval.high
-    heaviest = found.details["parts"][0]["method"]
-    assert heaviest in found.details["bootstrap_method"].lower()
+    parts = found.details["parts"]
+    assert len(parts) > 1
+    drawn = [
+        bootstrap(pair, make(p["method"], **({"marginal": p["marginal"]} if p["marginal"] else {})), settings)
+        for p in parts
+    ]
+    mean = sum(p["weight"] * d.values for p, d in zip(parts, drawn, strict=True))
+    assert found.details["bootstrap_sd"] == pytest.approx(mean.std(ddof=1), rel=1e-9)
+    assert found.details["bootstrap_sd"] != pytest.approx(drawn[0].spread, rel=1e-3)

@@ -45,7 +45,7 @@ def from_sklearn(
     >>> from_sklearn(Model(), np.array([[0.2], [0.9]]), ["no", "no"]).error
     0.5
     >>> from_sklearn(Model(), np.array([[0.2], [0.9]]))
-    Target(probs, 2 rows x 2 classes, classes=['no', 'yes']...)
+    Target(probs, 2 rows x 2 classes, classes=['no', 'yes'])
     """
     classes = _classes(model)
     kind, scores = _scores(model, X, len(classes))

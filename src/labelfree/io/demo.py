@@ -31,7 +31,7 @@ def demo_data() -> Demo:
 
     >>> demo = demo_data()
     >>> demo.source
-    Source(logits, 5000 rows x 10 classes, classes=['T-shirt', 'Trouser', 'Pullover']...)
+    Source(logits, 5000 rows x 10 classes, classes=['T-shirt', 'Trouser', 'Pullover', ...])
     """
     with resources.files("labelfree").joinpath("data/demo.npz").open("rb") as file:
         held = dict(np.load(file, allow_pickle=False))
