@@ -319,7 +319,8 @@ def test_unexplained_by_hand():
 
 def test_interval_resamples_every_method_of_the_choice(demo):
     """Replicate b of every part is the same resample: the blend's draws are those of the weighted mean."""
-    pair, settings = lf.Pair(source_of(demo), lf.Target(logits=demo["jpeg_logits"])), Resampling(20)
+    mixed = np.concatenate([demo["clean_logits"], demo["jpeg_logits"]])  # novel in part: a mixture of methods
+    pair, settings = lf.Pair(source_of(demo), lf.Target(logits=mixed)), Resampling(20)
     found = with_interval(pair, "auto", settings)
     assert found.interval.low < found.error < found.interval.high
     parts = found.details["parts"]
