@@ -43,7 +43,7 @@ def write_arrays(path: Path, **arrays: NDArray[Any]) -> None:
 def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     """Read an ``.npz`` without pickle; a broken file is one clear line."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             return {key: file[key] for key in file.files}
     except FileNotFoundError:
         raise FileError(f"{path} does not exist; run `labelfree bench collect` first") from None

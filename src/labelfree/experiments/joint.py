@@ -13,7 +13,8 @@ from labelfree.experiments import bench, published
 from labelfree.experiments.datasets import DATASETS
 from labelfree.experiments.protocol import Row, read_rows
 from labelfree.experiments.summaries import Mae, mae_table
-from labelfree.experiments.tables import Table, run_label, title_of
+from labelfree.experiments.table import Table
+from labelfree.experiments.tables import run_label, title_of
 
 METHODS = ("ac", "doc", "im", "gde", "atc-mc", "atc-ne", "cot", "cott", "scot")
 SCATTER = ("ac", "atc-mc", "atc-ne", "cot", "cott", "scot")

@@ -99,6 +99,8 @@ def _synced(module: Any) -> Any:
         if isinstance(child, nn.BatchNorm2d):
             norm = SyncedNorm(child.num_features, child.eps, child.momentum)
             norm.load_state_dict(child.state_dict())
+            # The very weights, not copies: an optimiser may hold them already.
+            norm.weight, norm.bias = child.weight, child.bias
             setattr(module, name, norm)
         else:
             _synced(child)

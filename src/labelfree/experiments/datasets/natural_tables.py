@@ -204,7 +204,7 @@ def score(root: Path, runs: Path, network: str, progress: Progress = silent) -> 
 def _score_task(scores: Scores, name: str, network: str, split: Split, told: dict[str, Any]) -> None:
     model = make_model(network).fit(split.features[split.train], split.labels[split.train])
     scores.describe(
-        dataset=NAME, collection=name, network=network, seed=0, shifts=list(split.targets), missing={},
+        dataset=NAME, collection=name, network=network, shifts=list(split.targets), missing={},
         origins=dict.fromkeys(split.targets, "published"), **told,
     )  # fmt: skip
     family = tasks()[name].family
