@@ -11,7 +11,7 @@ import numpy.typing as npt
 from labelfree.types import Source, Target
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Demo:
     """A small network trained on Fashion-MNIST, and its scores on shifted test images.
 
@@ -24,6 +24,9 @@ class Demo:
     source: Source
     targets: dict[str, Target]
     labels: npt.NDArray[np.str_]
+
+    def __repr__(self) -> str:
+        return f"Demo({self.source}, {len(self.targets)} targets of {len(self.labels)} rows)"
 
 
 def demo_data() -> Demo:
