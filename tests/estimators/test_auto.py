@@ -7,7 +7,7 @@ import pytest
 
 import labelfree as lf
 from labelfree.errors import InputError
-from labelfree.estimators.auto import Auto, Choice, Signs, choose
+from labelfree.estimators.auto import Auto, Signs, choose
 from labelfree.estimators.novelty import Rows, novelty
 from labelfree.estimators.registry import make
 from labelfree.labelshift import JTest, resample_to
@@ -225,21 +225,6 @@ def test_too_few_rows_for_the_test_is_not_other_shift():
     assert found.details["p_value"] is None
     assert found.details["shift"] == "unknown"
     assert not set(weights(found)) & {"label-shift", "cott:mlls"}
-
-
-def test_the_posterior_behind_the_answer(demo):
-    from labelfree.calibration import fit_calibration
-    from labelfree.estimators.view import View
-
-    source = source_of(demo)
-    view = View(source, fit_calibration("temperature", source))
-    target = View(lf.Target(logits=demo["low_contrast_logits"]), view.calibration)
-    auto = Auto().fit_view(view)
-    found = auto.estimate_view(target)
-    choice = Choice.of(weights(found), "")
-    r = auto.posterior(target, choice)
-    np.testing.assert_allclose(r.sum(axis=1), 1.0, atol=1e-9)
-    assert float(target.mass @ target.doubt(r)) == pytest.approx(found.error, abs=1e-9)  # SCOT alone
 
 
 def test_novelty_by_hand():
