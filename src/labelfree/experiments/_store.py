@@ -1,10 +1,8 @@
-"""Files that are whole or absent: write beside the final name, then rename."""
+"""What every stage reads and writes: whole files below folders that are made on the way."""
 
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,25 +11,16 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from labelfree import _files
 from labelfree.errors import FileError, LabelfreeError
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """Open a temporary file that becomes ``path`` when the block ends well, and vanishes when it does not."""
+    """Open a file that becomes ``path`` when the block ends well, and vanishes when it does not."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        # mkstemp makes private files; results are meant to be read by others.
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    with _files.replacing(path) as part, part.open("wb") as file:
+        yield file
 
 
 def write_arrays(path: Path, **arrays: NDArray[Any]) -> None:

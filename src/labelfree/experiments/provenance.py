@@ -82,12 +82,19 @@ def weights_digest(network: Any) -> str:
 def code_digest() -> str:
     """Digest of the code that turns files into scores: corruptions, networks, readers; comments do not count."""
     here = Path(__file__).parent
-    paths = [
-        here / "examples.py",
-        *sorted(here.glob("corruptions/*.py")),
-        *sorted(here.glob("networks/*.py")),
-    ]
-    return digest(*((path.name, _meaning(path)) for path in paths))
+    return _code([here / "examples.py", *here.glob("corruptions/*.py"), *here.glob("networks/*.py")])
+
+
+@cache
+def method_digest() -> str:
+    """Digest of the code that turns scores into estimates."""
+    top = Path(__file__).parent.parent
+    rooms = ("calibration", "transport", "labelshift", "estimators")
+    return _code([path for room in rooms for path in (top / room).rglob("*.py")])
+
+
+def _code(paths: list[Path]) -> str:
+    return digest(*((path.name, _meaning(path)) for path in sorted(paths)))
 
 
 def _meaning(path: Path) -> str:

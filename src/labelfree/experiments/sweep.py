@@ -15,11 +15,10 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from labelfree._version import __version__
 from labelfree.errors import FileError
 from labelfree.experiments._store import naming, read_json, write_json
 from labelfree.experiments.progress import Progress, silent
-from labelfree.experiments.provenance import digest, files_digest
+from labelfree.experiments.provenance import digest, files_digest, method_digest
 from labelfree.experiments.scores import Recorded, Scores, seeds_of
 from labelfree.experiments.shards import Shard
 
@@ -91,7 +90,7 @@ class Sweep(Generic[R]):
         records: list[R] = []
         prepared: dict[int, Any] = {}
         for done, unit in enumerate(mine):
-            path, key = self.path(runs, unit), digest(unit.key(), dict(self.options), __version__)
+            path, key = self.path(runs, unit), digest(unit.key(), dict(self.options), method_digest())
             kept = self._kept(path, key)
             if kept is None:
                 with naming(f"{dataset}, seed {unit.seed}, {unit.shift}"):
