@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 import labelfree as lf
 from labelfree.errors import InputError
 from labelfree.trust import slices
-from labelfree.trust.posteriors.segments import slice_numbers
+from labelfree.trust.posteriors.segments import _max_t, slice_numbers
 
 from ..conftest import scores
 
@@ -137,3 +138,22 @@ def test_warnings_are_those_of_the_estimate():
     assert all(s.few and (s.low, s.high) == (0.0, 1.0) for s in found.slices)
     assert found.to_dict()["warnings"] == list(found.warnings)
     assert f"! {found.warnings[0]}" in repr(found)
+
+
+def test_the_more_slices_the_wider_each(pair):
+    """Simultaneous: with G independent slices the reach in standard deviations is that of the largest of G."""
+    source, target, _ = pair
+    cut = np.arange(target.n) % 12
+    alone = lf.slices(source, target, np.where(cut == 0, "a", "rest"), replicates=200)
+    among = lf.slices(source, target, np.where(cut == 0, "a", cut.astype(str)), replicates=200)
+    widths = [next(s for s in found.slices if s.name == "a").interval for found in (alone, among)]
+    two, twelve = (norm.ppf((1 + 0.95 ** (1 / g)) / 2) for g in (2, 12))
+    ratio = (widths[1].high - widths[1].low) / (widths[0].high - widths[0].low)
+    assert ratio == pytest.approx(twelve / two, rel=0.12)
+
+
+def test_the_reach_is_the_quantile_of_the_largest_deviation():
+    drawn = 0.3 + np.random.default_rng(0).normal(size=(4000, 20)) * np.linspace(0.01, 0.1, 20)
+    half = _max_t(drawn, np.full(20, 0.3), 0.95)
+    t = norm.ppf((1 + 0.95 ** (1 / 20)) / 2)
+    np.testing.assert_allclose(half, t * np.linspace(0.01, 0.1, 20), rtol=0.06)
