@@ -95,7 +95,7 @@ def estimate(
         table = None
         if rows is not None:
             say("rows")
-            table = row_table(pair, marginal=shares)
+            table = row_table(pair, _first(method), marginal=shares)
     first = _first(method)
     exceeded = _exceeded(comparison, first, limit)
     if as_json:
