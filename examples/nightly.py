@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from labelfree.io import read_source, read_target
-from labelfree.report import report
+from labelfree.reports import report
 
 
 def examine(source, target):

@@ -121,7 +121,7 @@ def test_load_finds_the_class(source, target, tmp_path):
     lf.COTT(marginal=np.full(5, 0.2)).fit(source).save(tmp_path / "e.json")
     twin = lf.load(tmp_path / "e.json")
     assert isinstance(twin, lf.COTT)
-    assert twin.estimate(target).error == lf.estimate(source, target, marginal=np.full(5, 0.2)).error
+    assert twin.estimate(target).error == lf.estimate(source, target, "cott", marginal=np.full(5, 0.2)).error
     with pytest.raises(lf.FileError, match="holds a fitted 'cott', not 'ac'"):
         lf.AC.load(tmp_path / "e.json")
 
@@ -187,6 +187,6 @@ def test_masked_values_are_refused():
 
 
 def test_a_result_is_not_changed_through_its_dictionary(source, target):
-    estimate = lf.estimate(source, target)
+    estimate = lf.estimate(source, target, "cot")
     estimate.to_dict()["details"]["certificate"]["gap"] = 9
     assert estimate.details["certificate"]["gap"] != 9

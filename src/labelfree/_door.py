@@ -121,7 +121,8 @@ def _numeric(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 def _refuse_beyond(part: FloatArray, start: int, low: float, high: float, what: str, wanted: str) -> None:
     """Name the first number that is not in [low, high]; two passes without a copy where all are."""
-    if float(part.min()) >= low and float(part.max()) <= high:  # also false where there is a NaN
+    # As Python floats: a bound beyond the array's own range must not be cast to it. False where there is a NaN.
+    if float(part.min()) >= low and float(part.max()) <= high:
         return
     finite = np.isfinite(part)
     bad = ~finite if not finite.all() else (part < low) | (part > high)

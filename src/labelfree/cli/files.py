@@ -14,7 +14,18 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from labelfree._door import check_count
+from labelfree.cli.options import (
+    AsJson,
+    Calibration,
+    Check,
+    Level,
+    MarginalName,
+    Second,
+    Seed,
+    SourceFile,
+    TargetFile,
+    at_least,
+)
 from labelfree.errors import InputError
 
 if TYPE_CHECKING:
@@ -22,33 +33,23 @@ if TYPE_CHECKING:
     from labelfree.io import Form
     from labelfree.types import Sample, Source, Target
 
-
-def at_least(least: int) -> Callable[[typer.CallbackParam, int], int]:
-    """A check of a whole number: typer's own bounds would widen every help by a column."""
-
-    def check(param: typer.CallbackParam, value: int) -> int:
-        check_count(value, f"--{param.name}", least)
-        return value
-
-    return check
-
-
-SourceFile = Annotated[Path, typer.Argument(help="Scores with labels: .npz .npy .csv .parquet .arrow .pt")]
-TargetFile = Annotated[Path, typer.Argument(help="Scores without labels, in any of the same forms")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table")]
-Calibration = Annotated[str, typer.Option(help="temperature, vector or none")]
-MarginalName = Annotated[
-    str,
-    typer.Option(
-        help="The target's label shares: source, shrunk, bbse, rlls, mlls, or a file (class,mass CSV or 1-D .npy)"
-    ),
+__all__ = [
+    "AsJson",
+    "Calibration",
+    "Check",
+    "Level",
+    "MarginalName",
+    "Reading",
+    "Second",
+    "Seed",
+    "SourceFile",
+    "TargetFile",
+    "at_least",
+    "column_of",
+    "marginal_of",
+    "reads",
+    "refuse_overwriting",
 ]
-Seed = Annotated[int, typer.Option(callback=at_least(0), help="Of everything drawn at random")]
-Level = Annotated[float, typer.Option(help="Of the intervals, a fraction")]
-Second = Annotated[
-    Path | None, typer.Option(help="A second model's scores or predictions on TARGET, for gde")
-]
-Check = Annotated[bool, typer.Option("--check", help="TARGET has labels: show each method's miss")]
 
 
 #: The options that mean something only where there are columns with names.

@@ -20,11 +20,15 @@ from labelfree.estimators.im import IM
 from labelfree.estimators.label_shift import LabelShift
 from labelfree.estimators.saved import read_document
 from labelfree.estimators.scot import SCOT
+from labelfree.estimators.unchanged import Unchanged
 
 METHODS: dict[str, type[Estimator]] = {
     method.name: method
-    for method in (AC, DoC, IM, GDE, ATCMC, ATCNE, COT, COTT, SCOT, LabelShift, Auto, Entropy)
+    for method in (Unchanged, AC, DoC, IM, GDE, ATCMC, ATCNE, COT, COTT, SCOT, LabelShift, Auto, Entropy)
 }
+
+#: The method that answers unless another is named.
+DEFAULT = "auto"
 
 
 def find(name: str) -> type[Estimator]:

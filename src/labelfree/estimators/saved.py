@@ -18,6 +18,7 @@ FORMAT = "labelfree-estimator"
 #: What `labelfree.load` reads.
 WANTED = "a fitted estimator, as its save() wrote it"
 PAIRS = "pairs"
+DTYPE = "dtype"
 
 
 def write_document(path: str | Path, method: str, params: dict[str, Any], state: dict[str, Any]) -> None:
@@ -66,8 +67,17 @@ def restored(name: str, value: Any) -> Any:
         return Calibration.from_state(value)
     if name in ("classes_", "source_warnings_"):
         return None if value is None else tuple(value)
+    return _typed(value)
+
+
+def _typed(value: Any) -> Any:
+    """Lists are arrays: of float64 unless they say otherwise."""
     if isinstance(value, list):
         return np.asarray(value, dtype=np.float64)
+    if isinstance(value, dict) and DTYPE in value:
+        return np.asarray(value["values"], dtype=value[DTYPE])
+    if isinstance(value, dict) and PAIRS in value:
+        return {key: _typed(item) for key, item in value[PAIRS]}
     return value
 
 
@@ -83,7 +93,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     array = as_array(value, "parameter")
-    return array.tolist() if array.dtype.kind in "fiub" else str(value)
+    if array.dtype.kind in "iub":  # class indices stay integers
+        return {DTYPE: array.dtype.name, "values": array.tolist()}
+    return array.tolist() if array.dtype.kind == "f" else str(value)
 
 
 def _unpaired(value: Any) -> Any:
