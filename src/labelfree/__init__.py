@@ -10,7 +10,7 @@
 from labelfree import plots
 from labelfree._version import __version__
 from labelfree.adapters import collect, collect_texts, from_dataframe, from_sklearn, from_trainer
-from labelfree.errors import FileError, InputError, LabelfreeError, NotFittedError
+from labelfree.errors import FileError, InputError, LabelfreeError, MissingDependencyError, NotFittedError
 from labelfree.estimators import (
     AC,
     ATCMC,
@@ -26,16 +26,19 @@ from labelfree.estimators import (
     Entropy,
     Estimator,
     LabelShift,
-    compare,
-    estimate,
+    Pair,
     load,
 )
-from labelfree.io.demo import demo_data
+from labelfree.io import demo_data, read_source, read_target
+from labelfree.reports import Report, report
 from labelfree.results import Comparison, Estimate, Interval
 from labelfree.trust import (
+    Plan,
     backtest,
     budget,
+    compare,
     doctor,
+    estimate,
     interval,
     label_shares,
     metrics,
@@ -66,7 +69,11 @@ __all__ = [
     "Interval",
     "LabelShift",
     "LabelfreeError",
+    "MissingDependencyError",
     "NotFittedError",
+    "Pair",
+    "Plan",
+    "Report",
     "Source",
     "Target",
     "__version__",
@@ -86,6 +93,9 @@ __all__ = [
     "load",
     "metrics",
     "plots",
+    "read_source",
+    "read_target",
+    "report",
     "shift_test",
     "slices",
     "with_labels",

@@ -236,7 +236,7 @@ def test_an_unforeseen_error_is_one_line_and_exit_2(labelfree, files, monkeypatc
     def broken(*arguments, **options):
         raise RuntimeError("boom")
 
-    monkeypatch.setattr("labelfree.estimators.compare", broken)
+    monkeypatch.setattr("labelfree.trust.answers.compared", broken)
     ran = labelfree("estimate", *files)
     assert (ran.code, ran.err.count("\n")) == (2, 1)
     assert "internal error, please report it: RuntimeError: boom" in ran.err

@@ -68,13 +68,13 @@ def test_the_schema_can_refuse(source, target):
             jsonschema.validate(damaged, schema)
 
 
-def test_the_default_is_cott_and_the_table_speaks_percent(labelfree, files, source, target):
+def test_the_default_is_auto_and_the_table_speaks_percent(labelfree, files, source, target):
     ran = labelfree("estimate", *files)
     assert ran.code == 0
-    error = lf.estimate(source, target, method="cott").error
-    assert "COTT" in ran.out
+    error = lf.estimate(source, target).error
+    assert lf.estimate(source, target).method == "auto"
     assert f"{100 * error:.1f}%" in ran.out
-    assert "transport cost exceeds" in ran.out
+    assert "the method that the kind of shift calls for" in ran.out
     assert "ATC" not in ran.out
 
 
@@ -165,11 +165,11 @@ def test_two_classes_in_one_column(labelfree, tmp_path):
 
 
 def test_fail_above(labelfree, files, source, target):
-    error = lf.estimate(source, target, method="cott").error
+    error = lf.estimate(source, target).error
     ran = labelfree("estimate", *files, "--fail-above", error - 0.01, "--json")
     assert ran.code == 1
     assert ran.json["limit"] == {
-        "method": "cott",
+        "method": "auto",
         "fail_above": pytest.approx(error - 0.01),
         "exceeded": True,
     }
@@ -236,7 +236,7 @@ def test_marginal_files(labelfree, files, tmp_path, source, target):
         ran = labelfree("estimate", *files, "-m", "cot", "--marginal", tmp_path / name, "--json")
         assert ran.json["estimates"][0]["error"] == pytest.approx(expected, abs=1e-12)
         assert ran.json["estimates"][0]["details"]["marginal"] == "given"
-    ran = labelfree("estimate", *files, "--marginal", "shrunk", "--json")
+    ran = labelfree("estimate", *files, "-m", "cot", "--marginal", "shrunk", "--json")
     assert ran.json["estimates"][0]["details"]["marginal"] == "shrunk"
 
 

@@ -49,7 +49,7 @@ def backtest(
 ) -> None:
     """Split SOURCE, make shifts of several kinds from one half, and report each method's miss."""
     from labelfree.trust import backtest as look_back
-    from labelfree.trust.backtest import METHODS
+    from labelfree.trust.backtests import METHODS
     from labelfree.trust.columns import row_times
 
     known = reading.source(source)

@@ -25,8 +25,9 @@ def demo(as_json: options.AsJson = False) -> None:
 def _run(say: Any) -> dict[str, Any]:
     import numpy as np
 
-    from labelfree.estimators import METHODS, compare
+    from labelfree.estimators import METHODS
     from labelfree.io import demo_data
+    from labelfree.trust import compare
 
     recorded = demo_data()
     source = recorded.source

@@ -50,33 +50,28 @@ def metrics(
     reading: files.Reading,
 ) -> None:
     """Estimate every metric of the classifier on TARGET from SCOT's posteriors."""
-    from labelfree.trust import label_shares
-    from labelfree.trust import metrics as measure
+    from labelfree.estimators import Pair
+    from labelfree.trust.posteriors import measured
+    from labelfree.trust.posteriors.proportions import estimated_shares
+    from labelfree.trust.resampling import Resampling
 
     if bias_correction and shares is None:
         raise InputError("--bias-correction is about the label shares; pass --shares mlls too")
     with working() as say:
         known, unknown, _ = reading.both(source, target, say)
+        settings = Resampling(replicates, level, seed)
         say("transport")
         chosen = files.marginal_of(marginal, known)
-        found = measure(known, unknown, calibration=calibration, marginal=chosen, cost=_cost(cost))
+        pair = Pair(known, unknown, calibration, verb="metrics")
+        found = measured(pair, marginal=chosen, cost=_cost(cost))
         estimated = None
         if shares is not None:
             say("resampling")
-            estimated = label_shares(
-                known,
-                unknown,
-                shares,
-                bias_correction=bias_correction,
-                calibration=calibration,
-                level=level,
-                replicates=replicates,
-                seed=seed,
-            )
+            estimated = estimated_shares(pair, shares, settings, bias_correction=bias_correction)
     if as_json:
-        document = {"schema": 1, **found.to_dict()}
+        document = found.to_dict()
         if estimated is not None:
-            document["label_shares"] = estimated.to_dict()
+            document["label_shares"] = estimated.content()
         typer.echo(json.dumps(document, allow_nan=False))
         return
     _print(found, confusion)

@@ -56,7 +56,7 @@ def slices(
         return
 
     from labelfree.results import percent
-    from labelfree.trust.slices import KIND
+    from labelfree.trust.posteriors.segments import KIND
 
     table = plain_table()
     table.add_column("slice")
@@ -64,8 +64,7 @@ def slices(
         table.add_column(column, justify="right")
     table.add_column("")
     for s in found.slices:
-        note = "too few rows for an interval" if s.few else "small" if s.small else ""
-        table.add_row(s.name, percent(s.error), percent(s.low), percent(s.high), f"{s.rows:,}", note)
+        table.add_row(s.name, percent(s.error), percent(s.low), percent(s.high), f"{s.rows:,}", s.note)
     table.add_section()
     table.add_row("all", percent(found.error), "", "", f"{unknown.n:,}", "")
     out = console()

@@ -4,7 +4,6 @@ from labelfree.estimators.ac import AC
 from labelfree.estimators.atc import ATCMC, ATCNE
 from labelfree.estimators.auto import Auto
 from labelfree.estimators.base import Estimator, Reading
-from labelfree.estimators.compare import compare, estimate
 from labelfree.estimators.cot import COT
 from labelfree.estimators.cott import COTT
 from labelfree.estimators.doc import DoC
@@ -12,7 +11,8 @@ from labelfree.estimators.entropy import Entropy
 from labelfree.estimators.gde import GDE
 from labelfree.estimators.im import IM
 from labelfree.estimators.label_shift import LabelShift
-from labelfree.estimators.registry import METHODS, load, make
+from labelfree.estimators.pair import Pair
+from labelfree.estimators.registry import DEFAULT, METHODS, load, make
 from labelfree.estimators.scot import SCOT
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "ATCNE",
     "COT",
     "COTT",
+    "DEFAULT",
     "GDE",
     "IM",
     "METHODS",
@@ -30,9 +31,8 @@ __all__ = [
     "Entropy",
     "Estimator",
     "LabelShift",
+    "Pair",
     "Reading",
-    "compare",
-    "estimate",
     "load",
     "make",
 ]

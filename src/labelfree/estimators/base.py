@@ -22,7 +22,7 @@ from labelfree.errors import FileError, InputError, LabelfreeError, NotFittedErr
 from labelfree.estimators.saved import read_document, restored, write_document
 from labelfree.estimators.view import View
 from labelfree.results import Estimate
-from labelfree.types import Source, Target
+from labelfree.types import Source, Target, check_sample
 
 E = TypeVar("E", bound="Estimator")
 
@@ -69,10 +69,7 @@ class Estimator(ABC):
 
     def fit(self: E, source: Source) -> E:
         """Calibrate on the source and learn what the method needs from it."""
-        if not isinstance(source, Source):
-            raise InputError(
-                f"fit: arrived {type(source).__name__}; wanted labelfree.Source(logits=..., labels=...)"
-            )
+        check_sample(source, Source, "fit")
         return self.fit_view(View(source, fit_calibration(self.calibration, source)))
 
     def fit_view(self: E, view: View) -> E:
@@ -93,10 +90,7 @@ class Estimator(ABC):
         """Read the error (or score) off the target."""
         if not hasattr(self, "calibration_"):
             raise NotFittedError(f"{self.title} is not fitted; call fit(source) before estimate(target)")
-        if not isinstance(target, Target):
-            raise InputError(
-                f"estimate: arrived {type(target).__name__}; wanted labelfree.Target(logits=...)"
-            )
+        check_sample(target, Target, "estimate")
         aligned = target.aligned(self.classes_, len(self.label_marginal_))
         return self.estimate_view(View(aligned, self.calibration_))
 
