@@ -10,11 +10,13 @@
 from labelfree import plots
 from labelfree._version import __version__
 from labelfree.adapters import collect, collect_texts, from_dataframe, from_sklearn, from_trainer
+from labelfree.decisions import ceiling, rank, suitable
 from labelfree.errors import FileError, InputError, LabelfreeError, NotFittedError
 from labelfree.estimators import (
     AC,
     ATCMC,
     ATCNE,
+    CBPE,
     COT,
     COTT,
     GDE,
@@ -26,6 +28,10 @@ from labelfree.estimators import (
     Entropy,
     Estimator,
     LabelShift,
+    MaNo,
+    NuclearNorm,
+    Unchanged,
+    aline,
     compare,
     estimate,
     load,
@@ -49,6 +55,7 @@ __all__ = [
     "AC",
     "ATCMC",
     "ATCNE",
+    "CBPE",
     "COT",
     "COTT",
     "GDE",
@@ -66,12 +73,17 @@ __all__ = [
     "Interval",
     "LabelShift",
     "LabelfreeError",
+    "MaNo",
     "NotFittedError",
+    "NuclearNorm",
     "Source",
     "Target",
+    "Unchanged",
     "__version__",
+    "aline",
     "backtest",
     "budget",
+    "ceiling",
     "collect",
     "collect_texts",
     "compare",
@@ -86,7 +98,9 @@ __all__ = [
     "load",
     "metrics",
     "plots",
+    "rank",
     "shift_test",
     "slices",
+    "suitable",
     "with_labels",
 ]
