@@ -14,7 +14,7 @@ def grade(error: float, low: float, high: float) -> str:
     >>> grade(0.2, 0.12, 0.3), grade(0.2, 0.1, 0.39), grade(0.2, 0.1, 0.45)
     ('ok', 'caution', 'stop')
     """
-    return Span(error, low, high, 0.0).grade
+    return Span(error, low, high, 0.0, low).grade
 
 
 def grade_of(estimate: Estimate) -> str:

@@ -21,7 +21,8 @@ class Suitability:
 
     Attributes:
         verdict: `"suitable"`, `"not suitable"` or `"cannot say"`.
-        error, low, high: the estimate and its range at the level.
+        error, low, high: the estimate, and between what it lies at the level; where the samples are seen to
+            differ, `low` leaves out the belief that nothing followed from it.
         limit: the source error plus the margin.
         margin, level: what was asked for.
     """
@@ -66,8 +67,8 @@ def suitable(
     """Test whether the error on the target is at most the source's plus a margin.
 
     "suitable" where the upper end of the range at the level is within the limit, "not suitable" where the lower
-    end is beyond it, else "cannot say". Either answer was wrong in less than 1 - level of natural targets, of
-    families left out.
+    end is beyond it, else "cannot say". Where it was measured, either answer was wrong in less than 1 - level of
+    the cases in which it was given (`docs/natural.md`); margins of a few points are nearly always "cannot say".
 
     Args:
         source: scores with labels.
@@ -88,5 +89,5 @@ def suitable_of(found: Answer, margin: float, level: float = 0.95) -> Suitabilit
     """The same for an answer that is there already."""
     held = found.span(level)
     limit = min(1.0, float(found.estimate.details["source_error"]) + margin)
-    verdict = SUITABLE if held.high <= limit else NOT if held.low > limit else UNSURE
-    return Suitability(verdict, found.error, held.low, held.high, limit, margin, level)
+    verdict = SUITABLE if held.high <= limit else NOT if held.floor > limit else UNSURE
+    return Suitability(verdict, found.error, held.floor, held.high, limit, margin, level)

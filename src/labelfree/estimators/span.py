@@ -16,8 +16,9 @@ Array = npt.NDArray[np.float64]
 KIND: Final = "measured: sampling error, label noise of these rows, and doubt about the method"
 #: Beyond the methods' own disagreement, the truth lay above the largest of them by at most ABOVE + SLOPE x the
 #: distance of the confidences, and never more than MOST was needed; below the least of them by at most BELOW. Set on
-#: natural tables with whole families left out (`docs/natural.md`), for a range that holds in about 95%.
-ABOVE, SLOPE, MOST, BELOW = 0.03, 0.6, 0.08, 0.01
+#: natural tables with whole families left out (`docs/natural.md`), for a range that holds in about 95%. A floor that
+#: leaves `unchanged` out needs FLOOR in place of BELOW.
+ABOVE, SLOPE, MOST, BELOW, FLOOR = 0.03, 0.6, 0.08, 0.01, 0.03
 #: How much of that margin other levels took, on the same tables.
 FACTORS: Final = ((0.5, -0.8), (0.8, 0.2), (0.9, 0.7), (0.95, 1.0), (0.975, 1.7), (0.99, 2.5))
 #: A range that reaches less than the first from the answer is "ok", from the second on it is "stop". Set so that "ok"
@@ -31,12 +32,21 @@ PROPORTIONAL: Final = ("scot:shrunk",)
 
 @dataclass(frozen=True)
 class Span:
-    """From `low` to `high` around the answer `error`; `sampling` is the part of either side that is sampling alone."""
+    """The range around an answer.
+
+    Attributes:
+        error: the answer.
+        low, high: the range's ends.
+        sampling: the part of either side that is sampling alone.
+        floor: the lower end without `unchanged`, where the samples are seen to differ: below it nothing but
+            the belief that errors did not follow speaks for the target.
+    """
 
     error: float
     low: float
     high: float
     sampling: float
+    floor: float
 
     @property
     def reach(self) -> float:
@@ -77,11 +87,16 @@ def span(
         level: the share of targets in which either end should hold; 0.95 is the measured one.
     """
     given_up = (kind == "label" and proportions != "same") or proportions == "changed"
-    kept = [value for name, value in answers.items() if not (given_up and name in PROPORTIONAL)] + [error]
-    low, high = min(kept), max(kept)
+    kept = {name: value for name, value in answers.items() if not (given_up and name in PROPORTIONAL)}
+    seen = (
+        [v for name, v in kept.items() if name != "unchanged"]
+        if kind in ("label", "other")
+        else kept.values()
+    )
+    low, high, least = min(error, *kept.values()), max(error, *kept.values()), min(error, *seen)
     levels, factors = np.array(FACTORS).T
     factor = float(np.interp(level, levels, factors))
-    below = max(factor, 0.0) * BELOW
+    below, under = max(factor, 0.0) * BELOW, max(factor, 0.0) * FLOOR
     sampling = _quantile(level) * float(np.sqrt(error * (1.0 - error) * (1.0 / n_source + 1.0 / n_target)))
     above = factor * min(ABOVE + SLOPE * unlike, MOST)
     return Span(
@@ -89,6 +104,7 @@ def span(
         float(np.clip(low - below - sampling, 0.0, error)),
         float(np.clip(high + above + sampling, error, 1.0)),
         sampling,
+        float(np.clip(least - under - sampling, 0.0, error)),
     )
 
 
