@@ -25,7 +25,7 @@ def renamed(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     def wrap(function: Callable[P, R]) -> Callable[P, R]:
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            return function(*args, **_translated(function.__name__, names, kwargs))  # type: ignore[arg-type]
+            return function(*args, **_translated(function.__name__, names, kwargs))
 
         return call
 
