@@ -6,22 +6,139 @@ import numpy as np
 import pytest
 
 import labelfree as lf
-from labelfree.labelshift import resample_to
-from labelfree.trust import interval
+from labelfree.errors import InputError
+from labelfree.estimators.auto import Auto, Signs, choose
+from labelfree.estimators.novelty import Rows, novelty
+from labelfree.estimators.registry import make
+from labelfree.labelshift import JTest, resample_to
+from labelfree.trust.resampling import Resampling, bootstrap, with_interval
 
 
 def source_of(demo):
     return lf.Source(logits=demo["val_logits"], labels=demo["val_labels"])
 
 
+@pytest.fixture(scope="module")
+def demo():
+    """The recorded predictions that ship with the package."""
+    from importlib import resources
+
+    with resources.files("labelfree").joinpath("data/demo.npz").open("rb") as file:
+        return dict(np.load(file, allow_pickle=False))
+
+
+def weights(found):
+    return {
+        p["method"] if p["marginal"] is None else f"{p['method']}:{p['marginal']}": p["weight"]
+        for p in found.details["parts"]
+    }
+
+
+def signs(kind="other", novelty=1.0, strange=0.0):
+    test = JTest(0.0, 1, 0.5, "chi-square", np.ones(2) / 2, None, 0.0, 1.0, 4)
+    return Signs(test, kind, novelty, strange)
+
+
+ANSWERS = {
+    "unchanged": 0.10,
+    "doc": 0.20,
+    "atc-ne": 0.30,
+    "cott:mlls": 0.24,
+    "scot:shrunk": 0.40,
+    "label-shift": 0.22,
+}
+
+
+def chosen(answers=ANSWERS, error=0.1, k=10, proportions="unknown", **seen):
+    return {p.label: p.weight for p in choose(signs(**seen), answers, error, k, proportions).parts}
+
+
+def test_the_rule_by_hand_near_the_source():
+    """Sharp model, nothing novel: DoC has half, the middle one of DoC 0.2, ATC-NE 0.3, SCOT 0.4 the other."""
+    assert chosen(kind="none", novelty=0.0) == {"doc": 0.5, "atc-ne": 0.5}
+    # A blunt model (a source error of 0.5 where guessing has 0.5): DoC alone.
+    assert chosen(kind="none", novelty=0.0, error=0.5, k=2, answers={**ANSWERS, "doc": 0.6}) == {"doc": 1.0}
+
+
+def test_half_of_a_gain_is_believed():
+    better = {**ANSWERS, "doc": 0.05, "atc-ne": 0.04, "scot:shrunk": 0.06}
+    assert chosen(kind="none", novelty=0.0, answers=better) == {"doc": 0.5, "unchanged": 0.5}
+
+
+def test_the_rule_by_hand_far_from_the_source():
+    """SCOT 0.40 and COTT:mlls 0.24 are 0.16 apart: believed up to 1.25 r^2, refuted from 2 r^2 on."""
+    assert chosen(strange=0.4) == {"scot:shrunk": 1.0}  # 0.16 < 1.25 * 0.16
+    assert chosen(strange=0.2) == {"cott:mlls": 1.0}  # 0.16 > 2 * 0.04; middle of 0.30, 0.24, 0.22
+    half = chosen(strange=np.sqrt(0.16 / 1.625))
+    assert half["scot:shrunk"] == pytest.approx(0.5)
+    assert half["cott:mlls"] == pytest.approx(0.5)
+    assert chosen(strange=0.55)["scot:shrunk"] == 1.0
+    assert chosen(kind="label") == {"label-shift": 1.0}
+    assert chosen(kind="unknown") == {"scot:shrunk": 1.0}  # a test that cannot be done refutes nothing
+
+
+def test_lost_confidence_refutes_nothing():
+    """As r goes from 0.5 to 0.6 the proportions are believed again."""
+    wide = {**ANSWERS, "scot:shrunk": 1.0, "cott:mlls": 0.0}
+    assert "scot:shrunk" not in chosen(strange=0.5, answers=wide)
+    assert chosen(strange=0.55, answers=wide)["scot:shrunk"] == pytest.approx(0.5)
+    assert chosen(strange=0.6, answers=wide) == {"scot:shrunk": 1.0}
+
+
+def test_a_blunt_model_cannot_refute_proportions():
+    assert chosen(strange=0.2, error=0.375 * 0.9) == pytest.approx({"scot:shrunk": 0.5, "cott:mlls": 0.5})
+    assert chosen(strange=0.2, error=0.5) == {"scot:shrunk": 1.0}
+    assert chosen(kind="label", error=0.5) == {
+        "label-shift": 1.0
+    }  # there the test accepted, nothing is refuted
+
+
+def test_novelty_goes_from_near_to_far():
+    mixed = chosen(novelty=0.055, strange=0.4)
+    assert mixed == pytest.approx({"scot:shrunk": 0.5, "doc": 0.25, "atc-ne": 0.25})
+
+
+def test_what_the_user_knows_decides():
+    assert chosen(strange=0.2, proportions="same") == {"scot:shrunk": 1.0}
+    assert chosen(kind="label", proportions="same") == {"scot:shrunk": 1.0}
+    near = {"doc": 0.25, "atc-ne": 0.25}
+    assert chosen(strange=0.2, proportions="changed") == pytest.approx({"cott:mlls": 0.5, **near})
+    assert chosen(kind="label", novelty=0.0, proportions="changed") == pytest.approx(
+        {"label-shift": 0.5, **near}
+    )
+    with pytest.raises(InputError, match="'same'"):
+        Auto(proportions="sam")
+
+
+def test_said_to_be_the_same_where_the_test_speaks_against_it(demo):
+    rows = resample_to(
+        demo["labels"].astype(int), np.array([0.3, 0.25, 0.15, 0.1, 0.05, 0.05, 0.04, 0.03, 0.02, 0.01])
+    )
+    target = lf.Target(logits=demo["clean_logits"][rows])
+    found = lf.estimate(source_of(demo), target, method="auto", proportions="same")
+    assert any("were said to be" in w for w in found.warnings)
+    assert not any(
+        "were said to be" in w for w in lf.estimate(source_of(demo), target, method="auto").warnings
+    )
+
+
 def test_no_shift(demo):
     found = lf.estimate(source_of(demo), lf.Target(logits=demo["clean_logits"]), method="auto")
+    truth = np.mean(demo["clean_logits"].argmax(1) != demo["labels"])
     assert found.details["shift"] == "none"
-    assert found.details["choice"] == "scot:shrunk"
-    shrunk = lf.estimate(
-        source_of(demo), lf.Target(logits=demo["clean_logits"]), method="scot", marginal="shrunk"
-    )
-    assert found.error == pytest.approx(shrunk.error, abs=1e-9)
+    assert abs(found.error - truth) < 0.01
+    assert sum(weights(found).values()) == pytest.approx(1.0)
+
+
+def test_the_answer_is_the_methods_own(demo):
+    """auto calls the methods: each part equals what the method says alone."""
+    source, target = source_of(demo), lf.Target(logits=demo["jpeg_logits"])
+    found = lf.estimate(source, target, method="auto")
+    total = 0.0
+    for part in found.details["parts"]:
+        options = {} if part["marginal"] is None else {"marginal": part["marginal"]}
+        total += part["weight"] * lf.estimate(source, target, method=part["method"], **options).error
+    assert found.error == pytest.approx(total, abs=1e-12)
 
 
 def test_label_shift(demo):
@@ -31,10 +148,7 @@ def test_label_shift(demo):
     target = lf.Target(logits=demo["clean_logits"][rows])
     found = lf.estimate(source_of(demo), target, method="auto")
     truth = np.mean(target.predictions != demo["labels"][rows])
-    assert found.details["choice"] == "label-shift"
-    assert found.error == pytest.approx(
-        lf.estimate(source_of(demo), target, method="label-shift").error, abs=1e-9
-    )
+    assert weights(found) == {"label-shift": 1.0}
     assert abs(found.error - truth) < 0.02
     assert abs(lf.estimate(source_of(demo), target, method="scot").error - truth) > 0.1
 
@@ -63,9 +177,7 @@ def test_both_at_once_gives_up_the_source_proportions(demo, name):
     target = lf.Target(logits=demo[f"{name}_logits"][rows])
     truth = np.mean(target.predictions != demo["labels"][rows])
     found = lf.estimate(source_of(demo), target, method="auto")
-    free = {m: found.details["answers"][m] for m in ("atc-ne", "cott:mlls", "label-shift")}
-    assert found.details["weight_of_label_shift"] == 1.0
-    assert found.error == np.median(list(free.values())) == free[found.details["choice"]]
+    assert "scot:shrunk" not in weights(found)
     assert abs(found.error - truth) < 0.1
     assert abs(found.details["answers"]["scot:shrunk"] - truth) > 0.15
 
@@ -76,9 +188,78 @@ def test_a_network_that_lost_its_way_is_not_taken_for_label_shift(demo):
     truth = np.mean(target.predictions != demo["labels"])
     found = lf.estimate(source_of(demo), target, method="auto")
     assert found.details["unexplained_mass"] > 0.8
-    assert found.details["choice"] == "scot:shrunk"
+    assert weights(found) == {"scot:shrunk": 1.0}
     assert abs(found.error - truth) < 0.03
     assert abs(found.details["answers"]["label-shift"] - truth) > 0.5
+
+
+def test_saved_and_loaded_it_says_the_same_and_keeps_its_types(demo, tmp_path):
+    fitted = Auto().fit(source_of(demo))
+    fitted.save(tmp_path / "auto.json")
+    again = lf.load(tmp_path / "auto.json")
+    target = lf.Target(logits=demo["jpeg_logits"])
+    assert again.estimate(target).to_dict() == fitted.estimate(target).to_dict()
+    assert again.source_rows_["predictions"].dtype == fitted.source_rows_["predictions"].dtype == np.intp
+    assert again.source_labels_.dtype.kind == "i"
+
+
+def test_one_hot_probabilities_are_not_taken_for_certainty():
+    """A decision tree on rows without shift: 0 and 1 only, right in 80%; AC and auto once said 0.0%."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(10, size=1200)
+    said = np.where(rng.random(1200) < 0.8, labels, rng.integers(10, size=1200))
+    probs = np.eye(10)[said]
+    source = lf.Source(probs=probs[:600], labels=labels[:600])
+    target = lf.Target(probs=probs[600:])
+    truth = np.mean(said[600:] != labels[600:])
+    for method in ("auto", "ac", "label-shift", "doc", "scot"):
+        assert abs(lf.estimate(source, target, method=method).error - truth) < 0.05, method
+
+
+def test_too_few_rows_for_the_test_is_not_other_shift():
+    """100 rows of 10 classes: the test is impossible, which says nothing about proportions."""
+    rng = np.random.default_rng(3)
+    z = 2.0 * rng.normal(size=(200, 10))
+    y = (z + rng.gumbel(size=z.shape)).argmax(1)
+    found = lf.estimate(lf.Source(logits=z[:100], labels=y[:100]), lf.Target(logits=z[100:]), method="auto")
+    assert found.details["p_value"] is None
+    assert found.details["shift"] == "unknown"
+    assert not set(weights(found)) & {"label-shift", "cott:mlls"}
+
+
+def test_novelty_by_hand():
+    """Half of the target in a cell the source never has, with rows enough that chance gives nothing."""
+    half = np.repeat([0, 1], 5000)
+    even = np.full(10000, 1e-4)
+    source = Rows(half, 1 - half, np.full(10000, 0.9), even, 3, 1e9)
+    assert novelty(source, Rows(half, 1 - half, np.full(10000, 0.9), even, 3, 1e9)) == 0.0
+    other = Rows(half, np.where(half == 0, 2, 0), np.full(10000, 0.9), even, 3, 1e9)
+    # Runner-up 2 never follows 0 in the source: 0.5 is novel; the other half is where it was.
+    assert novelty(source, other) == pytest.approx(0.5, abs=1e-3)
+    # All in one of two equal cells: 1 - 2 * 0.5.
+    one = Rows(np.zeros(10000, int), np.ones(10000, int), np.full(10000, 0.9), even, 3, 1e9)
+    assert novelty(source, one) == pytest.approx(0.0, abs=1e-3)
+    quarter = Rows(
+        np.repeat([0, 1], [9000, 1000]), np.repeat([1, 0], [9000, 1000]), np.full(10000, 0.9), even, 3, 1e9
+    )
+    assert novelty(quarter, source) == pytest.approx(0.5 - 0.2, abs=1e-3)
+
+
+def test_novelty_by_chance_is_taken_off():
+    """Both samples from one distribution, 300 + 300 rows and 90 pairs: the raw sum is about 0.15."""
+    values = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        z = rng.normal(size=(600, 10)) + 2.0 * np.eye(10)[rng.integers(10, size=600)]
+        p = np.exp(z) / np.exp(z).sum(1, keepdims=True)
+        order = np.argsort(-p, axis=1)
+        top = p.max(axis=1)
+        rows = [
+            Rows(order[part, 0], order[part, 1], top[part], np.full(300, 1 / 300), 10, 300.0)
+            for part in (slice(0, 300), slice(300, 600))
+        ]
+        values.append(novelty(*rows))
+    assert np.mean(values) < 0.03
 
 
 def test_two_classes(demo):
@@ -121,7 +302,18 @@ def test_unexplained_by_hand():
     )
 
 
-def test_interval_resamples_the_choice(demo):
-    found = interval(source_of(demo), lf.Target(logits=demo["jpeg_logits"]), "auto", replicates=30)
+def test_interval_resamples_every_method_of_the_choice(demo):
+    """Replicate b of every part is the same resample: the blend's draws are those of the weighted mean."""
+    mixed = np.concatenate([demo["clean_logits"], demo["jpeg_logits"]])  # novel in part: a mixture of methods
+    pair, settings = lf.Pair(source_of(demo), lf.Target(logits=mixed)), Resampling(20)
+    found = with_interval(pair, "auto", settings)
     assert found.interval.low < found.error < found.interval.high
-    assert "SCOT" in found.details["bootstrap_method"]
+    parts = found.details["parts"]
+    assert len(parts) > 1
+    drawn = [
+        bootstrap(pair, make(p["method"], **({"marginal": p["marginal"]} if p["marginal"] else {})), settings)
+        for p in parts
+    ]
+    mean = sum(p["weight"] * d.values for p, d in zip(parts, drawn, strict=True))
+    assert found.details["bootstrap_sd"] == pytest.approx(mean.std(ddof=1), rel=1e-9)
+    assert found.details["bootstrap_sd"] != pytest.approx(drawn[0].spread, rel=1e-3)

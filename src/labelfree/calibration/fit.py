@@ -83,12 +83,14 @@ class Calibration:
     def probs(self, sample: Sample) -> npt.NDArray[np.float64]:
         """(n, K) calibrated probabilities in float64."""
         out = np.empty((sample.n, sample.k))
+        # As where the temperature was fitted: a zero that stayed zero would be certainty at any temperature.
+        floor = 0.0 if isinstance(self.calibrator, Identity) else zero_floor(sample)
         for rows in chunks(sample.n, sample.k):
             if sample.kind == "probs" and isinstance(self.calibrator, Identity):
                 part = np.asarray(sample.scores[rows], dtype=np.float64)
                 out[rows] = part / part.sum(axis=1, keepdims=True)
             else:
-                out[rows] = softmax(self.calibrator.transform(log_scores(sample, rows)))
+                out[rows] = softmax(self.calibrator.transform(log_scores(sample, rows, floor)))
         return out
 
     def log_probs(self, sample: Sample) -> npt.NDArray[np.float64]:

@@ -74,7 +74,7 @@ def estimate(
 
     if rows is not None:
         check_ending(rows)
-        files.refuse_overwriting(rows, [source, target, second, reading.labels, target_labels])
+        files.refuse_overwriting(rows, [source, target, second, reading.labels, target_labels, marginal])
     with working() as say:
         known, unknown, truth = reading.both(
             source, target, say, second=second, target_labels=target_labels, check=check

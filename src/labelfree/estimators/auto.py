@@ -1,33 +1,40 @@
-"""auto: one answer for people who do not want to choose, with its reason and a band of disagreement."""
+"""auto: one answer for people who do not want to choose, with its reason."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from labelfree.errors import InputError, nearest
 from labelfree.estimators.atc import ATCNE
 from labelfree.estimators.base import Estimator, Reading
 from labelfree.estimators.cott import COTT
-from labelfree.estimators.scot import posterior_spread
-from labelfree.estimators.threshold import share_beyond
+from labelfree.estimators.doc import DoC
+from labelfree.estimators.label_shift import LabelShift
+from labelfree.estimators.novelty import Rows, novelty
+from labelfree.estimators.scot import SCOT
+from labelfree.estimators.unchanged import Unchanged
 from labelfree.estimators.view import View
-from labelfree.labelshift import (
-    JTest,
-    confidence_cells,
-    j_test,
-    mlls,
-    reweighted,
-    runner_up_cells,
-    shrink,
-    unexplained,
-)
+from labelfree.labelshift import JTest, confidence_cells, j_test, runner_up_cells, unexplained
 
 Array = npt.NDArray[np.float64]
 
-#: The test's level.
-LEVEL = 0.05
+#: What the user may know about the target's class proportions.
+PROPORTIONS: Final = {
+    "unknown": "nothing is known: the scores decide how far the source's class proportions are believed",
+    "same": "the target has the source's class proportions",
+    "changed": "the target's class proportions differ from the source's",
+}
+#: As novelty goes from the first to the second, the answer goes from the methods that take the source's
+#: calibration for valid to those that do not.
+FAMILIAR, NOVEL = 0.03, 0.08
+#: A gain in confidence is believed by so much: errors rarely fall under a shift as far as confidence says.
+GAIN = 0.5
 #: The unexplained mass r is the share of the target's (class, runner-up) pairs that the source cannot show at
 #: any label shares. Where only Fashion-MNIST's images changed, SCOT at the source's proportions and COTT at the
 #: MLLS ones differed by at most 1.2 r^2; from 2 r^2 on, those proportions are refuted.
@@ -36,134 +43,290 @@ BELIEVED, REFUTED = 1.25, 2.0
 SLIGHT = 0.02
 #: Where r is beyond about a half, the confidences are lost too, and nothing can be said against the proportions.
 LUCID, LOST = 0.5, 0.6
-#: How far the band reaches beyond the methods it spans: a share of its ends, and at least so much.
-MARGIN, LEAST = 0.15, 0.015
+#: A model whose source error reaches so much of a blind guess's (1 - 1/K) confuses its classes at home: neither
+#: its thresholds nor what its scores say about proportions are believed any more.
+SHARP, BLUNT = 0.3, 0.45
+#: What the largest and the least of the methods missed by on natural tables, families left out.
+ABOVE, BELOW = 0.09, 0.03
+#: The methods whose middle one has half the say near the source, where the model is sharp.
+NEAR: Final = ("doc", "scot:shrunk", "atc-ne")
 #: The methods that do not trust the source's proportions; they fail differently.
-FREE = ("atc-ne", "cott:mlls", "label-shift")
+FREE: Final = ("atc-ne", "cott:mlls", "label-shift")
+
+
+@dataclass(frozen=True)
+class Part:
+    """One method of a choice: its registry name, its marginal (where it takes one), its weight in the answer."""
+
+    method: str
+    marginal: str | None
+    weight: float
+
+    @property
+    def label(self) -> str:
+        """The method with its marginal: `scot:shrunk`."""
+        return self.method if self.marginal is None else f"{self.method}:{self.marginal}"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What `auto` took, and why.
+
+    Attributes:
+        parts: the methods with their weights, which sum to 1, the heaviest first.
+        reason: one sentence.
+    """
+
+    parts: tuple[Part, ...]
+    reason: str
+
+    @staticmethod
+    def of(weights: Mapping[str, float], reason: str) -> Choice:
+        """A choice from weights by label."""
+        kept = sorted(((w, label) for label, w in weights.items() if w > 0.0), reverse=True)
+        parts = [
+            Part(method, marginal or None, w)
+            for w, label in kept
+            for method, _, marginal in [label.partition(":")]
+        ]
+        return Choice(tuple(parts), reason)
+
+    def __str__(self) -> str:
+        if len(self.parts) == 1:
+            return self.parts[0].label
+        return ", ".join(f"{100 * part.weight:.0f}% {part.label}" for part in self.parts)
+
+
+@dataclass(frozen=True)
+class Signs:
+    """What the two samples show of the shift.
+
+    Attributes:
+        kind: of shift, by the J test (`labelfree.labelshift.JTest.kind`).
+        novelty: the target's mass where the source hardly has any (`labelfree.estimators.novelty`).
+        strange: the mass of (class, runner-up) pairs that no label shares explain.
+    """
+
+    test: JTest
+    kind: str
+    novelty: float
+    strange: float
 
 
 class Auto(Estimator):
-    """Look at which shift it is, then choose.
+    """Look at what changed, then choose.
 
-    1. The J test (`labelfree.labelshift.j_test`) finds no difference: SCOT with the shrunken marginal.
-    2. It finds a difference that other class proportions explain: label-shift.
-    3. More changed. Did the class proportions q change too? The pairs of (predicted class, runner-up) say how
-       far to listen. A target of other proportions still looks, class by class, as the source does; a network
-       that has lost its way calls everything a bag, with runner-ups that bags never had. So let r be the
-       mass of such pairs that no label shares explain (`labelfree.labelshift.unexplained`), and d the
-       difference between SCOT at the shrunken q and COTT at the MLLS marginal, which does not trust q. Up to
-       d = 1.25 r^2, q is believed and the answer is that SCOT; from 2 r^2 on q is refuted, and the answer is
-       the middle one of three methods that do not use q; between them the two are mixed. As r goes from 0.5
-       to 0.6, all that fades out: confidence means nothing any more, and q is believed.
+    Two readings of one target are both coherent: calibration held and the class proportions followed the
+    inputs (then DoC is right), or the proportions held and calibration broke (then SCOT is). Scores cannot
+    decide in general; *novelty* is the hint that carried over to data it was not tuned on.
 
-    Label shift and other shift together are not identified from scores in general: `details["band"]` is the
-    range of the methods that remain defensible, and is about disagreement, not sampling error.
+    1. Little is novel: **near** the source. DoC; for a sharp model the mean of DoC and the middle one of DoC,
+       SCOT and ATC-NE. Where that is below the source's error, half the gain is believed.
+    2. Much is novel: **far** from it. If other class proportions explain the difference
+       (`labelfree.labelshift.j_test`), label-shift. If more changed, SCOT at the source's proportions, unless
+       they are refuted: let r be the mass of (predicted class, runner-up) pairs that no label shares explain,
+       and d the difference between SCOT and COTT at the MLLS marginal, which does not use the source's
+       proportions q. Up to d = 1.25 r^2, q is believed; from 2 r^2 on it is refuted, and the middle one of
+       three methods that do not use q answers. As r goes from 0.5 to 0.6, that fades out: confidence means
+       nothing any more. So it does as the source error, relative to blind guessing, goes from 0.3 to 0.45: a
+       model that confuses its classes at home cannot refute proportions.
+    3. Between novelty 0.03 and 0.08 the two are mixed.
+
+    `proportions="same"` never gives up q; `"changed"` does not wait for novelty, and takes near and the
+    methods that do not use q at equal weights.
+
+    Args:
+        calibration: as for every method.
+        proportions: `"unknown"`, `"same"` or `"changed"`: what is known about the target's class proportions.
     """
 
     name = "auto"
     title = "auto"
-    meaning = "the method that the kind of shift calls for"
+    meaning = "the methods that the kind of shift calls for"
     #: Its test weighs evidence by rows: every row twice is twice the evidence.
     counts_rows = True
 
+    def __init__(self, calibration: str = "temperature", proportions: str = "unknown") -> None:
+        super().__init__(calibration)
+        if not isinstance(proportions, str) or proportions not in PROPORTIONS:
+            raise InputError(
+                f"proportions {proportions!r} is not known; wanted one of {', '.join(PROPORTIONS)}"
+                f"{nearest(str(proportions), PROPORTIONS)}"
+            )
+        self.proportions = proportions
+
+    def _methods(self) -> dict[str, Estimator]:
+        """The methods that can have a part in the answer, by label."""
+        c = self.calibration
+        return {
+            "unchanged": Unchanged(c),
+            "doc": DoC(c),
+            "atc-ne": ATCNE(c),
+            "cott:mlls": COTT(c, "mlls"),
+            "scot:shrunk": SCOT(c, "shrunk"),
+            "label-shift": LabelShift(c),
+        }
+
     def _learn(self, source: View) -> None:
-        self.prior_ = source.mean_posterior
-        self.cott_threshold_ = COTT(self.calibration).fit_view(source).threshold_
-        self.atc_threshold_ = ATCNE(self.calibration).fit_view(source).threshold_
-        self.source_predictions_ = source.predictions.astype(np.float64)
-        self.source_runner_up_ = source.runner_up.astype(np.float64)
-        self.source_labels_ = source.labels.astype(np.float64)
-        self.source_confidence_ = source.confidence
-        self.source_mass_ = source.mass
+        rows = Rows.of(source)
+        self.source_rows_: dict[str, Any] = {
+            "predictions": rows.predictions,
+            "runner_up": rows.runner_up,
+            "confidence": rows.confidence,
+            "mass": rows.mass,
+        }
+        self.source_labels_ = source.labels
+        shared = set(vars(self))
+        self.learned_ = {
+            label: {
+                name: value for name, value in vars(method.fit_view(source)).items() if name not in shared
+            }
+            for label, method in self._methods().items()
+        }
+
+    def _fitted(self) -> dict[str, Estimator]:
+        """The methods as they were fitted; all they share is this estimator's own state."""
+        own = {name: value for name, value in vars(self).items() if name.endswith("_")}
+        methods = self._methods()
+        for label, method in methods.items():
+            vars(method).update({**own, **self.learned_[label]})
+        return methods
 
     def _read(self, target: View) -> Reading:
-        found = mlls(target.probs, self.prior_, target.mass)
-        test, strange = self._looks(target, found.shares)
-        answers = self._answers(target, found.shares, found.weights)
-        kind = test.kind(LEVEL)
-        doubt = (
-            _doubt(abs(answers["scot:shrunk"] - answers["cott:mlls"]), strange) if kind == "other" else 0.0
-        )
-        error, choice, reason, band = _choose(kind, doubt, answers)
+        answers: dict[str, float] = {}
+        shares: Array = self.label_marginal_
+        warnings: list[str] = []
+        for label, method in self._fitted().items():
+            reading = method._read(target)
+            assert reading.error is not None
+            answers[label] = float(np.clip(reading.error, 0.0, 1.0))
+            if label == "label-shift":
+                shares = np.asarray(reading.details["label_marginal"])
+        signs = self._look(target, shares)
+        choice = choose(signs, answers, self.source_error_, target.k, self.proportions)
+        error = sum(part.weight * answers[part.label] for part in choice.parts)
+        if self.proportions == "same" and signs.kind == "label":
+            warnings.append(
+                "the class proportions were said to be the source's, but other proportions explain all that changed"
+            )
         return Reading(
-            error=error,
-            details={
-                "choice": choice,
-                "reason": reason,
-                "band": {"low": band[0], "high": band[1], "kind": "disagreement between methods"},
-                "shift": kind,
-                "p_value": test.p_value,
-                "explained_by_reweighting": test.explained,
-                "unexplained_mass": strange,
-                "weight_of_label_shift": doubt,
-                "answers": answers,
-            },
+            error=float(error), details=_details(choice, signs, answers, self.proportions), warnings=warnings
         )
 
-    def _looks(self, target: View, shares: Array) -> tuple[JTest, float]:
-        """The J test on confidences, and how much of the (class, runner-up) pairs the shares leave unexplained."""
-        labels = self.source_labels_.astype(np.intp)
-        predictions = (self.source_predictions_.astype(np.intp), target.predictions)
-        left, right, cells = confidence_cells(
-            predictions, (self.source_confidence_, target.confidence), target.k
-        )
-        test = j_test(left, labels, self.source_mass_, right, target.mass, cells, target.k)
+    def _look(self, target: View, shares: Array) -> Signs:
+        rows = Rows.of(target)
+        source = Rows(**self.source_rows_, k=target.k, n_effective=self.n_source_effective_)
+        both = (source.predictions, rows.predictions)
+        left, right, cells = confidence_cells(both, (source.confidence, rows.confidence), target.k)
+        test = j_test(left, self.source_labels_, source.mass, right, rows.mass, cells, target.k)
         if target.k > 2:  # of two classes the runner-up says nothing new: the confidences stand in
-            seconds = (self.source_runner_up_.astype(np.intp), target.runner_up)
-            left, right, cells = runner_up_cells(predictions, seconds, target.k)
-        return test, unexplained(left, labels, self.source_mass_, right, target.mass, cells, shares)
+            left, right, cells = runner_up_cells(both, (source.runner_up, rows.runner_up), target.k)
+        strange = unexplained(left, self.source_labels_, source.mass, right, rows.mass, cells, shares)
+        return Signs(test, test.kind(), novelty(source, rows), strange)
 
-    def _answers(self, target: View, shares: Array, weights: Array) -> dict[str, float]:
-        q = self.label_marginal_
-        shrunk, _ = shrink(q, *posterior_spread(target), self.n_source_effective_, target.n_effective)
-        out = {
-            "atc-ne": share_beyond(target.entropy(), target.mass, self.atc_threshold_),
-            "cott": self._cott(target, q),
-            "cott:mlls": self._cott(target, shares),
-            "scot:shrunk": float(target.mass @ target.doubt(target.soft_transport(shrunk).posterior)),
-            "label-shift": float(target.mass @ target.doubt(reweighted(target.probs, weights))),
-        }
-        return {name: float(np.clip(value, 0.0, 1.0)) for name, value in out.items()}
-
-    def _cott(self, target: View, marginal: Array) -> float:
-        _, _, mass, cost = target.transport(marginal).pieces()
-        return share_beyond(cost, mass, self.cott_threshold_)
+    def parts(self, details: Mapping[str, Any]) -> list[tuple[float, Estimator]]:
+        """The fitted methods behind an answer with these details, with their weights."""
+        fitted = self._fitted()
+        chosen = [Part(**part) for part in details["parts"]]
+        return [(part.weight, fitted[part.label]) for part in chosen]
 
 
-def _doubt(difference: float, strange: float) -> float:
+def ramp(value: float, low: float, high: float) -> float:
+    """0 up to `low`, 1 from `high` on, a straight line between."""
+    return float(np.clip((value - low) / (high - low), 0.0, 1.0))
+
+
+def refuted(difference: float, strange: float) -> float:
     """How far the source's proportions are refuted: 0 (believed) to 1 (refuted)."""
     low, high = max(SLIGHT, BELIEVED * strange**2), max(2.0 * SLIGHT, REFUTED * strange**2)
-    refuted = np.clip((difference - low) / (high - low), 0.0, 1.0)
-    lucid = np.clip((LOST - strange) / (LOST - LUCID), 0.0, 1.0)
-    return float(refuted * lucid)
+    return ramp(difference, low, high) * (1.0 - ramp(strange, LUCID, LOST))
 
 
-def _choose(kind: str, doubt: float, answers: dict[str, Any]) -> tuple[float, str, str, tuple[float, float]]:
-    """The answer, the method behind it, why, and the band of what else could be defended."""
-    if kind == "none":
-        why = "source and target do not differ beyond sampling noise"
-        band = _band(answers, "scot:shrunk", "cott", "atc-ne", "label-shift")
-        return answers["scot:shrunk"], "scot:shrunk", why, band
-    if kind == "label":
-        why = "other class proportions explain the difference"
-        return answers["label-shift"], "label-shift", why, _band(answers, *FREE)
-    middle = sorted(FREE, key=lambda name: answers[name])[1]
-    error = (1.0 - doubt) * answers["scot:shrunk"] + doubt * answers[middle]
-    if doubt <= 0.0:
-        why = "more than class proportions changed, and nothing refutes the source's proportions"
-        return error, "scot:shrunk", why, _band(answers, "scot:shrunk", "cott", "cott:mlls", "atc-ne")
-    if doubt < 1.0:
-        why = "more than class proportions changed, and it is not clear whether they did too: a mixture of the two"
-        return (
-            error,
-            f"scot:shrunk and {middle}",
-            why,
-            _band(answers, "scot:shrunk", "cott", "cott:mlls", "atc-ne"),
+def choose(
+    signs: Signs, answers: Mapping[str, float], source_error: float, k: int, proportions: str
+) -> Choice:
+    """The methods' weights: the rule of `Auto`, from what was seen and what is known."""
+    sharp = 1.0 - ramp(source_error / max(1.0 - 1.0 / k, 0.5), SHARP, BLUNT)
+    near = _near(answers, source_error, sharp)
+    novel = 1.0 if proportions == "changed" else ramp(signs.novelty, FAMILIAR, NOVEL)
+    if signs.kind == "label" and proportions != "same":
+        free, given_up = "label-shift", 1.0
+    else:
+        free = _middle(answers, FREE)
+        heard = {"same": 0.0, "changed": 1.0}.get(proportions, sharp)
+        apart = abs(answers["scot:shrunk"] - answers["cott:mlls"])
+        given_up = heard * refuted(apart, signs.strange) if signs.kind == "other" else 0.0
+    share = 0.5 if proportions == "changed" else 1.0
+    weights: dict[str, float] = defaultdict(float)
+    weights["scot:shrunk"] += novel * (1.0 - given_up)
+    weights[free] += novel * given_up * share
+    for label, w in near.items():
+        weights[label] += (1.0 - novel + novel * given_up * (1.0 - share)) * w
+    return Choice.of(weights, _reason(signs.kind, novel, given_up, proportions))
+
+
+def _near(answers: Mapping[str, float], source_error: float, sharp: float) -> dict[str, float]:
+    """Weights where the target is familiar."""
+    weights: dict[str, float] = defaultdict(float, {"doc": 1.0 - sharp / 2})
+    weights[_middle(answers, NEAR)] += sharp / 2
+    if sum(w * answers[label] for label, w in weights.items()) >= source_error:
+        return weights
+    return {"unchanged": 1.0 - GAIN, **{label: GAIN * w for label, w in weights.items()}}
+
+
+def _middle(answers: Mapping[str, float], names: tuple[str, ...]) -> str:
+    return sorted(names, key=lambda name: answers[name])[len(names) // 2]
+
+
+def _reason(kind: str, novel: float, given_up: float, proportions: str) -> str:
+    seen = {
+        "none": "source and target do not differ beyond sampling noise",
+        "label": "other class proportions explain the difference",
+        "other": "more than class proportions changed",
+        "unknown": "too few rows per class to tell which shift it is",
+    }[kind]
+    said = {
+        "same": ", the class proportions are said to be the source's",
+        "changed": ", the class proportions are said to have changed",
+    }
+    where = (
+        "the target looks familiar: its confidence is believed"
+        if novel <= 0.0
+        else "much of the target is unlike the source: its confidence is not taken at its word"
+        if novel >= 1.0
+        else "part of the target is unlike the source: a mixture"
+    )
+    if novel > 0.0 and kind == "other":
+        where += (
+            "; nothing refutes the source's class proportions"
+            if given_up <= 0.0
+            else "; the source's class proportions are refuted"
+            if given_up >= 1.0
+            else "; whether class proportions changed too is not clear"
         )
-    why = "more than class proportions changed, and they did too: the middle one of three methods that do not use them"
-    return error, middle, why, _band(answers, *FREE, "scot:shrunk")
+    return f"{seen}{said.get(proportions, '')}; {where}"
 
 
-def _band(answers: dict[str, float], *names: str) -> tuple[float, float]:
-    low, high = min(answers[n] for n in names), max(answers[n] for n in names)
-    return max(0.0, low - max(LEAST, MARGIN * low)), min(1.0, high + max(LEAST, MARGIN * high))
+def _details(choice: Choice, signs: Signs, answers: Mapping[str, float], proportions: str) -> dict[str, Any]:
+    return {
+        "choice": str(choice),
+        "parts": [{"method": p.method, "marginal": p.marginal, "weight": p.weight} for p in choice.parts],
+        "reason": choice.reason,
+        "proportions": proportions,
+        "shift": signs.kind,
+        "p_value": signs.test.p_value,
+        "explained_by_reweighting": signs.test.explained,
+        "novelty": signs.novelty,
+        "unexplained_mass": signs.strange,
+        "answers": dict(answers),
+        "band": _band(answers),
+    }
+
+
+def _band(answers: Mapping[str, float]) -> dict[str, Any]:
+    low, high = min(answers.values()), max(answers.values())
+    return {
+        "low": max(0.0, low - BELOW),
+        "high": min(1.0, high + ABOVE),
+        "kind": "disagreement between methods, and what all of them miss",
+    }

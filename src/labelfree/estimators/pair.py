@@ -8,6 +8,7 @@ them is there for the next.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -16,15 +17,17 @@ import numpy.typing as npt
 
 from labelfree.calibration import Calibration, fit_calibration
 from labelfree.errors import InputError
+from labelfree.estimators.auto import Auto
 from labelfree.estimators.base import Estimator
-from labelfree.estimators.registry import accepts, find, make
+from labelfree.estimators.posterior import believed, tilted
+from labelfree.estimators.registry import DEFAULT, accepts, find, make
 from labelfree.estimators.scot import SCOT
 from labelfree.estimators.shift import ShiftVerdict, verdict
 from labelfree.estimators.view import View
-from labelfree.labelshift import LabelShares, Marginal, mlls
+from labelfree.labelshift import LabelShares, Marginal
 from labelfree.results import Estimate
 from labelfree.transport.entropic import SoftTransport
-from labelfree.types import Source, Target, check_sample
+from labelfree.types import Source, Target, check_sample, meeting_notes
 
 Array = npt.NDArray[np.float64]
 T = TypeVar("T")
@@ -104,10 +107,12 @@ class Pair:
 
     def estimate(self, method: str, **options: Any) -> Estimate:
         """A method's answer for the target; `options` are the method's own, such as `marginal=`."""
-        return self.once(
-            ("estimate", method, _key(options)),
-            lambda: self.fitted(method, **options).estimate_view(self.target),
-        )
+
+        def read() -> Estimate:
+            found = self.fitted(method, **options).estimate_view(self.target)
+            return replace(found, warnings=(*self.notes, *found.warnings))
+
+        return self.once(("estimate", method, _key(options)), read)
 
     def error(self, method: str, **options: Any) -> float:
         """The error that a method estimates; a score is refused."""
@@ -115,6 +120,23 @@ class Pair:
         if found is None:
             raise InputError(f"{method} is a score, not an error; wanted a method that estimates an error")
         return found
+
+    def parts(self, method: str, **options: Any) -> list[tuple[float, Estimator]]:
+        """The fitted methods behind an answer, with weights that sum to 1: the method itself, or what `auto` chose."""
+        fitted = self.fitted(method, **options)
+        if isinstance(fitted, Auto):
+            return fitted.parts(self.estimate(method, **options).details)
+        return [(1.0, fitted)]
+
+    def posterior(self, method: str = DEFAULT, **options: Any) -> Array:
+        """(n, K) the posterior behind a method's answer; its mean doubt of the predictions is that answer."""
+
+        def blend() -> Array:
+            parts = self.parts(method, **options)
+            mixed = sum(weight * believed(part, self.target) for weight, part in parts)
+            return tilted(np.asarray(mixed), self.target, self.error(method, **options))
+
+        return self.once(("posterior", method, _key(options)), blend)
 
     def soft_plan(self, marginal: Marginal = "source") -> SoftTransport:
         """SCOT's plan to the label masses that `marginal` stands for: a posterior of every target row."""
@@ -127,14 +149,22 @@ class Pair:
         return self.target.doubt(self.soft_plan(marginal).posterior)
 
     @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What was done to the two on their way in, and where their decisions do not match."""
+        source, target = self.source.sample, self.target.sample
+        assert isinstance(source, Source)
+        assert isinstance(target, Target)
+        return meeting_notes(source, target)
+
+    @cached_property
     def shift(self) -> ShiftVerdict:
         """Which shift it is: the label-shift test."""
         return verdict(self.source, self.target, seed=self.seed)
 
-    @cached_property
+    @property
     def label_shares(self) -> LabelShares:
         """The target's label shares by maximum likelihood, if only class proportions changed."""
-        return mlls(self.target.probs, self.source.mean_posterior, self.target.mass)
+        return self.target.label_shares(self.source.mean_posterior)
 
     def once(self, key: Hashable, compute: Callable[[], T]) -> T:
         """What `compute` returns, computed the first time that the key is asked for."""

@@ -20,10 +20,11 @@ from labelfree.estimators.im import IM
 from labelfree.estimators.label_shift import LabelShift
 from labelfree.estimators.saved import read_document
 from labelfree.estimators.scot import SCOT
+from labelfree.estimators.unchanged import Unchanged
 
 METHODS: dict[str, type[Estimator]] = {
     method.name: method
-    for method in (AC, DoC, IM, GDE, ATCMC, ATCNE, COT, COTT, SCOT, LabelShift, Auto, Entropy)
+    for method in (Unchanged, AC, DoC, IM, GDE, ATCMC, ATCNE, COT, COTT, SCOT, LabelShift, Auto, Entropy)
 }
 
 #: The method that answers unless another is named.
@@ -44,7 +45,10 @@ def accepts(method: type[Estimator], option: str) -> bool:
 
 
 def load(path: str | Path) -> Estimator:
-    """Read a fitted estimator that `save` wrote. Nothing is unpickled."""
+    """Read a fitted estimator from the JSON file that its `save` wrote. Nothing is unpickled.
+
+    Samples are read by `Source.load` and `Target.load`.
+    """
     name = read_document(path)["method"]
     if not isinstance(name, str) or name not in METHODS:
         raise FileError(f"{path}: holds the unknown method {name!r}; was it saved by a newer labelfree?")

@@ -18,9 +18,9 @@ class ShiftVerdict(Result):
     """What kind of shift the scores show.
 
     Attributes:
-        kind: `"none"` (no difference seen), `"label"` (other class proportions explain it), or `"other"`
-            (more than class proportions changed; proportions may have changed too). `auto` chooses by the
-            same rule.
+        kind: `"none"` (no difference seen), `"label"` (other class proportions explain it), `"other"`
+            (more than class proportions changed; proportions may have changed too), or `"unknown"` (too few
+            rows per class to tell). `auto` chooses by the same rule.
         test: the J test behind it.
         pseudo_label_shift: TV between the target's predictions and the source's labels.
         cot_bound, scot_bound: where the target's true label shares are the source's, the error is at least

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from labelfree._door import chunks
 from labelfree.calibration import Calibration, zero_floor
+from labelfree.labelshift import LabelShares, mlls
 from labelfree.types import Sample, Source, Target
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ class View:
         self._solver: Solver = Exact() if solver is None else solver
         self._hard: dict[bytes, Any] = {}
         self._soft: dict[bytes, SoftTransport] = {}
+        self._shares: dict[bytes, LabelShares] = {}
 
     @property
     def labels(self) -> npt.NDArray[np.intp]:
@@ -172,6 +174,13 @@ class View:
         if key not in self._soft:
             self._soft[key] = self._solver.soft(self, marginal)
         return self._soft[key]
+
+    def label_shares(self, prior: Array) -> LabelShares:
+        """The label shares that make these rows likeliest, if posteriors with that prior were right (MLLS)."""
+        key = prior.tobytes()
+        if key not in self._shares:
+            self._shares[key] = mlls(self.probs, prior, self.mass)
+        return self._shares[key]
 
     def floored(self) -> npt.NDArray[np.bool_] | None:
         """(n, K) where a given probability is exactly zero, or None if there is none (or logits were given)."""

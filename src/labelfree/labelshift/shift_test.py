@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from labelfree.labelshift.cells import Array, Indices
-from labelfree.labelshift.simplex import on_simplex
+from labelfree.labelshift.counts import TURNS, Counts, count, minimum, shares_given, solved
 
 #: Fewer source rows per class than this, or fewer target rows per cell, and the p-value is bootstrapped.
 SPARSE_ROWS, SPARSE_CELL = 300, 10.0
@@ -16,10 +15,12 @@ SPARSE_ROWS, SPARSE_CELL = 300, 10.0
 HOPELESS = 1e-12
 #: Replicates of the parametric bootstrap; fewer for many classes, to do about so much work in all.
 REPLICATES, FEWEST, WORK = 199, 10, 1.5e10
+#: Replicates are drawn and fitted together, in stacks of at most so many numbers.
+STACK = 4e6
 #: With fewer replicates than this, p-values are read off a fitted distribution.
 COUNTED = 99
-#: How often the covariance is brought up to the shares.
-TURNS = 4
+#: The level of the test wherever nothing else is asked for.
+LEVEL = 0.05
 
 
 @dataclass(frozen=True)
@@ -49,35 +50,18 @@ class JTest:
     difference_p: float
     cells: int
 
-    def kind(self, level: float) -> str:
-        """`"none"` (no difference seen), `"label"` (other class proportions explain it), or `"other"`."""
-        if self.p_value is None or self.p_value <= level:
+    def kind(self, level: float = LEVEL) -> str:
+        """Which shift it is; the one place where that is decided.
+
+        `"none"`: no difference beyond sampling noise. `"label"`: other class proportions explain it.
+        `"other"`: more than class proportions changed (they may have changed too). `"unknown"`: too few rows
+        per class for the test to say anything.
+        """
+        if self.p_value is None:
+            return "unknown"
+        if self.p_value <= level:
             return "other"
         return "none" if self.explained is None else "label"
-
-
-@dataclass(frozen=True)
-class _Counts:
-    """What the test sees: A (C, K) cell shares per label, n (K,) their rows, h (C,) target shares, n_t its rows."""
-
-    A: Array
-    n: Array
-    h: Array
-    n_t: float
-
-    def smoothed(self) -> Array:
-        """A with one pseudo-row per label spread like all rows: an unseen cell is not impossible."""
-        pooled = (self.A @ self.n + self.h * self.n_t) / (self.n.sum() + self.n_t)
-        return np.asarray((self.A * self.n + pooled[:, None]) / (self.n + 1.0))
-
-    def drawn(self, rng: np.random.Generator, pi: Array) -> _Counts:
-        """Both samples anew, as many rows each, from the cells per label and their mixture with shares pi."""
-        A = self.smoothed()
-        mixture = A @ pi
-        rows, n_t = np.maximum(np.rint(self.n).astype(int), 1), max(1, round(self.n_t))
-        labels = [rng.multinomial(m, a / a.sum()) / m for m, a in zip(rows, A.T, strict=True)]
-        h = rng.multinomial(n_t, mixture / mixture.sum()) / n_t
-        return _Counts(np.column_stack(labels), self.n, h, self.n_t)
 
 
 def j_test(
@@ -110,12 +94,12 @@ def j_test(
 
     Reference: Hansen, Large Sample Properties of Generalized Method of Moments Estimators, 1982 (J test).
     """
-    counts, seen = _count(source_cells, labels, source_mass, target_cells, target_mass, cells, k)
-    statistic, pi = _minimum(counts)
+    counts, seen = count(source_cells, labels, source_mass, target_cells, target_mass, cells, k)
+    value, pi = minimum(counts)
+    statistic = float(value)
     df = cells - int((pi > 0.0).sum())
     own = np.asarray(np.bincount(labels, weights=source_mass, minlength=k)[seen], dtype=np.float64)
     difference = _two_sample(counts, own)
-    explained = _explained(counts, own)
     shares = np.zeros(k)
     shares[seen] = pi
     p_value, reference = _p_value(counts, statistic, pi, df, seed)
@@ -125,42 +109,14 @@ def j_test(
         p_value=p_value,
         reference=reference,
         shares=shares,
-        explained=explained,
+        explained=_explained(counts, own),
         difference=difference,
         difference_p=_tail(difference, cells - 1),
         cells=cells,
     )
 
 
-def _count(
-    source_cells: Indices,
-    labels: Indices,
-    source_mass: Array,
-    target_cells: Indices,
-    target_mass: Array,
-    cells: int,
-    k: int,
-) -> tuple[_Counts, npt.NDArray[np.bool_]]:
-    per_label = np.bincount(labels, weights=source_mass, minlength=k)
-    seen = per_label > 0.0
-    joint = np.bincount(source_cells * k + labels, weights=source_mass, minlength=cells * k).reshape(cells, k)
-    square = np.bincount(labels, weights=source_mass**2, minlength=k)
-    rows = per_label[seen] ** 2 / square[seen]  # Kish: rows, or less where weights differ
-    A = joint[:, seen] / per_label[seen]
-    h = np.bincount(target_cells, weights=target_mass, minlength=cells)
-    return _Counts(A, rows, h / h.sum(), float(h.sum() ** 2 / np.square(target_mass).sum())), seen
-
-
-def _covariance(counts: _Counts, A: Array, pi: Array) -> Array:
-    """(C-1, C-1) V(pi), without the last cell, which the others determine."""
-    h0 = np.maximum(A @ pi, 1e-12)
-    scale = pi**2 / counts.n
-    V = np.diag(h0 / counts.n_t + A @ scale)
-    V -= np.outer(h0, h0) / counts.n_t + (A * scale) @ A.T
-    return np.asarray(V[:-1, :-1])
-
-
-def _own_covariance(counts: _Counts, own: Array) -> Array:
+def _own_covariance(counts: Counts, own: Array) -> Array:
     """(C-1, C-1) the noise of h - A own where nothing changed: both samples are draws of the same cells."""
     n_s = float(1.0 / np.square(own / np.sqrt(counts.n)).sum()) if len(own) else 1.0
     n_s = min(n_s, float(counts.n.sum()))
@@ -168,54 +124,13 @@ def _own_covariance(counts: _Counts, own: Array) -> Array:
     return np.asarray((np.diag(both) - np.outer(both, both))[:-1, :-1] * (1.0 / counts.n_t + 1.0 / n_s))
 
 
-def _two_sample(counts: _Counts, own: Array) -> float:
+def _two_sample(counts: Counts, own: Array) -> float:
     """The two-sample statistic of "nothing changed": the source's own label shares, their noise included."""
     gap = (counts.h - counts.A @ own)[:-1]
-    return max(float(gap @ _solve(_own_covariance(counts, own), gap)), 0.0) if len(gap) else 0.0
+    return max(float(gap @ solved(_own_covariance(counts, own), gap)), 0.0) if len(gap) else 0.0
 
 
-def _solve(V: Array, right: Array) -> Array:
-    """V^-1 right; the ridge keeps an all but empty cell from making V singular."""
-    ridge = 1e-10 * float(np.trace(V)) / len(V)
-    return np.asarray(np.linalg.solve(V + ridge * np.eye(len(V)), right))
-
-
-def _minimum(counts: _Counts, start: Array | None = None) -> tuple[float, Array]:
-    """Minimise J over label shares by generalised least squares with V updated in turns.
-
-    From given shares, which are near, half the turns do.
-    """
-    A, k = counts.A, counts.A.shape[1]
-    smooth = counts.smoothed()
-    pi = np.full(k, 1.0 / k) if start is None else start
-    if len(counts.h) < 2:
-        return 0.0, pi
-    if start is None:
-        V = np.diag(np.maximum(counts.h, 0.5 / counts.n_t))[:-1, :-1]
-    else:
-        V = _covariance(counts, smooth, start)
-    for _ in range(TURNS if start is None else TURNS // 2):
-        new = _shares(A[:-1], counts.h[:-1], V)
-        V = _covariance(counts, smooth, new)
-        moved = float(np.abs(new - pi).max())
-        pi = new
-        if moved < 1e-6:
-            break
-    gap = (counts.h - A @ pi)[:-1]
-    return max(float(gap @ _solve(V, gap)), 0.0), pi
-
-
-def _shares(X: Array, y: Array, V: Array) -> Array:
-    """argmin (y - X pi)' V^-1 (y - X pi) over pi >= 0, sum pi = 1."""
-    from scipy.linalg import solve_triangular
-
-    L = np.linalg.cholesky(V + 1e-10 * float(np.trace(V)) / len(V) * np.eye(len(V)))
-    W = solve_triangular(L, np.column_stack([X, y]), lower=True, check_finite=False)
-    N = W.T @ W
-    return on_simplex(N[:-1, :-1], N[:-1, -1])
-
-
-def _p_value(counts: _Counts, statistic: float, pi: Array, df: int, seed: int) -> tuple[float | None, str]:
+def _p_value(counts: Counts, statistic: float, pi: Array, df: int, seed: int) -> tuple[float | None, str]:
     if df < 1:
         return None, "none: no more cells than classes"
     expected = counts.n_t * (counts.smoothed() @ pi)
@@ -226,7 +141,7 @@ def _p_value(counts: _Counts, statistic: float, pi: Array, df: int, seed: int) -
     return _double_bootstrap(counts, statistic, pi, seed), "parametric bootstrap"
 
 
-def _double_bootstrap(counts: _Counts, statistic: float, pi: Array, seed: int) -> float:
+def _double_bootstrap(counts: Counts, statistic: float, pi: Array, seed: int) -> float:
     """The p-value of J by samples drawn from the fitted mixture, corrected by how such a p-value errs.
 
     A sample drawn from a fit has noise on top of noise, and its J runs a little high. How much, a second
@@ -241,11 +156,14 @@ def _double_bootstrap(counts: _Counts, statistic: float, pi: Array, seed: int) -
 
     rng = np.random.default_rng(seed)
     replicates = _replicates(*counts.A.shape)
+    together = max(1, int(STACK / counts.h.size**2))
     first, second = np.empty(replicates), np.empty(replicates)
-    for b in range(replicates):
-        drawn = counts.drawn(rng, pi)
-        first[b], fitted = _minimum(drawn, pi)
-        second[b], _ = _minimum(drawn.drawn(rng, fitted), fitted)
+    for begin in range(0, replicates, together):
+        part = slice(begin, min(begin + together, replicates))
+        start = np.broadcast_to(pi, (part.stop - begin, len(pi)))
+        drawn = counts.repeated(len(start)).drawn(rng, start)
+        first[part], fitted = minimum(drawn, start)
+        second[part], _ = minimum(drawn.drawn(rng, fitted), fitted)
     if replicates >= COUNTED:
         plain = float((first >= statistic).mean())
         return float((1 + (first >= np.quantile(second, 1.0 - plain)).sum()) / (1 + replicates))
@@ -271,7 +189,7 @@ def _gamma(values: Array) -> tuple[float, float]:
     return float((mean / sd) ** 2), float(sd**2 / mean)
 
 
-def _explained(counts: _Counts, own: Array) -> float | None:
+def _explained(counts: Counts, own: Array) -> float | None:
     """1 - X(pi) / X(own), X the squared distance by each cell's own variance, less what noise alone gives.
 
     Both are measured by the same variances, and pi minimises X: the share lies between 0 and 1 by itself.
@@ -280,7 +198,7 @@ def _explained(counts: _Counts, own: Array) -> float | None:
     if not len(V):
         return None
     X, y = counts.A[:-1], counts.h[:-1]
-    pi = _shares(X, y, V)
+    pi = shares_given(X, y, V)
     before, after = (float(np.square(y - X @ shares) @ (1.0 / np.diag(V))) for shares in (own, pi))
     excess = before - len(V)
     if excess <= 2.0 * np.sqrt(2.0 * len(V)):  # within two standard deviations of no difference

@@ -31,6 +31,9 @@ TINY = 1e-300
 #: Weights are absorbed into the kernel before they can overflow: |log w| stays below this.
 ABSORB = 200.0
 
+#: A row whose largest probability is below this is read by its logarithms.
+FAINT = 1e-100
+
 
 @dataclass(frozen=True)
 class SoftTransport:
@@ -83,6 +86,9 @@ def soft_transport(
     q = class_mass[live]
     if not live.all():
         log_probs, probs = (None if x is None else x[:, live] for x in (log_probs, probs))
+        if log_probs is None and probs is not None and probs.max(axis=1).min() < FAINT:
+            # A row that believed in a label without mass: what is left of it squares to nothing.
+            log_probs, probs = np.log(np.maximum(probs, TINY, dtype=np.float64)), None
         start = None if start is None else start[live]
     kernel = _Kernel(log_probs, row_mass, probs)
     v = np.log(q) - kernel.log_column_mass() if start is None else np.maximum(start, -ABSORB)

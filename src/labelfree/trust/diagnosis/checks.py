@@ -265,6 +265,7 @@ def shift_kind(pair: Pair) -> Check:
         "none": "",
         "label": "trust label-shift, or marginal='mlls'; methods that take the source's proportions mislead here",
         "other": "class proportions alone do not explain the shift: distrust label-shift; compare several methods",
+        "unknown": "more rows per class would tell",
     }[found.kind]
     return Check(
         "which shift",
@@ -273,7 +274,7 @@ def shift_kind(pair: Pair) -> Check:
         if unknown
         else {"kind": found.kind, "p_value": found.test.p_value, "explained": found.test.explained},
         found.sentence(),
-        "more rows per class would tell" if unknown else advice,
+        advice,
     )
 
 

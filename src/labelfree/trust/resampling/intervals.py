@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +12,6 @@ import numpy.typing as npt
 from labelfree.estimators.base import Estimator
 from labelfree.estimators.marginal import MarginalEstimator
 from labelfree.estimators.pair import Pair
-from labelfree.estimators.registry import make
 from labelfree.estimators.view import View
 from labelfree.labelshift import shrink
 from labelfree.results import Estimate, Interval
@@ -72,9 +72,8 @@ def with_interval(pair: Pair, method: str, settings: Resampling, **options: Any)
     by_source, by_target = settings.numbers(pair.source.sample, pair.target.sample)
     if (reason := too_few(pair.source, pair.target, by_source, by_target)) is not None:
         return replace(point, warnings=(*point.warnings, reason))
-    estimator = pair.fitted(method, **options)
-    stand_in = _stand_in(estimator, point)
-    drawn = bootstrap(pair, stand_in, settings)
+    parts = pair.parts(method, **options)
+    drawn = blended([(weight, bootstrap(pair, part, settings)) for weight, part in parts])
     details = {
         **point.details,
         "bootstrap_bias": drawn.bias,
@@ -85,10 +84,9 @@ def with_interval(pair: Pair, method: str, settings: Resampling, **options: Any)
         "label_noise": float(np.sqrt(error * (1.0 - error) / pair.target.n_effective)),
     }
     warnings = list(point.warnings)
-    if stand_in is not estimator:
-        details["bootstrap_method"] = repr(stand_in)
+    if method == "auto":
         warnings.append(
-            "the interval takes the choice of method as given; see the band for what it could be worth"
+            "the interval takes the choice of methods as given; see the band for what it could be worth"
         )
     if abs(drawn.bias) > max(LARGE_BIAS * drawn.spread, SLIGHT_BIAS):
         warnings.append(
@@ -161,13 +159,8 @@ def _moved(q: Array, offset: Array) -> Array:
     return np.asarray(moved / moved.sum())
 
 
-def _stand_in(estimator: Estimator, point: Estimate) -> Estimator:
-    """What is resampled: the method itself; for `auto`, the method it chose, the nearer one of a mixture."""
-    if estimator.name != "auto":
-        return estimator
-    choice = str(point.details["choice"])
-    if " and " in choice:
-        choice = choice.split(" and ")[point.details["weight_of_label_shift"] >= 0.5]
-    method, _, marginal = choice.partition(":")
-    options = {"marginal": marginal} if marginal else {}
-    return make(method, calibration=estimator.calibration, **options)
+def blended(parts: Sequence[tuple[float, Draws]]) -> Draws:
+    """The draws of a weighted mean of methods; replicate b of each is the same resample, so they are added."""
+    centre = sum(weight * one.centre for weight, one in parts)
+    values = np.sum([weight * one.values for weight, one in parts], axis=0)
+    return Draws(float(centre), values, max(one.gap for _, one in parts))
