@@ -22,6 +22,7 @@ from labelfree.estimators.span import KIND, STOP, Span, span, unlikeness
 from labelfree.estimators.unchanged import Unchanged
 from labelfree.estimators.view import View
 from labelfree.labelshift import JTest, confidence_cells, j_test, runner_up_cells, unexplained
+from labelfree.results import Interval
 
 Array = npt.NDArray[np.float64]
 
@@ -228,7 +229,8 @@ class Auto(Estimator):
                 "do not act on the number alone; label some rows (labelfree budget)"
             )
         details = _details(choice, signs, answers, self.proportions, band)
-        return Reading(error=error, details=details, warnings=warnings)
+        held = Interval(RANGE_LEVEL, band.low, band.high, KIND)
+        return Reading(error=error, details=details, warnings=warnings, interval=held)
 
     def _look(self, target: View, shares: Array) -> Signs:
         rows = Rows.of(target)
