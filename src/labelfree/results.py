@@ -152,8 +152,9 @@ class Estimate(Result):
         """What the answer rests on: what was chosen, what the interval covers, and how much of it is sampling."""
         notes = self.choice()
         if self.interval is not None:
-            notes.append(f"{100 * self.interval.level:g}% range: {self.interval.kind}")
-            if self.sampling is not None and self.sampling != self.interval:
+            word = "interval" if self.sampling == self.interval else "range"
+            notes.append(f"{100 * self.interval.level:g}% {word}: {self.interval.kind}")
+            if self.sampling is not None and word == "range":
                 notes.append(f"of which sampling error alone: {self.sampling}")
         return notes
 
