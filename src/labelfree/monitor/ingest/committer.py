@@ -42,6 +42,11 @@ class Committer:
         """Build this model's books anew when they are next needed."""
         self.books.pop(model, None)
 
+    @property
+    def alive(self) -> bool:
+        """Whether requests are still being committed."""
+        return self._thread.is_alive()
+
     def close(self) -> None:
         """Commit what waits, then stop."""
         self._queue.put(None)
