@@ -17,6 +17,7 @@ from labelfree.cli import (
     doctor,
     estimate,
     metrics,
+    monitor,
     report,
     slices,
 )
@@ -39,6 +40,7 @@ app.command("slices")(slices.slices)
 app.command("backtest")(backtest.backtest)
 app.command("budget")(budget.budget)
 app.add_typer(bench.app, name="bench")
+app.add_typer(monitor.app, name="monitor")
 
 #: The exit code after Ctrl-C, as in a shell.
 INTERRUPTED = 130

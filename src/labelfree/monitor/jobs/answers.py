@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,12 +41,14 @@ class Answer:
     report: dict[str, Any]
 
 
-def target_of(rows: Rows, kind: str) -> Target:
+def target_of(rows: Rows, kind: str, classes: Sequence[Hashable] | None = None) -> Target:
     """The rows as a `Target`; they were checked at the door, in the precision they came in."""
-    predictions = np.where(rows.predictions >= 0, rows.predictions, rows.scores.argmax(axis=1))
+    predictions: Any = np.where(rows.predictions >= 0, rows.predictions, rows.scores.argmax(axis=1))
+    if classes is not None:
+        predictions = [classes[j] for j in predictions.tolist()]
     weights = rows.weights if rows.weights is not None and rows.weights.max() > 0 else None
     scores: dict[str, Any] = {kind: rows.scores}
-    return Target(**scores, predictions=predictions, weights=weights, tolerance=0.02)
+    return Target(**scores, classes=classes, predictions=predictions, weights=weights, tolerance=0.02)
 
 
 def answer(source: Source, rows: Rows, kind: str, settings: Settings, about: dict[str, str]) -> Answer:
@@ -62,7 +65,7 @@ def answer(source: Source, rows: Rows, kind: str, settings: Settings, about: dic
     groups = {name: _values(part, name) for name in settings.segments}
     made = report(
         source,
-        target_of(part, kind),
+        target_of(part, kind, source.classes),
         settings.method,
         groups=groups or None,
         level=settings.level,
@@ -109,7 +112,7 @@ def _moved(
     source: Source, rows: Rows, kind: str, settings: Settings, error: float, ends: Any
 ) -> tuple[float, Any]:
     """The estimate of all rows, and the interval of some of them around it."""
-    whole = estimate(source, target_of(rows, kind), settings.method).error
+    whole = estimate(source, target_of(rows, kind, source.classes), settings.method).error
     assert whole is not None
     if ends is None:
         return whole, None
