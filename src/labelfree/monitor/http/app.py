@@ -24,12 +24,13 @@ from labelfree.monitor.wire.bodies import Limits
 log = logging.getLogger("labelfree.monitor")
 
 
-def create_app(store: Store, limits: Limits | None = None) -> FastAPI:
+def create_app(store: Store, limits: Limits | None = None, *, pages: bool = True) -> FastAPI:
     """The monitor as an ASGI application.
 
     Args:
         store: an open store; the caller closes it.
         limits: how much one request may bring.
+        pages: whether a browser is served too.
     """
     committer = Committer(store)
 
@@ -51,7 +52,8 @@ def create_app(store: Store, limits: Limits | None = None) -> FastAPI:
     app.include_router(ingest.router)
     app.include_router(reading.router)
     app.include_router(health.router)
-    _include_pages(app)
+    if pages:
+        _include_pages(app)
     for kind, handler in _HANDLERS.items():
         app.add_exception_handler(kind, handler)
     app.add_middleware(Guard, door=app.state.door, refuse=answer)

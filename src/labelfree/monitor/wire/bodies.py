@@ -132,15 +132,22 @@ def _parquet(body: bytes, limits: Limits) -> Any:
     import pyarrow as pa
     from pyarrow import parquet
 
-    file = parquet.ParquetFile(pa.BufferReader(body))
-    held = file.metadata
+    held = parquet.read_metadata(pa.BufferReader(body))
     _check_columns(held.schema.names, limits)
     if held.num_rows > limits.rows:
         raise too_large(f"{held.num_rows:,} rows", limits.rows)
-    size = sum(held.row_group(i).total_byte_size for i in range(held.num_row_groups))
+    groups = [held.row_group(i) for i in range(held.num_row_groups)]
+    values = sum(group.column(j).num_values for group in groups for j in range(group.num_columns))
+    size = max(8 * values, sum(group.total_byte_size for group in groups))
     if size > 4 * limits.body:
         raise too_large(f"{size:,} bytes after decompression", 4 * limits.body)
-    return file.read()
+    # Texts stay in their dictionary: one long text repeated a million times is a small file.
+    texts = [held.schema.column(j).path for j in range(len(held.schema)) if _is_text(held.schema.column(j))]
+    return parquet.ParquetFile(pa.BufferReader(body), read_dictionary=texts).read()
+
+
+def _is_text(column: Any) -> bool:
+    return bool(column.physical_type == "BYTE_ARRAY")
 
 
 def _check_columns(names: list[str], limits: Limits) -> None:

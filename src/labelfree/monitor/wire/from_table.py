@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from labelfree.errors import nearest
-from labelfree.monitor.names import check_name
+from labelfree.monitor.names import LONGEST_VALUE, check_name
 from labelfree.monitor.problems import invalid
 from labelfree.monitor.wire.bodies import Limits, too_large
 from labelfree.monitor.wire.from_json import label_text
-from labelfree.monitor.wire.rows import Raw, check_ids, check_segments, check_times
+from labelfree.monitor.wire.rows import Raw, check_ids, check_segments, check_times, decoded
 
 PLAIN = ("id", "time", "version", "probs", "logits", "prediction", "weight")
 PREFIXES = {"prob_": "probs", "logit_": "logits"}
@@ -50,7 +50,8 @@ def labels_from_table(table: Any, limits: Limits) -> tuple[Any, list[str]]:
     """Ids and labels (as texts) from an Arrow table."""
     _check_names(table, ("id", "label"), ())
     ids = check_ids(_column(table, "id"), limits, _rows(table))
-    return ids, [label_text(value, i) for i, value in enumerate(_column(table, "label").to_pylist())]
+    values = decoded(_column(table, "label"), "label", LONGEST_VALUE).to_pylist()
+    return ids, [label_text(value, i) for i, value in enumerate(values)]
 
 
 def _check_names(table: Any, plain: tuple[str, ...], prefixes: tuple[str, ...]) -> None:
@@ -102,9 +103,7 @@ def _no_nulls(column: Any, name: str) -> None:
 def _texts(table: Any, name: str) -> Any:
     import pyarrow as pa
 
-    column = _column(table, name)
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
+    column = decoded(_column(table, name), name, LONGEST_VALUE)
     if pa.types.is_large_string(column.type):
         column = column.cast(pa.string())
     if pa.types.is_null(column.type):
@@ -177,7 +176,7 @@ def _numbers(column: Any, name: str) -> npt.NDArray[Any]:
 def _predictions(table: Any) -> list[Any] | None:
     if "prediction" not in table.column_names:
         return None
-    values = _column(table, "prediction").to_pylist()
+    values = decoded(_column(table, "prediction"), "prediction", LONGEST_VALUE).to_pylist()
     return [None if v is None else label_text(v, i) for i, v in enumerate(values)]
 
 

@@ -59,8 +59,7 @@ def check_ids(ids: Any, limits: Limits, n: int) -> Any:
         if wrong is not None:
             raise invalid(f"row {wrong}: id {str(ids[wrong])[:60]!r}; wanted a text in every row")
         ids = texts_array(ids, "id")
-    if pa.types.is_dictionary(ids.type):
-        ids = ids.dictionary_decode()
+    ids = decoded(ids, "id", limits.text)
     if pa.types.is_integer(ids.type) or pa.types.is_large_string(ids.type):
         ids = ids.cast(pa.string())
     if not pa.types.is_string(ids.type):
@@ -85,6 +84,21 @@ def texts_array(values: list[Any], what: str) -> Any:
         return pa.array(values, pa.string())
     except (UnicodeEncodeError, pa.ArrowException):
         raise invalid(f"{what}: a text holds characters that are not Unicode") from None
+
+
+def decoded(column: Any, name: str, longest: int) -> Any:
+    """A column out of its dictionary, once no text in there is too long to be repeated."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    if not pa.types.is_dictionary(column.type):
+        return column
+    words = column.dictionary
+    if pa.types.is_string(words.type) or pa.types.is_large_string(words.type):
+        most = compute.max(compute.utf8_length(words)).as_py() or 0
+        if most > longest:
+            raise invalid(f"{name[:60]}: a text of {most} characters; wanted at most {longest}")
+    return column.dictionary_decode()
 
 
 def check_times(times: npt.NDArray[np.int64], now: int) -> npt.NDArray[np.int64]:
