@@ -8,6 +8,7 @@ still its own.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -19,7 +20,8 @@ from labelfree.monitor.spans import SECOND
 from labelfree.monitor.store.database import Store
 from labelfree.monitor.store.schema import jobs
 
-LEASE = 60 * SECOND
+#: How long a worker may be silent; LABELFREE_LEASE_SECONDS sets another time.
+LEASE = int(float(os.environ.get("LABELFREE_LEASE_SECONDS", "60")) * SECOND)
 #: Waiting after failures: 5 s, 10 s, 20 s, ... up to an hour.
 FIRST_WAIT, LONGEST_WAIT = 5 * SECOND, 3600 * SECOND
 
