@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from labelfree.monitor.pages import ranges, spark
 from labelfree.monitor.pages.over_time import chart
 from labelfree.monitor.pages.points import Point, points, segment_windows
-from labelfree.monitor.pages.readout import address_of, name_of
+from labelfree.monitor.pages.readout import address_of, name_of, state_of
 from labelfree.monitor.pages.scale import Times
 from labelfree.monitor.pages.spark import Spark
 from labelfree.monitor.pages.words import percent
@@ -68,6 +68,7 @@ def values(store: Store, name: str, asked: Mapping[str, str]) -> dict[str, Any]:
         "firing": [alert for alert in alerts if alert.firing],
         "judged": next((w for w in reversed(windows) if w.realised is not None), None),
         "segments": _segments(windows),
+        "state_of": state_of,
         "query": lambda **new: _query(asked, new),
     }
 

@@ -63,11 +63,13 @@ class Strip:
 
 @dataclass(frozen=True)
 class Level:
-    """A line across: a limit, or the source's error."""
+    """A line across: a limit, or the source's error; where its name stands, so that they keep apart."""
 
     y: float
     text: str
     look: str
+    right: bool
+    below: bool
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,7 @@ def chart(
         lines=lines,
         dots=_dots(held, times, scale),
         marks=_marks(held, times, scale),
-        levels=tuple(Level(scale.at(share), text, look) for share, text, look in wanted if share <= scale.most),
+        levels=tuple(_line(*level, scale) for level in wanted if level[0] <= scale.most),
         outside=tuple(text for share, text, _ in wanted if share > scale.most),
         versions=_changes(held, times),
         strips=strips,
@@ -136,6 +138,10 @@ def _levels(limits: Limits, source_error: float | None) -> list[tuple[float, str
     if limits.error is not None:
         out.append((limits.error, f"limit {100 * limits.error:.1f}%", "limit"))
     return out
+
+
+def _line(share: float, text: str, look: str, scale: Shares) -> Level:
+    return Level(scale.at(share), text, look, right=text.startswith("limit on"), below=look == "source")
 
 
 def _by_version(held: Sequence[Point]) -> dict[str, list[Point]]:

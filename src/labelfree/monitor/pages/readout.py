@@ -18,6 +18,7 @@ from labelfree.monitor.pages.words import (
     reach,
     span,
 )
+from labelfree.monitor.service.windows import WindowView
 from labelfree.monitor.spans import iso
 
 
@@ -28,7 +29,8 @@ class Hit:
     Attributes:
         x, width, middle: in percent of the width.
         address: of the window; where several are drawn as one, of the narrower range.
-        name: when.
+        start, end: when, for the address of a range.
+        name: when, for people.
         facts: (label, text) pairs.
     """
 
@@ -36,6 +38,8 @@ class Hit:
     width: float
     middle: float
     address: str
+    start: str
+    end: str
     name: str
     facts: tuple[tuple[str, str], ...]
 
@@ -51,9 +55,18 @@ def hits(held: Sequence[Point], times: Times, model: str) -> tuple[Hit, ...]:
         start, end = min(p.start for p in mine), max(p.end for p in mine)
         x, right = times.at(start), times.at(end)
         facts = [fact for point in mine for fact in facts_of(point, several)]
-        address = address_of(mine[-1], model)
-        width = max(round(right - x, 3), 0.2)
-        out.append(Hit(x, width, round((x + right) / 2, 3), address, name_of(mine[-1]), tuple(facts)))
+        out.append(
+            Hit(
+                x=x,
+                width=max(round(right - x, 3), 0.2),
+                middle=round((x + right) / 2, 3),
+                address=address_of(mine[-1], model),
+                start=iso(start) or "",
+                end=iso(end) or "",
+                name=name_of(mine[-1]),
+                facts=tuple(facts),
+            )
+        )
     return tuple(out)
 
 
@@ -71,14 +84,20 @@ def address_of(point: Point, model: str) -> str:
     return f"{model_path(model)}?{urlencode({'from': iso(point.start), 'to': iso(point.end)})}"
 
 
+def state_of(window: WindowView) -> str:
+    """Why a window has no number."""
+    if window.state == "estimated":  # there is one now, but not at the moment that was asked for
+        return "not known then"
+    why = f": {window.reason}" if window.reason else ""
+    return f"{WINDOW_STATES[window.state][2]}{why}"
+
+
 def facts_of(point: Point, several: bool) -> list[tuple[str, str]]:
     """The numbers of a point; its version where there are several."""
     out = [("version", point.version)] if several else []
     mean = len(point.windows) > 1
     if point.error is None:
-        window = point.windows[-1]
-        why = f": {window.reason}" if window.reason else ""
-        out.append(("state", f"{WINDOW_STATES[window.state][2]}{why}" if window.revision or window.state != "estimated" else "not known then"))
+        out.append(("state", state_of(point.windows[-1])))
     else:
         level = point.windows[-1].level
         name = "interval" if level is None else f"{100 * level:.0f}% interval"
@@ -88,7 +107,8 @@ def facts_of(point: Point, several: bool) -> list[tuple[str, str]]:
             ("learning band", reach(point.learned_low, point.learned_high)),
         ]
     if point.realised is not None:
-        out.append(("realised error", f"{percent(point.realised)} ({reach(point.realised_low, point.realised_high)})"))
+        ends = reach(point.realised_low, point.realised_high)
+        out.append(("realised error", f"{percent(point.realised)} ({ends})"))
         out.append(("labels", f"{point.labels:,} of {point.rows:,} rows"))
     else:
         out.append(("rows", f"{point.rows:,}, no labels yet"))

@@ -36,12 +36,37 @@ function readChart(chart) {
   });
   chart.addEventListener("focus", () => show(now));
 
+  // Dragging the mouse from one window to another chooses that range.
+  let begun = -1;
+  const open = (from, to) => {
+    const asked = new URLSearchParams(location.search);
+    asked.delete("range");
+    asked.set("from", hits[Math.min(from, to)].dataset.from);
+    asked.set("to", hits[Math.max(from, to)].dataset.to);
+    location.search = asked;
+  };
+  chart.addEventListener("dragstart", (event) => event.preventDefault());
+  addEventListener("pointerup", () => {
+    if (begun >= 0 && begun !== now) open(begun, now);
+    setTimeout(() => { begun = -1; }, 0);
+  });
+
   hits.forEach((hit, index) => {
-    hit.addEventListener("pointerenter", (event) => event.pointerType === "mouse" && show(index));
+    hit.addEventListener("pointerenter", (event) => {
+      if (event.pointerType !== "mouse") return;
+      show(index);
+      for (const [i, other] of hits.entries()) {
+        other.classList.toggle("chosen", begun >= 0 && (i - begun) * (i - now) <= 0 && begun !== now);
+      }
+    });
     // A finger first reads; "open" in the readout then leads on.
     let touched = false;
-    hit.addEventListener("pointerdown", (event) => { touched = event.pointerType !== "mouse"; });
+    hit.addEventListener("pointerdown", (event) => {
+      touched = event.pointerType !== "mouse";
+      if (!touched && event.button === 0) begun = index;
+    });
     hit.addEventListener("click", (event) => {
+      if (begun >= 0 && begun !== index) event.preventDefault();
       if (touched) { event.preventDefault(); show(index); }
     });
   });
