@@ -31,6 +31,7 @@ from labelfree.estimators import (
     load,
 )
 from labelfree.io.demo import demo_data
+from labelfree.monitor.client import Monitor
 from labelfree.results import Comparison, Estimate, Interval
 from labelfree.trust import (
     backtest,
@@ -66,6 +67,7 @@ __all__ = [
     "Interval",
     "LabelShift",
     "LabelfreeError",
+    "Monitor",
     "NotFittedError",
     "Source",
     "Target",

@@ -7,6 +7,7 @@ import zipfile
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 from monitor_data import K, client_of, problem, rows_json, source_npz
 from test_calls import ARROW, PARQUET, arrow_bytes, post, put_source, table_of

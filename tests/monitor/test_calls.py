@@ -5,6 +5,7 @@ import io
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 from monitor_data import K, client_of, days_ago, labels_json, problem, rows_json, settle_down, source_npz
 from scipy.stats import binomtest

@@ -18,6 +18,7 @@ from labelfree.cli import (
     estimate,
     metrics,
     monitor,
+    push,
     report,
     slices,
 )
@@ -41,6 +42,7 @@ app.command("backtest")(backtest.backtest)
 app.command("budget")(budget.budget)
 app.add_typer(bench.app, name="bench")
 app.add_typer(monitor.app, name="monitor")
+app.command("push")(push.push)
 
 #: The exit code after Ctrl-C, as in a shell.
 INTERRUPTED = 130

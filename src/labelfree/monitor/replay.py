@@ -65,7 +65,7 @@ def replay(
     target, labels = read_target(file, form)
     if labels is None:
         raise InputError(f"{file}: holds no labels; a replay needs them to say what turned out")
-    times = _times(read_column(file, time), time, str(file))
+    times = times_of(read_column(file, time), time, str(file))
     order = np.argsort(times, kind="stable")
     names = None if target.classes is None else tuple(str(c) for c in target.classes)
     truth = _indices(labels, target)
@@ -81,7 +81,9 @@ def replay(
         raise InputError(f"{file}: no rows are left after the source; wanted more, or a smaller --first")
     text = np.array(names if names is not None else [str(j) for j in range(target.k)], dtype=object)
     with pretend(int(times[rest[0]])):
-        put_source(store, model, version, _npz(known, names if source is None else known.classes), "npz")
+        put_source(
+            store, model, version, source_npz(known, names if source is None else known.classes), "npz"
+        )
         put_settings(store, model, settings or {})
     import pyarrow as pa
 
@@ -109,7 +111,8 @@ def _indices(labels: Any, target: Any) -> Any:
     return _door.as_labels(labels, target.n, target.k, target.classes, "labels")
 
 
-def _npz(source: Source, names: Any) -> bytes:
+def source_npz(source: Source, names: Any) -> bytes:
+    """A source as an npz file."""
     out = io.BytesIO()
     arrays: dict[str, Any] = {source.kind: source.scores, "labels": source.labels}
     if names is not None:
@@ -121,7 +124,8 @@ def _npz(source: Source, names: Any) -> bytes:
     return out.getvalue()
 
 
-def _times(values: Any, name: str, file: str) -> Any:
+def times_of(values: Any, name: str, file: str) -> Any:
+    """(n,) microseconds since 1970 of a column of times."""
     array = np.asarray(values)
     if array.dtype.kind == "M":
         return array.astype("datetime64[us]").astype(np.int64)
