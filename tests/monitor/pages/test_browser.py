@@ -9,7 +9,11 @@ from labelfree.monitor.pages.words import percent
 from labelfree.monitor.service.settings import get_settings
 from labelfree.monitor.service.windows import list_windows
 
-EVERY = ["/", "/alerts", "/models/shop", "/models/shop/alerts", "/models/shop/settings", "/models/waits", "/models/nobody"]
+EVERY = [
+    "/",
+    "/alerts",
+    *(f"/models/{end}" for end in ("shop", "shop/alerts", "shop/settings", "waits", "nobody")),
+]
 
 #: The least contrast of text against what lies behind it (WCAG 2.2, 1.4.3), over everything that is seen.
 CONTRAST = """() => {
@@ -32,7 +36,7 @@ CONTRAST = """() => {
     const ink = shades(element.closest("svg") ? style.fill : style.color);
     const [a, b] = [light(ink), light(behind(element))];
     const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-    if (ratio < 4.5) found.push([ratio, element.tagName, element.className.baseVal ?? element.className, element.textContent.slice(0, 40)]);
+    if (ratio < 4.5) found.push([ratio, element.outerHTML.slice(0, 80)]);
   }
   return found;
 }"""

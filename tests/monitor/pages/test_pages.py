@@ -5,7 +5,6 @@ from html.parser import HTMLParser
 
 import pytest
 from conftest import CLASSES, DAYS, HOSTILE
-from monitor_data import rows_json
 from sqlalchemy import event
 
 from labelfree.monitor.pages.words import percent
@@ -68,7 +67,11 @@ def test_every_page_is_whole_and_fetches_only_from_here(pages, addresses):
         for tag, attributes in get(pages, address).seen:
             for name in ("href", "src", "action"):
                 value = attributes.get(name)
-                assert value is None or value == "data:," or re.match(r"/(?!/)|#|\?", value), (address, tag, value)
+                assert value is None or value == "data:," or re.match(r"/(?!/)|#|\?", value), (
+                    address,
+                    tag,
+                    value,
+                )
             assert "style" not in attributes
             assert not [name for name in attributes if name.startswith("on")]
 
@@ -113,8 +116,8 @@ def test_hostile_texts_are_shown_as_texts(pages, shop, addresses):
     for address in addresses:
         page = get(pages, address)
         assert "img" not in [tag for tag, _ in page.seen]
-        assert [a for tag, a in page.seen if tag == "script"] == [a for tag, a in page.seen if tag == "script" and a.get("src")]
-        assert "49" not in re.findall(r"\{\{ 7\*7 \}\}|\b49\b(?=' onmouse)", page.text)
+        assert [a for tag, a in page.seen if tag == "script" and "src" not in a] == []
+        assert "49' onmouseover" not in page.text
 
 
 def test_the_report_of_hostile_classes_is_escaped_too(pages, shop):
@@ -168,7 +171,7 @@ def test_a_range_in_the_address_chooses_windows(pages, shop):
     first, *_, last = [w.name[:10] for w in list_windows(shop, "shop", version="v1")]
     page = get(pages, f"/models/shop?from={first}&to={first}")
     assert linked(page) == {f"/models/shop/windows/{first}.v1"}
-    assert {"type": "date", "name": "from", "value": first, "max": "9999-12-31"} in [a for t, a in page.seen if t == "input"]
+    assert [a["value"] for _, a in page.seen if a.get("type") == "date"] == [first, first, ""]
     assert "No window has rows in this range" in get(pages, "/models/shop?from=2001-01-01&to=2001-02-01").text
     only = get(pages, "/models/shop?version=v2&range=all")
     assert {address[-2:] for address in linked(only)} == {"v2"}
@@ -201,12 +204,20 @@ def test_as_of_shows_what_was_known_then(pages):
 def test_a_window_shows_the_estimate_what_turned_out_and_its_revisions(pages, shop):
     window = list_windows(shop, "shop", version="v1")[0]
     page = get(pages, f"/models/shop/windows/{window.name}")
-    for text in (percent(window.error), percent(window.realised), "every row is labelled", "Read the full report"):
+    for text in (
+        percent(window.error),
+        percent(window.realised),
+        "every row is labelled",
+        "Read the full report",
+    ):
         assert text in page.text
-    assert f"/v1/models/shop/windows/{window.name}/report?format=html" in [a.get("href") for _, a in page.seen]
+    assert f"/v1/models/shop/windows/{window.name}/report?format=html" in [
+        a.get("href") for _, a in page.seen
+    ]
     after = list_windows(shop, "shop", version="v1")[1]
     assert f"/models/shop/windows/{after.name}" in [a.get("href") for _, a in page.seen]
-    assert get_window(shop, "shop", window.name).newest == len([1 for _, a in page.seen if "?revision=" in a.get("href", "")])
+    revisions = [a["href"] for _, a in page.seen if a.get("href", "").startswith("?revision=")]
+    assert len(revisions) == get_window(shop, "shop", window.name).newest
     get(pages, f"/models/shop/windows/{window.name}?revision=99", 404)
     get(pages, f"/models/shop/windows/{window.name}?revision=x", 404)
 
@@ -259,7 +270,6 @@ def test_static_files_are_named_by_their_content_and_kept(pages):
 
 
 def test_with_tokens_the_browser_is_asked_for_one(fresh):
-    rows, _ = rows_json(5)
     fresh.put("/v1/models/mine/settings", json={})
     fresh.put("/v1/models/other/settings", json={})
     read = create_token(fresh.store, "r", ["read"], "mine")

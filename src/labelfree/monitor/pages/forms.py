@@ -39,8 +39,19 @@ def groups() -> list[tuple[str, list[Field]]]:
         (
             "Windows",
             [
-                Field("window", "Window", "text", f"{', '.join(LENGTHS)} (all UTC), or a number such as 1000 rows"),
-                Field("lateness_minutes", "Lateness", "number", "how long a window waits for late rows", "minutes"),
+                Field(
+                    "window",
+                    "Window",
+                    "text",
+                    f"{', '.join(LENGTHS)} (all UTC), or a number such as 1000 rows",
+                ),
+                Field(
+                    "lateness_minutes",
+                    "Lateness",
+                    "number",
+                    "how long a window waits for late rows",
+                    "minutes",
+                ),
                 Field("segments", "Segments", "text", "names of segments to watch, with commas in between"),
             ],
         ),
@@ -49,18 +60,33 @@ def groups() -> list[tuple[str, list[Field]]]:
             [
                 Field("method", "Method", "choice", "whose estimate is shown", choices=_methods()),
                 Field("level", "Level", "percent", "of the intervals and of the learning band", "%"),
-                Field("replicates", "Replicates", "number", "of the bootstrap behind the interval", ""),
+                Field("replicates", "Replicates", "number", "of the bootstrap behind the interval"),
             ],
         ),
         (
             "Limits: when to shout",
             [
                 Field("limits.error", "Error", "percent", "the interval lies above this", "%"),
-                Field("limits.rise", "Rise", "percent", "the interval lies this far above the source's error", "points"),
-                Field("limits.disagreement", "Disagreement", "percent", "methods lie this far apart", "points"),
+                Field(
+                    "limits.rise", "Rise", "percent", "the interval lies this far above the source", "points"
+                ),
+                Field(
+                    "limits.disagreement", "Disagreement", "percent", "methods lie this far apart", "points"
+                ),
                 Field("limits.silence_hours", "Silence", "number", "no row has arrived for so long", "hours"),
-                Field("limits.not_estimated_hours", "Not estimated", "number", "a window is overdue by this", "hours"),
-                Field("limits.windows", "Windows in a row", "number", "beyond a limit to fire, within it to resolve", ""),
+                Field(
+                    "limits.not_estimated_hours",
+                    "Not estimated",
+                    "number",
+                    "a window is overdue by this",
+                    "hours",
+                ),
+                Field(
+                    "limits.windows",
+                    "Windows in a row",
+                    "number",
+                    "beyond a limit to fire, within to resolve",
+                ),
             ],
         ),
         (
@@ -68,10 +94,15 @@ def groups() -> list[tuple[str, list[Field]]]:
             [
                 Field("webhook.url", "Address", "url", "https://...; empty for none"),
                 Field("webhook.shape", "Shape", "choice", "of the message", choices=SHAPES),
-                Field("webhook.secret", "Secret", "secret", "of the HMAC signature; never shown, empty keeps it"),
+                Field(
+                    "webhook.secret", "Secret", "secret", "of the HMAC signature; never shown, empty keeps it"
+                ),
             ],
         ),
-        ("Retention", [Field("retention_days", "Rows are forgotten after", "number", "empty keeps them", "days")]),
+        (
+            "Retention",
+            [Field("retention_days", "Rows are forgotten after", "number", "empty keeps them", "days")],
+        ),
     ]
 
 
@@ -121,7 +152,9 @@ def read_form(form: Mapping[str, str], held: Settings) -> dict[str, Any]:
         held: the settings now.
     """
     if form.get("was") != fingerprint(held):
-        raise conflict("these settings were changed since this form was opened; look at them again, then save")
+        raise conflict(
+            "these settings were changed since this form was opened; look at them again, then save"
+        )
     before, out = shown(held), dict[str, Any]()
     for field in fields():
         text = form.get(field.name, before[field.name]).strip()

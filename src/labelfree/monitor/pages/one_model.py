@@ -46,8 +46,15 @@ def values(store: Store, name: str, asked: Mapping[str, str]) -> dict[str, Any]:
     version = asked.get("version") or None
     newest = list_windows(store, name, version=version, limit=1)
     chosen = ranges.read_range(asked, newest[0] if newest else None)
-    limits = {"since": chosen.since, "until": chosen.until, "as_of": chosen.as_of, "limit": chosen.limit}
-    windows = list_windows(store, name, version=version, **limits)
+    windows = list_windows(
+        store,
+        name,
+        version=version,
+        since=chosen.since,
+        until=chosen.until,
+        as_of=chosen.as_of,
+        limit=chosen.limit,
+    )
     alerts = list_alerts(store, name)
     held = points(windows)
     return {

@@ -60,7 +60,9 @@ def _chosen(revisions: list[WindowView], asked: str | None) -> WindowView:
 
 def _neighbours(store: Store, w: WindowView) -> tuple[WindowView | None, WindowView | None]:
     """The windows before and after, of the same version."""
-    before = [v for v in list_windows(store, w.model, version=w.version, until=w.start, limit=2) if v.name != w.name]
+    before = [
+        v for v in list_windows(store, w.model, version=w.version, until=w.start, limit=2) if v.name != w.name
+    ]
     # Only the newest of a stretch can be asked for: look into longer and longer ones.
     length = max(w.end - w.start, 1)
     for stretch in (2, 20, 400):
@@ -76,19 +78,36 @@ def beside(w: WindowView, limits: Limits) -> Beside:
     """The estimate, what surrounds it, and what turned out, on one scale."""
     level = "" if w.level is None else f"{100 * w.level:.0f}% "
     learned = "" if w.learned_level is None else f"{100 * w.learned_level:.0f}% "
+    rise = None if w.source_error is None or limits.rise is None else w.source_error + limits.rise
     rows = [
         ("estimated error", f"{level}interval", "estimate", w.error, w.low, w.high),
         ("learning band", f"{learned}band from past misses", "learned", None, w.learned_low, w.learned_high),
-        ("other defensible methods", "from the least to the greatest", "methods", None, w.band_low, w.band_high),
+        (
+            "other defensible methods",
+            "from the least to the greatest",
+            "methods",
+            None,
+            w.band_low,
+            w.band_high,
+        ),
         ("realised error", f"{level}interval", "realised", w.realised, w.realised_low, w.realised_high),
         ("upper bound", "", "methods", w.bound, None, None),
         ("error on the source", "", "source", w.source_error, None, None),
         ("limit on the error", "", "limit", limits.error, None, None),
+        ("limit on the rise", "", "limit", rise, None, None),
     ]
     known = [row for row in rows if row[3] is not None or row[4] is not None]
     scale = shares([end for row in known for end in row[3:] if isinstance(end, float)], 0, 100)
     bars = [
-        Bar(name, look, _x(scale, value), _x(scale, low), _x(scale, high), percent(value), between and reach(low, high))
+        Bar(
+            name,
+            look,
+            _x(scale, value),
+            _x(scale, low),
+            _x(scale, high),
+            percent(value),
+            between and reach(low, high),
+        )
         for name, between, look, value, low, high in known
     ]
     ticks = [Tick(round(100 - tick.at, 2), tick.text) for tick in scale.ticks()]

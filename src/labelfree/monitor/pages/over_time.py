@@ -104,7 +104,12 @@ def chart(
         model: for addresses.
     """
     times = Times(min(p.start for p in held), max(p.end for p in held))
-    known = [v for p in held for v in (p.error, p.high, p.learned_high, p.realised, p.realised_high) if v is not None]
+    known = [
+        v
+        for p in held
+        for v in (p.error, p.high, p.learned_high, p.realised, p.realised_high)
+        if v is not None
+    ]
     wanted = _levels(limits, source_error)
     top = max(known, default=0.1)
     near = [share for share, _, _ in wanted if share <= 2 * top]
@@ -214,7 +219,9 @@ def _changes(held: Sequence[Point], times: Times) -> tuple[tuple[float, str], ..
     return tuple((times.at(start), name) for name, start in first.items())[1:]
 
 
-def _strips(held: Sequence[Point], alerts: Sequence[AlertView], times: Times) -> tuple[tuple[Strip, ...], float]:
+def _strips(
+    held: Sequence[Point], alerts: Sequence[AlertView], times: Times
+) -> tuple[tuple[Strip, ...], float]:
     """The kind of shift, the doctor's verdict, the alerts if any, and the rows; and where they end."""
     y = TOP + HEIGHT + 30
     out = []

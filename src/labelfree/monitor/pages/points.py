@@ -115,7 +115,9 @@ def runs(held: Sequence[Point]) -> list[list[Point]]:
     return out
 
 
-def segment_windows(windows: Sequence[WindowView]) -> dict[str, dict[str, list[tuple[WindowView, SegmentView]]]]:
+def segment_windows(
+    windows: Sequence[WindowView],
+) -> dict[str, dict[str, list[tuple[WindowView, SegmentView]]]]:
     """What each value of each watched segment had, window by window; the largest values first."""
     out: dict[str, dict[str, list[tuple[WindowView, SegmentView]]]] = {}
     for window in windows:

@@ -79,13 +79,17 @@ def _time(asked: Mapping[str, str], name: str, *, last: bool = False) -> int | N
         if _DAY.fullmatch(text) and last:
             moment += timedelta(days=1)
         moment = moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
-        return int(moment.timestamp()) * SECOND
+        us = int(moment.timestamp()) * SECOND
+        from_us(us)  # a zone can lead beyond the years that can be printed
+        return us
     except (ValueError, OverflowError):
         raise _unreadable(name, text) from None
 
 
 def _unreadable(name: str, text: str) -> Problem:
-    return invalid(f"{name}={text[:40]!r}: wanted a day such as 2026-03-05 or a time such as 2026-03-05T14:00Z")
+    return invalid(
+        f"{name}={text[:40]!r}: wanted a day such as 2026-03-05 or a time such as 2026-03-05T14:00Z"
+    )
 
 
 def days_shown(windows: list[WindowView]) -> tuple[str, str]:

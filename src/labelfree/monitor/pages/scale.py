@@ -42,9 +42,7 @@ class Times:
     def ticks(self) -> list[Tick]:
         """Round times, named; every second one is minor: it gives way where the picture is narrow."""
         found = [(moment, text) for moment, text in _round(self.start, self.end)]
-        return [
-            Tick(self.at(_us(moment)), text, minor=bool(i % 2)) for i, (moment, text) in enumerate(found)
-        ]
+        return [Tick(self.at(_us(moment)), text, minor=bool(i % 2)) for i, (moment, text) in enumerate(found)]
 
 
 @dataclass(frozen=True)
