@@ -36,6 +36,7 @@ from labelfree.estimators import (
     load,
 )
 from labelfree.io import demo_data, read_source, read_target
+from labelfree.monitor.client import Monitor
 from labelfree.reports import Report, report
 from labelfree.results import Comparison, Estimate, Interval
 from labelfree.trust import (
@@ -78,6 +79,7 @@ __all__ = [
     "LabelfreeError",
     "MaNo",
     "MissingDependencyError",
+    "Monitor",
     "NotFittedError",
     "NuclearNorm",
     "Pair",
