@@ -28,8 +28,7 @@ from labelfree.cli import (
     slices,
 )
 from labelfree.cli.options import Verb, quietable
-from labelfree.cli.screen import printable
-from labelfree.errors import LabelfreeError
+from labelfree.errors import LabelfreeError, printable
 
 app = typer.Typer(
     name="labelfree",
