@@ -136,6 +136,7 @@ def test_mae_by_hand():
     assert entry.mean == pytest.approx((0.2 + 0.05) / 2)
     assert entry.deviation == pytest.approx(0.075)
     assert entry.worst == pytest.approx(0.3)
+    assert entry.median == pytest.approx((0.2 + 0.05) / 2)
     assert (entry.shifts, entry.fewest, entry.seeds, entry.least, entry.most) == (2, 2, 2, 100, 100)
     short = mae_table(rows[:3])[0]
     assert (short.shifts, short.fewest) == (2, 1)
