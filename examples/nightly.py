@@ -13,7 +13,7 @@ from labelfree.reports import report
 
 def examine(source, target):
     """Read both files and examine them."""
-    unlabelled, _ = read_target(target)
+    unlabelled = read_target(target)
     about = {"source": Path(source).name, "target": Path(target).name}
     return report(read_source(source), unlabelled, about=about)
 

@@ -56,10 +56,13 @@ class Runner:
         self.file = folder / "results.jsonl"
         self.results = {}
         if self.file.exists():
-            for line in self.file.read_text(encoding="utf-8").splitlines():
-                if line.endswith("}"):  # the last line of a killed run may be half
-                    held = json.loads(line)
-                    self.results[held["digest"], held["mutant"]] = held
+            # The last line of a killed run may be half: it is tried again.
+            whole = [
+                line for line in self.file.read_text(encoding="utf-8").splitlines() if line.endswith("}")
+            ]
+            self.file.write_text("".join(f"{line}\n" for line in whole), encoding="utf-8")
+            for held in map(json.loads, whole):
+                self.results[held["digest"], held["mutant"]] = held
 
     def survey(self, rooms: list[plans.Room]) -> None:
         """See which tests run which functions; kept until the room's files change."""

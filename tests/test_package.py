@@ -159,7 +159,10 @@ def test_the_wheel_alone(clean_environment, tmp_path):
 def test_no_module_shares_its_name_with_what_its_room_exports():
     """`import labelfree.room.thing` gives the module, whatever the room exports."""
     shadowed = []
-    rooms = ["labelfree", *(r.name for r in pkgutil.walk_packages(labelfree.__path__, "labelfree.") if r.ispkg)]
+    rooms = [
+        "labelfree",
+        *(r.name for r in pkgutil.walk_packages(labelfree.__path__, "labelfree.") if r.ispkg),
+    ]
     for room in rooms:
         if "._" in room or ".networks" in room:
             continue

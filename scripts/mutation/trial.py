@@ -14,6 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from mutation.mutants import MODULE, Mutant, broken
 
 HEAVY = ("numpy", "scipy.optimize", "scipy.special", "scipy.stats", "numba", "hypothesis", "pytest")
@@ -45,6 +47,11 @@ class Changed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def __init__(self, trees: dict[str, Callable[[], ast.Module]], paths: dict[str, str]) -> None:
         self.trees, self.paths = trees, paths
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_load_initial_conftests(self) -> None:
+        """Stand before pytest's own finder, which takes every module that is named like a test (shift_test.py)."""
+        sys.meta_path.insert(0, self)
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         """The spec of a changed module, as its file gives it."""
@@ -130,12 +137,12 @@ def survey(root: Path, sources: dict[str, Path], tests: list[str]) -> dict[str, 
     """Run the tests on the code as it is, with a mark at the head of every function of these modules."""
     watcher = Watcher()
     trees = {name: (lambda path=path: marked(root, path)) for name, path in sources.items()}
-    sys.meta_path.insert(0, Changed(trees, {name: str(path) for name, path in sources.items()}))
+    changed = Changed(trees, {name: str(path) for name, path in sources.items()})
     import builtins
 
     builtins.__dict__["__mutation_ran__"] = watcher.ran.add
     begun = time.monotonic()
-    _pytest(root, [*tests, *(word for word in QUIET if word != "-x")], watcher)
+    _pytest(root, [*tests, *(word for word in QUIET if word != "-x")], watcher, changed)
     return {"tests": watcher.tests, "always": sorted(watcher.always), "seconds": time.monotonic() - begun}
 
 
@@ -164,8 +171,7 @@ def trial(root: Path, module: str, path: Path, mutant: Mutant, tests: list[str])
     """Run the tests on the broken module; the first that fails is the answer."""
     watcher = Watcher()
     tree = lambda: broken(path.read_text(encoding="utf-8"), mutant)  # noqa: E731
-    sys.meta_path.insert(0, Changed({module: tree}, {module: str(path)}))
-    code = _pytest(root, [*tests, *QUIET], watcher)
+    code = _pytest(root, [*tests, *QUIET], watcher, Changed({module: tree}, {module: str(path)}))
     killer = watcher.failed()
     return {
         "killed": code not in (0, 5),
@@ -173,14 +179,12 @@ def trial(root: Path, module: str, path: Path, mutant: Mutant, tests: list[str])
     }
 
 
-def _pytest(root: Path, words: list[str], watcher: Watcher) -> int:
-    import pytest
-
+def _pytest(root: Path, words: list[str], *plugins: Any) -> int:
     os.chdir(root)
     sys.path.insert(0, str(root / "src"))
     if any(name == "hypothesis" for name in sys.modules):
         words = [*words, "--hypothesis-seed=0"]
-    return int(pytest.main(words, plugins=[watcher]))
+    return int(pytest.main(words, plugins=plugins))
 
 
 def runs(surveyed: dict[str, Any], mutant: Mutant) -> list[tuple[str, float]]:

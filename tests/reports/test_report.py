@@ -54,7 +54,7 @@ def test_the_answer_is_the_library_s(plain, source, target):
     shares = held["proportions"]
     assert all(sum(shares[key]) == pytest.approx(1) for key in shares if key != "classes")
     per_class = sum(row["share"] * (row["error"] or 0) for row in held["classes"])
-    assert per_class == pytest.approx(by_method["scot"])
+    assert per_class == pytest.approx(by_method["cott"])
     moved = {row["marginal"]: row["error"] for row in held["marginals"]["rows"]}
     assert moved["source"] == by_method["cott"]
     assert moved["mlls"] == lf.estimate(source, target, "cott", marginal="mlls").error

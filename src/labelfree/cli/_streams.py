@@ -18,10 +18,12 @@ class _Unread(io.FileIO):
         """Write, or pretend to."""
         try:
             return super().write(data)
-        except BrokenPipeError:
+        except OSError as problem:
             nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, self.fileno())
+            os.dup2(nowhere, self.fileno())  # whatever is still buffered must not fail again on the way out
             os.close(nowhere)
+            if not isinstance(problem, BrokenPipeError):  # a full disk, say: the command tells
+                raise
             return len(memoryview(data).cast("B"))
 
 

@@ -53,7 +53,7 @@ def budget(
     relied = _weight(weight)
     if rows is not None:
         check_ending(rows)
-        files.refuse_overwriting(rows, [source, target, reading.labels, labelled])
+        files.refuse_overwriting(rows, [source, target, reading.labels, labelled, marginal])
         if labelled is not None:
             raise InputError("--rows writes a plan and --labelled uses one; wanted one of the two")
     with working() as say:

@@ -74,7 +74,7 @@ def estimate(
 
     if rows is not None:
         check_ending(rows)
-        files.refuse_overwriting(rows, [source, target, second, reading.labels, target_labels])
+        files.refuse_overwriting(rows, [source, target, second, reading.labels, target_labels, marginal])
     with working() as say:
         known, unknown, truth = reading.both(
             source, target, say, second=second, target_labels=target_labels, check=check
@@ -95,7 +95,7 @@ def estimate(
         table = None
         if rows is not None:
             say("rows")
-            table = row_table(pair, marginal=shares)
+            table = row_table(pair, _first(method), marginal=shares)
     first = _first(method)
     exceeded = _exceeded(comparison, first, limit)
     if as_json:

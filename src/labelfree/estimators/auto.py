@@ -224,28 +224,11 @@ class Auto(Estimator):
         strange = unexplained(left, self.source_labels_, source.mass, right, rows.mass, cells, shares)
         return Signs(test, test.kind(), novelty(source, rows), strange)
 
-    def posterior(self, target: View, choice: Choice) -> Array:
-        """(n, K) the posterior behind the answer: each method's own, by its weight.
-
-        DoC, ATC and `unchanged` believe the calibrated probabilities, SCOT its plan, label-shift (and COTT at
-        the MLLS marginal) the re-weighted ones. Its doubt of the prediction is near the answer, not equal to
-        it: DoC's offset and the thresholds have no row of their own.
-        """
-        from labelfree.labelshift import mlls, reweighted
-
-        out = np.zeros_like(target.probs)
+    def parts(self, details: Mapping[str, Any]) -> list[tuple[float, Estimator]]:
+        """The fitted methods behind an answer with these details, with their weights."""
         fitted = self._fitted()
-        for part in choice.parts:
-            if part.method == "scot":
-                scot = fitted["scot:shrunk"]
-                assert isinstance(scot, SCOT)
-                out += part.weight * target.soft_transport(scot.masses(target)).posterior
-            elif part.method == "label-shift" or part.marginal == "mlls":
-                prior = self.learned_["label-shift"]["prior_"]
-                out += part.weight * reweighted(target.probs, mlls(target.probs, prior, target.mass).weights)
-            else:
-                out += part.weight * target.probs
-        return out
+        chosen = [Part(**part) for part in details["parts"]]
+        return [(part.weight, fitted[part.label]) for part in chosen]
 
 
 def ramp(value: float, low: float, high: float) -> float:

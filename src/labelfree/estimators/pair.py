@@ -17,8 +17,10 @@ import numpy.typing as npt
 
 from labelfree.calibration import Calibration, fit_calibration
 from labelfree.errors import InputError
+from labelfree.estimators.auto import Auto
 from labelfree.estimators.base import Estimator
-from labelfree.estimators.registry import accepts, find, make
+from labelfree.estimators.posterior import believed, tilted
+from labelfree.estimators.registry import DEFAULT, accepts, find, make
 from labelfree.estimators.scot import SCOT
 from labelfree.estimators.shift import ShiftVerdict, verdict
 from labelfree.estimators.view import View
@@ -119,6 +121,23 @@ class Pair:
             raise InputError(f"{method} is a score, not an error; wanted a method that estimates an error")
         return found
 
+    def parts(self, method: str, **options: Any) -> list[tuple[float, Estimator]]:
+        """The fitted methods behind an answer, with weights that sum to 1: the method itself, or what `auto` chose."""
+        fitted = self.fitted(method, **options)
+        if isinstance(fitted, Auto):
+            return fitted.parts(self.estimate(method, **options).details)
+        return [(1.0, fitted)]
+
+    def posterior(self, method: str = DEFAULT, **options: Any) -> Array:
+        """(n, K) the posterior behind a method's answer; its mean doubt of the predictions is that answer."""
+
+        def blend() -> Array:
+            parts = self.parts(method, **options)
+            mixed = sum(weight * believed(part, self.target) for weight, part in parts)
+            return tilted(np.asarray(mixed), self.target, self.error(method, **options))
+
+        return self.once(("posterior", method, _key(options)), blend)
+
     def soft_plan(self, marginal: Marginal = "source") -> SoftTransport:
         """SCOT's plan to the label masses that `marginal` stands for: a posterior of every target row."""
         scot = self.fitted("scot", marginal=marginal)
@@ -153,6 +172,13 @@ class Pair:
             self._known[key] = compute()
         found: T = self._known[key]
         return found
+
+
+def meant(method: str | None, marginal: Marginal | None) -> tuple[str, dict[str, Any]]:
+    """Whose answer is meant, and its options: the method named, SCOT where only label shares are, else the default."""
+    if marginal is None:
+        return method or DEFAULT, {}
+    return method or "scot", {"marginal": marginal}
 
 
 def taken(method: str, **options: Any) -> dict[str, Any]:

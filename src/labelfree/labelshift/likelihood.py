@@ -37,7 +37,6 @@ def mlls(
     *,
     tol: float = 1e-9,
     max_passes: int = 5000,
-    start: Array | None = None,
 ) -> LabelShares:
     """Maximise sum_i mass_i log sum_c p_ic pi_c / prior_c over label shares pi, by EM to convergence.
 
@@ -55,7 +54,6 @@ def mlls(
         mass: (n,) row masses that sum to 1; equal by default.
         tol: the certified gap to reach.
         max_passes: give up after so many passes and return the best found.
-        start: (K,) shares to start from; the prior by default.
 
     References: Saerens, Latinne and Decaestecker, Adjusting the Outputs of a Classifier to New a Priori
     Probabilities, 2002; Alexandari, Kundaje and Shrikumar, Maximum Likelihood with Bias-Corrected
@@ -69,8 +67,7 @@ def mlls(
     mass = np.full(n, 1.0 / n) if mass is None else mass
     live = prior > 0.0
     ratio = np.ascontiguousarray(probs[:, live] / prior[live])
-    pi = prior[live] / prior[live].sum() if start is None else _inside(start[live])
-    pi, gap, passes = _ascend(ratio, mass, pi, tol, max_passes)
+    pi, gap, passes = _ascend(ratio, mass, prior[live] / prior[live].sum(), tol, max_passes)
     shares, weights = np.zeros(len(prior)), np.zeros(len(prior))
     shares[live] = pi
     weights[live] = pi / prior[live]

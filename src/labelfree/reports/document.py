@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from labelfree._files import check_writable, write_text
 from labelfree.errors import FileError
 from labelfree.estimators import DEFAULT
 from labelfree.labelshift import Marginal
@@ -58,14 +58,7 @@ class Report:
         """Write the report in the form that the file's ending says; whole or not at all."""
         file = check_path(path)
         text = self.render(form or next(f for f, ending in FORMATS.items() if ending == file.suffix))
-        part = file.with_name(f".{file.name}.{os.getpid()}.part")
-        try:
-            part.write_text(text, encoding="utf-8")
-            os.replace(part, file)
-        except OSError as problem:
-            raise FileError(f"{path}: cannot be written ({problem.strerror or problem})") from None
-        finally:
-            part.unlink(missing_ok=True)
+        write_text(file, text)
 
     def _repr_html_(self) -> str:
         import html
@@ -137,6 +130,4 @@ def check_path(path: str | Path, endings: Sequence[str] = tuple(FORMATS.values()
             f"{path}: cannot tell the report's form from {file.suffix or 'its name'!r}; "
             f"wanted a name ending in {', '.join(endings)}"
         )
-    if not file.parent.is_dir():
-        raise FileError(f"{path}: the folder {file.parent} does not exist")
-    return file
+    return check_writable(file)

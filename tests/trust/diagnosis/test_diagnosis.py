@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import labelfree as lf
+from labelfree.estimators import Pair
 from labelfree.trust import doctor
+from labelfree.trust.diagnosis.checks import grade, overconfidence, size
 
 from ..conftest import scores
 
@@ -141,3 +143,31 @@ def test_the_verdict_is_that_of_auto():
     assert found.test.difference_p <= 0.05
     assert found.kind == lf.estimate(source, target, method="auto").details["shift"] == "none"
     assert doctor(source, target)["which shift"].status == "ok"
+
+
+@pytest.mark.parametrize(
+    ("value", "status"), [(0.0999, "ok"), (0.1, "caution"), (0.3999, "caution"), (0.4, "stop")]
+)
+def test_a_limit_that_is_reached_counts_as_exceeded(value, status):
+    assert grade(value, 0.1, 0.4) == status
+
+
+@pytest.mark.parametrize(("rows", "status"), [(29, "stop"), (30, "caution"), (2000, "ok")])
+def test_fewer_than_thirty_rows_stop(healthy, rows, status):
+    z, y, z_t = healthy
+    found = size(Pair(lf.Source(logits=z[:rows], labels=y[:rows]), lf.Target(logits=z_t)))
+    assert found.status == status
+    assert bool(found.advice) == (status != "ok")
+
+
+def test_heavy_rows_count_so_often_where_confidence_meets_accuracy(healthy):
+    """Only the wrong rows weigh: the accuracy is 0, and the confidence is that of those rows."""
+    z, y, z_t = healthy
+    wrong = z.argmax(1) != y
+    source = lf.Source(logits=z, labels=y, weights=wrong.astype(float))
+    found = overconfidence(Pair(source, lf.Target(logits=z_t), "none"))
+    p = np.exp(z - z.max(1, keepdims=True))
+    p /= p.sum(1, keepdims=True)
+    assert found.value["confidence"] == pytest.approx(p[wrong].max(1).mean())
+    assert found.value["accuracy"] == pytest.approx(0.0, abs=1e-12)
+    assert found.status == "stop"

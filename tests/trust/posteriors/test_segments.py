@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 import labelfree as lf
 from labelfree.errors import InputError
 from labelfree.trust import slices
-from labelfree.trust.posteriors.segments import slice_numbers
+from labelfree.trust.posteriors.segments import _max_t, slice_numbers
 
 from ..conftest import scores
 
@@ -16,7 +17,7 @@ from ..conftest import scores
 def test_slices_average_to_the_total(pair):
     source, target, _ = pair
     group = np.random.default_rng(0).choice(["a", "b", "c"], size=target.n, p=[0.5, 0.48, 0.02])
-    found = slices(source, target, group, replicates=30)
+    found = slices(source, target, group, "scot", replicates=30)
     assert [s.name for s in found.slices] == ["a", "b", "c"]
     assert sum(s.share * s.error for s in found.slices) == pytest.approx(found.error, abs=1e-9)
     assert found.error == pytest.approx(lf.estimate(source, target, method="scot").error, abs=1e-6)
@@ -137,3 +138,49 @@ def test_warnings_are_those_of_the_estimate():
     assert all(s.few and (s.low, s.high) == (0.0, 1.0) for s in found.slices)
     assert found.to_dict()["warnings"] == list(found.warnings)
     assert f"! {found.warnings[0]}" in repr(found)
+
+
+def test_the_more_slices_the_wider_each(pair):
+    """Simultaneous: with G independent slices the reach in standard deviations is that of the largest of G."""
+    source, target, _ = pair
+    cut = np.arange(target.n) % 12
+    alone = lf.slices(source, target, np.where(cut == 0, "a", "rest"), replicates=200)
+    among = lf.slices(source, target, np.where(cut == 0, "a", cut.astype(str)), replicates=200)
+    widths = [next(s for s in found.slices if s.name == "a").interval for found in (alone, among)]
+    two, twelve = (norm.ppf((1 + 0.95 ** (1 / g)) / 2) for g in (2, 12))
+    ratio = (widths[1].high - widths[1].low) / (widths[0].high - widths[0].low)
+    assert ratio == pytest.approx(twelve / two, rel=0.12)
+
+
+def test_the_reach_is_the_quantile_of_the_largest_deviation():
+    drawn = 0.3 + np.random.default_rng(0).normal(size=(4000, 20)) * np.linspace(0.01, 0.1, 20)
+    half = _max_t(drawn, np.full(20, 0.3), 0.95)
+    t = norm.ppf((1 + 0.95 ** (1 / 20)) / 2)
+    np.testing.assert_allclose(half, t * np.linspace(0.01, 0.1, 20), rtol=0.06)
+
+
+def test_by_default_the_slices_follow_auto_and_reach_over_what_other_methods_say(source, target):
+    cut = np.arange(target.n) % 3
+    pair = lf.Pair(source, target)
+    found = lf.slices(source, target, cut, replicates=30)
+    assert found.error == pytest.approx(pair.error("auto"), abs=1e-9)
+    assert found.kind == "simultaneous, sampling error and disagreement of methods"
+    for g, one in enumerate(found.slices):
+        for method, options in (("doc", {}), ("scot", {"marginal": "shrunk"}), ("label-shift", {})):
+            doubt = pair.target.doubt(pair.posterior(method, **options))[cut == g].mean()
+            assert one.low < doubt < one.high
+        assert one.interval.kind == found.kind
+    alone = lf.slices(source, target, cut, "scot", replicates=30)
+    assert alone.kind == "simultaneous, sampling error only"
+    assert all(a.high - a.low < b.high - b.low for a, b in zip(alone.slices, found.slices, strict=True))
+
+
+def test_metrics_follow_auto_by_default_and_scot_where_shares_are_given(source, target):
+    pair = lf.Pair(source, target)
+    assert lf.metrics(source, target).error == pytest.approx(pair.error("auto"), abs=1e-9)
+    assert lf.metrics(source, target).method == "auto"
+    given = lf.metrics(source, target, marginal="mlls")
+    assert (given.method, given.error) == (
+        "scot",
+        pytest.approx(pair.error("scot", marginal="mlls"), abs=1e-9),
+    )

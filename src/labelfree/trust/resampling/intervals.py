@@ -12,7 +12,6 @@ import numpy.typing as npt
 from labelfree.estimators.base import Estimator
 from labelfree.estimators.marginal import MarginalEstimator
 from labelfree.estimators.pair import Pair
-from labelfree.estimators.registry import make
 from labelfree.estimators.view import View
 from labelfree.labelshift import shrink
 from labelfree.results import Estimate, Interval
@@ -73,7 +72,7 @@ def with_interval(pair: Pair, method: str, settings: Resampling, **options: Any)
     by_source, by_target = settings.numbers(pair.source.sample, pair.target.sample)
     if (reason := too_few(pair.source, pair.target, by_source, by_target)) is not None:
         return replace(point, warnings=(*point.warnings, reason))
-    parts = _parts(pair.fitted(method, **options), point)
+    parts = pair.parts(method, **options)
     drawn = blended([(weight, bootstrap(pair, part, settings)) for weight, part in parts])
     details = {
         **point.details,
@@ -158,18 +157,6 @@ def _offset(estimator: Estimator, left: View, right: View) -> Array | None:
 def _moved(q: Array, offset: Array) -> Array:
     moved = np.maximum(q + offset, 0.0)
     return np.asarray(moved / moved.sum())
-
-
-def _parts(estimator: Estimator, point: Estimate) -> list[tuple[float, Estimator]]:
-    """What is resampled, with weights that sum to 1: the method itself; for `auto`, the methods it chose."""
-    if estimator.name != "auto":
-        return [(1.0, estimator)]
-    out = []
-    for part in point.details["parts"]:
-        options = {} if part["marginal"] is None else {"marginal": part["marginal"]}
-        made = make(part["method"], calibration=estimator.calibration, **options)
-        out.append((float(part["weight"]), made))
-    return out
 
 
 def blended(parts: Sequence[tuple[float, Draws]]) -> Draws:
