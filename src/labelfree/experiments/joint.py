@@ -121,7 +121,7 @@ def make(out: Path) -> list[Path]:
     made = main_table(results).write(folder / "tables")
     first = {name: rows for (name, _), rows in reversed(results.items())}
     pair = [name for name in PAIR if name in first]
-    pair += [name for name in first if name not in pair][: 2 - len(pair)]
+    pair += [name for name in sorted(first) if name not in pair][: 2 - len(pair)]
     points = {
         f"{title_of(method)}, {name}": _points(first[name], method, "pseudo_shift", "miss")
         for name in pair
