@@ -51,7 +51,7 @@ def row_calls(
     """Predictions in batches; the same file gives the same ids and times, so that it may be sent again."""
     import pyarrow as pa
 
-    target, _ = read_target(file)
+    target = read_target(file)
     ids = _ids(file, id_column, target.n)
     times = _times(file, time_column, target.n)
     scores = np.ascontiguousarray(target.scores)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from labelfree.errors import InputError
-from labelfree.io import Form, read_column, read_source, read_target
+from labelfree.io import Form, read_checked, read_column, read_source
 from labelfree.monitor.clock import pretend
 from labelfree.monitor.play import History, play
 from labelfree.monitor.service.models import put_source
@@ -62,7 +62,7 @@ def replay(
         form: how to read the file.
         say: called with each window's name.
     """
-    target, labels = read_target(file, form)
+    target, labels = read_checked(file, form)
     if labels is None:
         raise InputError(f"{file}: holds no labels; a replay needs them to say what turned out")
     times = times_of(read_column(file, time), time, str(file))

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from labelfree.estimators import estimate
 from labelfree.monitor.settings import Settings
 from labelfree.monitor.store.payloads import Rows
-from labelfree.report import report
+from labelfree.reports import report
+from labelfree.trust import estimate
 from labelfree.types import Source, Target
 
 #: Beyond this many rows the estimate is still of all of them, but the interval and the report rest on a random
@@ -73,7 +73,7 @@ def answer(source: Source, rows: Rows, kind: str, settings: Settings, about: dic
         about=about,
     ).summary
     found = made["answer"]
-    error, ends = found["error"], found["interval"]
+    error, ends = found["error"], found["sampling"] or found["interval"]
     warnings = [*found["warnings"], *found.get("interval_notes", [])]
     if part is not rows:
         error, ends = _moved(source, rows, kind, settings, error, ends)
@@ -91,7 +91,7 @@ def answer(source: Source, rows: Rows, kind: str, settings: Settings, about: dic
         "level": settings.level,
         "band_low": band.get("low"),
         "band_high": band.get("high"),
-        "bound": _bound(details),
+        "bound": band.get("high"),
         "shift": details.get("shift"),
         "status": made["verdict"]["level"],
     }
@@ -144,11 +144,3 @@ def _segments(table: dict[str, Any]) -> list[dict[str, Any]]:
         }
         for row in table["rows"]
     ]
-
-
-def _bound(details: dict[str, Any]) -> float | None:
-    """An upper bound, where the method's details hold one."""
-    bound = details.get("bound")
-    if isinstance(bound, dict):
-        bound = bound.get("high", bound.get("error"))
-    return float(bound) if isinstance(bound, int | float) else None

@@ -52,7 +52,7 @@ def static(name: str) -> bytes | None:
     here = resources.files("labelfree.monitor.pages").joinpath("static")
     body = here.joinpath(name).read_bytes()
     if name == "style.css":
-        body = resources.files("labelfree.report").joinpath("page.css").read_bytes() + body
+        body = resources.files("labelfree.reports").joinpath("page.css").read_bytes() + body
     return body
 
 

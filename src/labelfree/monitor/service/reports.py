@@ -12,7 +12,7 @@ from labelfree.monitor.service.models import model_row
 from labelfree.monitor.service.windows import get_window
 from labelfree.monitor.store import Store
 from labelfree.monitor.store.schema import reports, revisions, windows
-from labelfree.report import Report
+from labelfree.reports import Report
 
 
 def get_report(store: Store, model: str, window: str, revision: int | None = None) -> Report:

@@ -20,7 +20,7 @@ from labelfree.monitor.store import Store
 from labelfree.monitor.store.index import Keys
 from labelfree.monitor.store.payloads import Rows, stream
 from labelfree.monitor.store.schema import plans, sources, versions, windows
-from labelfree.trust.budget import Plan, budget
+from labelfree.trust import Plan, budget
 
 
 @dataclass(frozen=True)
