@@ -4,7 +4,7 @@ PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python3.10; 
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: demo test test-all check format bench docs clean
+.PHONY: demo test test-all check format bench mutate docs clean
 
 demo: $(VENV)/.package
 	$(BIN)/labelfree demo
@@ -31,6 +31,10 @@ test-all:
 bench: $(VENV)/.bench
 	@set -e; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script --quick; done
 
+# Do the tests notice when the code is broken on purpose? Within an hour on two cores; goes on where it was killed.
+mutate: $(VENV)/.dev
+	$(BIN)/python scripts/mutate.py
+
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -53,4 +57,4 @@ $(VENV)/.bench: $(VENV)/.dev
 	touch $@
 
 clean:
-	rm -rf $(VENV) .venvs build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venvs build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .mutants

@@ -17,8 +17,9 @@ from pathlib import Path
 import numpy as np
 
 import labelfree as lf
+from labelfree.estimators import Pair
 from labelfree.estimators.registry import make
-from labelfree.trust import bootstrap
+from labelfree.trust import Resampling, bootstrap
 
 
 def main() -> None:
@@ -46,9 +47,13 @@ def main() -> None:
     print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     for method in ("cott", "scot"):
         estimator = make(method, marginal="shrunk")
-        bootstrap(estimator, source, target, replicates=20)  # compiles the kernels
+        bootstrap(
+            Pair(source, target, estimator.calibration), estimator, Resampling(20)
+        )  # compiles the kernels
         wall, cpu = time.perf_counter(), time.process_time()
-        drawn = bootstrap(estimator, source, target, replicates=given.replicates)
+        drawn = bootstrap(
+            Pair(source, target, estimator.calibration), estimator, Resampling(given.replicates)
+        )
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
         plain, plain_cpu = time.perf_counter(), time.process_time()
         for _ in range(given.plain):

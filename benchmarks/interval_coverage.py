@@ -25,8 +25,9 @@ from pathlib import Path
 import numpy as np
 
 import labelfree as lf
+from labelfree.estimators import Pair
 from labelfree.estimators.registry import make
-from labelfree.trust.intervals import Draws, bootstrap, bounds
+from labelfree.trust.resampling import Draws, Resampling, bootstrap, bounds
 
 POPULATION = 200_000
 BATCH = 100
@@ -76,7 +77,9 @@ def simulate(task: tuple[str, int, int, bool, int, int, int, Path | None]) -> np
         source, target = lf.Source(logits=z, labels=y), lf.Target(logits=z_t)
         estimator = make(method, **OPTIONS[method])
         point = estimator.fit(source).estimate(target).error
-        drawn = bootstrap(estimator, source, target, replicates=replicates, seed=number)
+        drawn = bootstrap(
+            Pair(source, target, estimator.calibration), estimator, Resampling(replicates, seed=number)
+        )
         out.append((point, drawn.centre, *drawn.values))
     if folder is not None:
         unfinished = folder / f".{name}"

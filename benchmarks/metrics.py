@@ -22,7 +22,7 @@ import numpy as np
 from auto import Rows, read
 
 import labelfree as lf
-from labelfree.trust.metrics import Metrics, soft_auc, soft_average_precision
+from labelfree.trust.posteriors.confusion import Metrics, soft_auc, soft_average_precision
 
 SLICES = 4
 #: How many rows go to the slice of their class; the others go anywhere.

@@ -22,11 +22,8 @@ from natural_tables import made
 from scipy.stats import spearmanr
 
 import labelfree as lf
-from labelfree.calibration import fit_calibration
 from labelfree.decisions.answers import Answer
 from labelfree.decisions.ceilings import ceiling_of
-from labelfree.estimators import Auto, Estimator, make
-from labelfree.estimators.view import View
 
 ERRORS = {
     "unchanged": ("unchanged", {}),
@@ -65,14 +62,13 @@ def targets(
 
 def trials(path: Path | None, proportions: list[str], quick: bool = False) -> Iterator[dict[str, Any]]:
     for key, source, groups in targets(path, quick):
-        left = View(source, fit_calibration("temperature", source))
-        fitted: dict[str, Estimator] = {name: make(m, **o).fit_view(left) for name, (m, o) in ERRORS.items()}
-        scores = {name: make(name).fit_view(left) for name in SCORES}
-        autos = {p: Auto(proportions=p).fit_view(left) for p in dict.fromkeys(["unknown", *proportions])}
+        first: lf.Pair | None = None
         for group, target, labels in groups:
-            right = View(target, left.calibration)
-            found = {p: auto.estimate_view(right) for p, auto in autos.items()}
-            top = ceiling_of(Answer(left, right, found["unknown"]))
+            first = pair = lf.Pair(source, target) if first is None else first.facing(target)
+            found = {
+                p: pair.estimate("auto", proportions=p) for p in dict.fromkeys(["unknown", *proportions])
+            }
+            top = ceiling_of(Answer(pair))
             q, moved = source.label_marginal, np.bincount(labels, minlength=source.k) / len(labels)
             yield {
                 "task": key,
@@ -80,10 +76,10 @@ def trials(path: Path | None, proportions: list[str], quick: bool = False) -> It
                 "group": group,
                 "truth": float(np.mean(target.predictions != labels)),
                 "moved": float(np.abs(q - moved).sum() / 2),
-                "errors": {name: e.estimate_view(right).error for name, e in fitted.items()}
+                "errors": {name: pair.error(method, **options) for name, (method, options) in ERRORS.items()}
                 | {"auto": found["unknown"].error}
                 | {f"auto ({p})": found[p].error for p in proportions if p != "unknown"},
-                "scores": {name: e.estimate_view(right).score for name, e in scores.items()},
+                "scores": {name: pair.estimate(name).score for name in SCORES},
                 "band": found["unknown"].details["band"],
                 "margin": top.margin,
                 "critic": top.critic_bound,

@@ -23,7 +23,7 @@ from pyarrow import parquet
 
 K, WIDTH, ROWS = 10, 48, 250_000
 READ = {
-    "labelfree": "from labelfree.io import read_target; scores = read_target(path)[0].scores",
+    "labelfree": "from labelfree.io import read_target; scores = read_target(path).scores",
     "pyarrow, score columns": (
         "from pyarrow import parquet; import numpy as np; "
         "table = parquet.read_table(path, columns=['logit_%d' % j for j in range(10)]); "

@@ -19,7 +19,9 @@ from pathlib import Path
 import numpy as np
 
 import labelfree as lf
-from labelfree.trust.shares import bounds, draws
+from labelfree.estimators import Pair
+from labelfree.trust.posteriors.proportions import bounds, draws
+from labelfree.trust.resampling import Resampling
 
 LEVEL = 0.95
 #: The target's shares, and how far classes lie apart.
@@ -50,7 +52,9 @@ def simulate(task: tuple[str, int, int, int, int]) -> np.ndarray:
     z_t, _ = rows(rng, n, truth, apart)
     source, target = lf.Source(logits=z, labels=y), lf.Target(logits=z_t)
     name = "mlls" if method == "bcts" else method
-    drawn = draws(source, target, name, method == "bcts", "temperature", replicates, number)
+    drawn = draws(
+        Pair(source, target), name, Resampling(replicates, seed=number), bias_correction=method == "bcts"
+    )
     held = [(low <= truth) & (truth <= high) for low, high in (bounds(drawn, LEVEL, n), basic(drawn))]
     return np.array([*held, drawn[0] < 1e-6])
 

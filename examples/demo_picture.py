@@ -1,10 +1,11 @@
 """Draw estimate against truth over the demo's shifts: python examples/demo_picture.py [FILE]
 
-Without an argument it draws docs/images/demo.png, the picture of the README.
+Without an argument it draws docs/images/demo.png, the picture of the README, and demo-dark.png beside it.
 """
 
 import sys
-from pathlib import Path
+
+from _pictures import name, save
 
 import labelfree as lf
 from labelfree import plots
@@ -21,10 +22,8 @@ def main(out):
     ]
     errors = {method: [one[method].error for one in found] for method in METHODS}
     title = "One network, 14 shifts of Fashion-MNIST"
-    figure = plots.truth(errors, [one.true_error for one in found], methods=METHODS, title=title)
-    figure.savefig(out, dpi=160)
+    save(plots.truth(errors, [one.true_error for one in found], methods=METHODS, title=title), out, dpi=160)
 
 
 if __name__ == "__main__":
-    default = Path(__file__).resolve().parent.parent / "docs" / "images" / "demo.png"
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else default)
+    main(name(__file__, sys.argv))

@@ -8,12 +8,12 @@ import sys
 from pathlib import Path
 
 from labelfree.io import read_source, read_target
-from labelfree.report import report
+from labelfree.reports import report
 
 
 def examine(source, target):
     """Read both files and examine them."""
-    unlabelled, _ = read_target(target)
+    unlabelled = read_target(target)
     about = {"source": Path(source).name, "target": Path(target).name}
     return report(read_source(source), unlabelled, about=about)
 

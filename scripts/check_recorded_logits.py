@@ -18,6 +18,8 @@ import numpy as np
 
 from labelfree.experiments import bench, protocol
 from labelfree.experiments.corruptions import NAMES
+from labelfree.experiments.progress import lines
+from labelfree.experiments.provenance import files_digest
 from labelfree.experiments.scores import Scores
 from labelfree.experiments.summaries import mae_table
 
@@ -32,7 +34,14 @@ def record(path: Path, runs: Path) -> None:
     scores = Scores.of(runs, "cifar10", NETWORK, 0)
     names = [f"{name}_{severity}" for name in NAMES for severity in range(1, 6)]
     with np.load(path, allow_pickle=False) as held:
-        scores.describe(seed=0, shifts=["clean", *names], dataset="cifar10", network=NETWORK)
+        scores.describe(
+            seed=0,
+            shifts=["clean", *names],
+            origins=dict.fromkeys(["clean", *names], "recorded elsewhere"),
+            dataset="cifar10",
+            network=NETWORK,
+            file=files_digest([path]),
+        )
         scores.write(None, held["val_logits"], held["val_labels"])
         scores.write("clean", held["clean_logits"], held["labels"], "clean")
         for name in names:
@@ -46,7 +55,8 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, default=Path(tempfile.gettempdir()) / "labelfree-recorded")
     given = parser.parse_args()
     record(given.file, given.runs)
-    folder = bench.run("cifar10", given.runs, given.out, NETWORK)
+    # The source's own label shares, as in the independent look at these logits.
+    folder = bench.run("cifar10", given.runs, given.out, NETWORK, marginal="source", progress=lines())
     bench.table("cifar10", given.out, NETWORK)
     bench.figures("cifar10", given.runs, given.out, NETWORK)
     for entry in mae_table(protocol.read_rows(folder / bench.ESTIMATES)):

@@ -36,3 +36,12 @@ def source(scores):
 @pytest.fixture(scope="session")
 def target(scores):
     return lf.Target(logits=scores["shifted"])
+
+
+@pytest.fixture(scope="session")
+def demo():
+    """The recorded predictions that ship with the package."""
+    from importlib import resources
+
+    with resources.files("labelfree").joinpath("data/demo.npz").open("rb") as file:
+        return dict(np.load(file, allow_pickle=False))

@@ -1,5 +1,8 @@
 """Bad input gets one clear line: what arrived, what was wanted, what to try."""
 
+import datetime
+import decimal
+
 import numpy as np
 import pytest
 
@@ -16,7 +19,27 @@ GOOD = [[0.9, 0.1], [0.2, 0.8]]
         ({"probs": [[0.9, 0.1], [3.0, -1.0]]}, "row 1, column 1 is -1; .*logits"),
         ({"probs": [[0.9, 0.1], [3.0, 1.0]]}, "row 1 sums to 4; .*are these logits"),
         ({"probs": [[0.9, 0.1], [0.9, 0.9]]}, "row 1 sums to 1.8; .*multi-label"),
-        ({"probs": [[0.9, 0.1], [0.9, 0.101]]}, "row 1 sums to 1.001; .*tolerance"),
+        ({"probs": [[0.9, 0.1], [0.9, 0.102]]}, "row 1 sums to 1.002; .*tolerance"),
+        ({"probs": [[0.9, 0.1], [0.5, 0.4]]}, "row 1 sums to 0.9; .*column for every class"),
+        ({"probs": [[0.9, 0.05], [0.2, 0.1]]}, "row 0 sums to 0.95; .*column for every class"),
+        ({"probs": [[0.9, 0.1], [0.333, 0.665]]}, "within 0.001; .*tolerance, such as 0.004"),
+        ({"logits": [[0.9, 0.1], [0.2, 0.8]]}, "every row is 0 or more and sums to 1.*insist=True"),
+        (
+            {"logits": [[1.7e308, 0.1], [0.2, 0.8]]},
+            "row 0, column 0 is 1.7e\\+308; wanted logits of a sane size",
+        ),
+        ({"probs": GOOD, "classes": {"a", "b"}}, "a set, which says nothing of the columns' order"),
+        ({"probs": GOOD, "classes": {0: "a", 1: "b"}}, "a dict, which says nothing of the columns' order"),
+        ({"probs": GOOD, "classes": ["a", datetime.date(2026, 1, 2)]}, "is a date; wanted texts"),
+        ({"probs": GOOD, "classes": ["a", decimal.Decimal("1.5")]}, "is a Decimal; wanted texts"),
+        ({"probs": GOOD, "classes": ["a", ("b", 1)]}, "is a tuple; wanted texts"),
+        ({"probs": GOOD, "classes": [1.0, float("inf")]}, "inf is a float; wanted texts or finite"),
+        ({"probs": GOOD, "classes": ["a", "\ud800"]}, "is no valid text"),
+        ({"probs": GOOD, "ids": [1]}, "wanted one per row"),
+        ({"probs": GOOD, "threshold": 1.5}, "threshold 1.5: wanted a fraction"),
+        ({"probs": GOOD, "threshold": {2: 0.5}}, "wanted one of the two classes, 0 or 1"),
+        ({"probs": GOOD, "threshold": 0.5, "predictions": [0, 1]}, "wanted one of the two"),
+        ({"probs": [[0.2, 0.2, 0.6]], "threshold": 0.5}, "3 classes; it is for two"),
         ({"probs": [0.9, 0.2]}, r"shape \(2,\); wanted \(rows, classes\).*both columns"),
         ({"probs": [[0.9], [0.2]]}, "row 0 sums to 0.9; .*both columns"),
         ({"probs": np.ones((2, 2, 2))}, r"shape \(2, 2, 2\); wanted"),
@@ -58,7 +81,10 @@ def test_scores(arguments, message):
         (["cat", "dgo"], ["cat", "dog"], "row 1 is 'dgo', which is not a class.*did you mean 'dog'"),
         (["cat", None], ["cat", "dog"], "row 1 is missing"),
         (["cat", ""], ["cat", "dog"], "row 1 is missing"),
-        ([0, 1], ["cat", "dog"], "labels are names"),
+        ([0, 2], ["cat", "dog"], "row 1 is 2, outside the 2 classes"),
+        ([0, 1], ["1", "2"], "row 0 is 0, which is not a class"),
+        (["cat", 1], ["cat", "dog"], "row 1 is '1', which is not a class"),
+        ([0.5, 1.0], ["cat", "dog"], "row 0 is 0.5, which is not a class"),
     ],
 )
 def test_labels(labels, classes, message):
@@ -83,12 +109,18 @@ def test_different_classes_in_source_and_target():
             lambda s, t: lf.estimate(s, t, method="ac", marginal="shrunk"),
             "ac takes no marginal=; cot, cott, scot",
         ),
-        (lambda s, t: lf.estimate(s, t, marginal="sorce"), "'sorce' is not known.*did you mean 'source'"),
-        (lambda s, t: lf.estimate(s, t, marginal=None), "marginal None"),
-        (lambda s, t: lf.estimate(s, t, marginal=[0.5, 0.6]), "sum to 1.1; wanted shares that sum to 1"),
-        (lambda s, t: lf.estimate(s, t, marginal=[1.5, -0.5]), "class 1 is -0.5"),
-        (lambda s, t: lf.estimate(s, t, marginal=[1.0]), "wanted one mass per class"),
-        (lambda s, t: lf.estimate(s, t, marginal={0: 1.0}), "class 1 has no mass"),
+        (
+            lambda s, t: lf.estimate(s, t, "cott", marginal="sorce"),
+            "'sorce' is not known.*did you mean 'source'",
+        ),
+        (lambda s, t: lf.estimate(s, t, "cott", marginal=None), "marginal None"),
+        (
+            lambda s, t: lf.estimate(s, t, "cott", marginal=[0.5, 0.6]),
+            "sum to 1.1; wanted shares that sum to 1",
+        ),
+        (lambda s, t: lf.estimate(s, t, "cott", marginal=[1.5, -0.5]), "class 1 is -0.5"),
+        (lambda s, t: lf.estimate(s, t, "cott", marginal=[1.0]), "wanted one mass per class"),
+        (lambda s, t: lf.estimate(s, t, "cott", marginal={0: 1.0}), "class 1 has no mass"),
         (lambda s, t: lf.estimate(s, t, method="gde"), "needs a second model"),
         (lambda s, t: lf.COTT().fit(t), "wanted labelfree.Source"),
         (lambda s, t: lf.COTT().fit(s).estimate(s), "wanted labelfree.Target"),
@@ -117,7 +149,7 @@ def test_a_class_never_seen_is_legal_and_said():
     assert any("one row" in w for w in estimate.warnings)
 
 
-def test_rounded_rows_are_renormalised_and_said():
+def test_a_tolerance_is_taken_at_its_word():
     probs = np.array([[0.9, 0.1], [0.2, 0.8003]])
     with pytest.raises(lf.InputError, match="tolerance"):
         lf.Target(probs=probs)

@@ -154,3 +154,20 @@ def test_the_wheel_alone(clean_environment, tmp_path):
     done = run("estimate", "s.npz", "s.npz", "--method", "all", "--check")
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_no_module_shares_its_name_with_what_its_room_exports():
+    """`import labelfree.room.thing` gives the module, whatever the room exports."""
+    shadowed = []
+    rooms = [
+        "labelfree",
+        *(r.name for r in pkgutil.walk_packages(labelfree.__path__, "labelfree.") if r.ispkg),
+    ]
+    for room in rooms:
+        if "._" in room or ".networks" in room:
+            continue
+        package = importlib.import_module(room)
+        for module in pkgutil.iter_modules(package.__path__):
+            if not isinstance(getattr(package, module.name, os), type(os)):
+                shadowed.append(f"{room}.{module.name}")
+    assert shadowed == []

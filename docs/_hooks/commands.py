@@ -60,6 +60,8 @@ def _metavar(parameter: Any) -> str:
 
 def _default(option: Any) -> str:
     value = option.default
+    if isinstance(option.show_default, str):
+        return _prose(option.show_default)
     if value in (None, False, [], ()) or callable(value):
         return ""
     return f"`{value}`"

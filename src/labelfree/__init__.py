@@ -11,7 +11,7 @@ from labelfree import plots
 from labelfree._version import __version__
 from labelfree.adapters import collect, collect_texts, from_dataframe, from_sklearn, from_trainer
 from labelfree.decisions import ceiling, rank, suitable
-from labelfree.errors import FileError, InputError, LabelfreeError, NotFittedError
+from labelfree.errors import FileError, InputError, LabelfreeError, MissingDependencyError, NotFittedError
 from labelfree.estimators import (
     AC,
     ATCMC,
@@ -30,18 +30,21 @@ from labelfree.estimators import (
     LabelShift,
     MaNo,
     NuclearNorm,
+    Pair,
     Unchanged,
     aline,
-    compare,
-    estimate,
     load,
 )
-from labelfree.io.demo import demo_data
+from labelfree.io import demo_data, read_source, read_target
+from labelfree.reports import Report, report
 from labelfree.results import Comparison, Estimate, Interval
 from labelfree.trust import (
+    Plan,
     backtest,
     budget,
+    compare,
     doctor,
+    estimate,
     interval,
     label_shares,
     metrics,
@@ -74,8 +77,12 @@ __all__ = [
     "LabelShift",
     "LabelfreeError",
     "MaNo",
+    "MissingDependencyError",
     "NotFittedError",
     "NuclearNorm",
+    "Pair",
+    "Plan",
+    "Report",
     "Source",
     "Target",
     "Unchanged",
@@ -99,6 +106,9 @@ __all__ = [
     "metrics",
     "plots",
     "rank",
+    "read_source",
+    "read_target",
+    "report",
     "shift_test",
     "slices",
     "suitable",

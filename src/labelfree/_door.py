@@ -7,21 +7,47 @@ wanted and what to try. Rows and columns in messages count from 0.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from labelfree.errors import InputError, nearest
+from labelfree._arrays import as_array, coarseness
+from labelfree._labels import IntArray, as_classes, as_labels, is_missing, missing_rows
+from labelfree.errors import InputError
+
+__all__ = ["FloatArray", "IntArray", "as_array", "as_classes", "as_labels", "is_missing", "missing_rows"]
 
 FloatArray = npt.NDArray[np.floating[Any]]
-IntArray = npt.NDArray[np.intp]
 
 #: How far a row of probabilities may sum from 1, by the precision it came in.
 TOLERANCES = {2: 1e-2, 4: 1e-4, 8: 1e-6, 16: 1e-6}
+#: No network writes a logit beyond this; squares and differences of what is below it stay finite.
+LARGEST_LOGIT = 1e100
+#: Weights below this share of the largest are nothing beside it.
+SMALLEST_WEIGHT = 1e-100
+#: Decimals that scores are looked at for: fewer are no rounding of probabilities, more are within tolerance.
+DECIMALS = range(2, 8)
 #: About how many scores are looked at in one go, so that no pass copies a large matrix.
 CHUNK_SCORES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Scores:
+    """An (n, K) matrix that was checked.
+
+    Attributes:
+        values: the numbers, floating.
+        correction: the largest |row sum - 1| (0 for logits).
+        decimals: to how many the probabilities were rounded, where that alone explains the correction.
+    """
+
+    values: FloatArray
+    correction: float = 0.0
+    decimals: int | None = None
 
 
 def chunks(n: int, k: int) -> Iterator[slice]:
@@ -31,30 +57,43 @@ def chunks(n: int, k: int) -> Iterator[slice]:
         yield slice(start, min(n, start + step))
 
 
-def as_array(values: Any, what: str) -> npt.NDArray[Any]:
-    """Turn an array, a tensor or nested lists into a numpy array without copying where possible."""
-    if hasattr(values, "detach") and hasattr(values, "cpu"):  # a torch tensor, on any device
-        values = values.detach().cpu()
-        if str(values.dtype) == "torch.bfloat16":  # numpy has no bfloat16
-            values = values.float()
-        values = values.numpy()
-    if isinstance(values, np.ma.MaskedArray) and values.mask.any():
-        raise InputError(f"{what}: {int(values.mask.sum())} values are masked; drop or fill those rows first")
-    try:
-        array = np.asarray(values)
-    except ValueError:  # ragged lists
-        raise InputError(
-            f"{what}: the rows have different lengths; wanted one number per class in every row"
-        ) from None
-    return array
+def as_scores(
+    values: Any, kind: str, where: str, tolerance: float | None = None, insist: bool = False
+) -> Scores:
+    """Check an (n, K) matrix of logits or probabilities.
 
-
-def as_scores(values: Any, kind: str, where: str, tolerance: float | None) -> tuple[FloatArray, float]:
-    """Check an (n, K) matrix of logits or probabilities; return it and the largest |row sum - 1|."""
+    Args:
+        values: what the user gave.
+        kind: `"logits"` or `"probs"`.
+        where: whose they are, for messages.
+        tolerance: how far a row of probabilities may sum from 1; None goes by the precision, and accepts
+            what rounding to a few decimals explains.
+        insist: take logits as such though every row looks like probabilities.
+    """
     what = f"{where} {kind}"
-    half = str(getattr(values, "dtype", "")) == "torch.bfloat16"
-    array = as_array(values, what)
-    if array.dtype == object or array.dtype.kind not in "fiub":
+    array = _matrix(values, what)
+    if kind == "logits":
+        _check_logits(array, what, insist)
+        return Scores(array)
+    if tolerance is not None and not (isinstance(tolerance, int | float) and 0.0 <= tolerance < 1.0):
+        raise InputError(f"tolerance {tolerance!r}: wanted a small number from 0 to 1, such as 1e-3")
+    worst = max(float(_gaps(array, rows, what).max()) for rows in chunks(*array.shape))
+    limit = tolerance
+    if limit is None:
+        limit = coarseness(values) or TOLERANCES[min(16, array.dtype.itemsize)]
+    if worst <= limit:
+        return Scores(array, worst)
+    decimals = rounded_to(array) if tolerance is None else None
+    explained = 0.0 if decimals is None else array.shape[1] * 0.5 * 10.0**-decimals
+    if worst <= explained * (1 + 1e-9) + 1e-9:
+        return Scores(array, worst, decimals)
+    raise InputError(_sum_message(array, what, max(limit, explained)))
+
+
+def _matrix(values: Any, what: str) -> FloatArray:
+    """Rows x classes of floating numbers, at least one of each."""
+    array = _numeric(as_array(values, what))
+    if array.dtype.kind not in "fiub":
         raise InputError(
             f"{what}: arrived as {array.dtype.name} values; wanted numbers, one column per class"
         )
@@ -65,63 +104,152 @@ def as_scores(values: Any, kind: str, where: str, tolerance: float | None) -> tu
             else "; flatten all but the last axis, e.g. scores.reshape(-1, K)"
         )
         raise InputError(f"{what}: arrived with shape {array.shape}; wanted (rows, classes){hint}")
-    n, k = array.shape
-    if n == 0 or k == 0:
+    if 0 in array.shape:
         raise InputError(
             f"{what}: arrived empty, with shape {array.shape}; wanted at least one row and class"
         )
-    if array.dtype.kind != "f":
-        array = array.astype(np.float64)
-    if tolerance is not None and not (isinstance(tolerance, int | float) and 0.0 <= tolerance < 1.0):
-        raise InputError(f"tolerance {tolerance!r}: wanted a small number from 0 to 1, such as 1e-3")
-    if tolerance is None:
-        tolerance = TOLERANCES[2] if half else TOLERANCES[min(16, array.dtype.itemsize)]
-    worst = 0.0
-    for rows in chunks(n, k):
-        worst = max(worst, _check_chunk(array[rows], rows.start, kind, what, tolerance))
-    return array, worst
+    return array if array.dtype.kind == "f" else array.astype(np.float64)
 
 
-def _check_chunk(part: FloatArray, start: int, kind: str, what: str, tolerance: float) -> float:
+def _numeric(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Objects that are all numbers or missing, as nullable columns of frames come, as numbers."""
+    if array.dtype != object or not all(isinstance(v, Real) or is_missing(v) for v in array.ravel().tolist()):
+        return array
+    plain = [np.nan if is_missing(v) else float(v) for v in array.ravel().tolist()]
+    return np.array(plain, dtype=np.float64).reshape(array.shape)
+
+
+def _refuse_beyond(part: FloatArray, start: int, low: float, high: float, what: str, wanted: str) -> None:
+    """Name the first number that is not in [low, high]; two passes without a copy where all are."""
+    # As Python floats: a bound beyond the array's own range must not be cast to it. False where there is a NaN.
+    if float(part.min()) >= low and float(part.max()) <= high:
+        return
     finite = np.isfinite(part)
+    bad = ~finite if not finite.all() else (part < low) | (part > high)
+    row, column = np.argwhere(bad)[0]
     if not finite.all():
-        row, column = np.argwhere(~finite)[0]
+        wanted = "finite numbers; drop or repair such rows before estimating"
+    value = part[row, column]
+    raise InputError(f"{what}: row {start + row}, column {column} is {value:.6g}; wanted {wanted}")
+
+
+def _check_logits(array: FloatArray, what: str, insist: bool) -> None:
+    alike = not insist
+    for rows in chunks(*array.shape):
+        part = array[rows]
+        wanted = f"logits of a sane size, within {LARGEST_LOGIT:g}"
+        _refuse_beyond(part, rows.start, -LARGEST_LOGIT, LARGEST_LOGIT, what, wanted)
+        alike = alike and _like_probabilities(part)
+    if alike:
         raise InputError(
-            f"{what}: row {start + row}, column {column} is {part[row, column]}; wanted finite numbers; "
-            "drop or repair such rows before estimating"
+            f"{what}: every row is 0 or more and sums to 1, as probabilities do; pass probs= (--probs, "
+            "kind='probs'), or insist=True (--insist) if they are logits all the same"
         )
-    if kind == "logits":
-        return 0.0
-    negative = part < 0
-    if negative.any():
-        row, column = np.argwhere(negative)[0]
-        raise InputError(
-            f"{what}: row {start + row}, column {column} is {part[row, column]:.6g}; "
-            "wanted probabilities, 0 or more; if these are logits, pass logits= (--logits)"
-        )
+
+
+def _like_probabilities(part: FloatArray) -> bool:
+    if part.shape[1] < 2 or part.min() < 0:
+        return False
+    gap = np.abs(part.sum(axis=1, dtype=np.float64) - 1.0).max()
+    return bool(gap <= TOLERANCES[2])
+
+
+def _gaps(array: FloatArray, rows: slice, what: str) -> npt.NDArray[np.float64]:
+    """How far each of these rows of probabilities sums from 1; refuses what are none."""
+    part = array[rows]
+    wanted = "probabilities, 0 or more; if these are logits, pass logits= (--logits)"
+    _refuse_beyond(part, rows.start, 0.0, np.finfo(part.dtype).max, what, wanted)
     sums = part.sum(axis=1, dtype=np.float64)
     if not sums.all():
         row = int(np.argmin(sums))
-        raise InputError(f"{what}: row {start + row} sums to 0; wanted probabilities that sum to 1")
-    off = np.abs(sums - 1.0)
-    worst = float(off.max())
-    if worst > tolerance:
-        row = int(np.argmax(off > tolerance))
-        raise InputError(_sum_message(part[row], float(sums[row]), start + row, what, tolerance, worst))
-    return worst
+        raise InputError(f"{what}: row {rows.start + row} sums to 0; wanted probabilities that sum to 1")
+    return np.asarray(np.abs(sums - 1.0))
 
 
-def _sum_message(row: FloatArray, total: float, index: int, what: str, tolerance: float, worst: float) -> str:
-    text = f"{what}: row {index} sums to {total:.6g}; wanted 1 within {tolerance:g}; "
+def rounded_to(array: FloatArray) -> int | None:
+    """The number of decimals that all scores are rounded to; None where they are not, or it cannot be seen.
+
+    >>> rounded_to(np.array([[0.333, 0.667], [0.5, 0.5]]))
+    3
+    """
+    decimals, noise = DECIMALS.start, float(np.finfo(array.dtype).eps)
+    for rows in chunks(*array.shape):
+        part = np.asarray(array[rows], dtype=np.float64)
+        while np.abs(part * 10.0**decimals - np.rint(part * 10.0**decimals)).max() > 10.0**decimals * noise:
+            decimals += 1
+            if decimals not in DECIMALS or 10.0**decimals * noise > 0.1:
+                return None
+    return decimals
+
+
+def _sum_message(array: FloatArray, what: str, limit: float) -> str:
+    """The first row that does not sum to 1, and what may be the matter."""
+    for rows in chunks(*array.shape):
+        gaps = _gaps(array, rows, what)
+        if gaps.max() > limit:
+            break
+    index = rows.start + int(np.argmax(gaps > limit))
+    row = array[index]
+    total = float(row.sum(dtype=np.float64))
+    text = f"{what}: row {index} sums to {total:.6g}; wanted 1 within {limit:g}; "
     if len(row) == 1:
         return text + "for two classes pass both columns, e.g. numpy.column_stack([1 - p, p])"
     if abs(total - 100.0) < 1.0:
         return text + "are these percentages? then divide them by 100"
     if row.max() > 1.0:
         return text + "are these logits? then pass logits= (--logits)"
-    if abs(total - 1.0) < 0.05:
-        return text + f"if they were rounded, pass a tolerance of {2 * worst:.1g} or more (--tolerance)"
+    if gaps.max() < 0.05:
+        return (
+            text
+            + f"if they were rounded, pass a larger tolerance, such as {2 * gaps.max():.1g} (--tolerance)"
+        )
+    if total < 1.0:
+        return text + "is there a column for every class? or are these logits?"
     return text + "are these logits, or a multi-label output (not supported: one label per row)?"
+
+
+def argmax(scores: FloatArray) -> IntArray:
+    """(n,) the first largest score of every row."""
+    out = np.empty(len(scores), dtype=np.intp)
+    for rows in chunks(*scores.shape):
+        np.argmax(scores[rows], axis=1, out=out[rows])
+    return out
+
+
+def above_threshold(
+    scores: FloatArray, kind: str, classes: tuple[Hashable, ...] | None, threshold: Any, where: str
+) -> IntArray:
+    """(n,) of two classes: the second, or the one named, where its probability reaches the threshold."""
+    k = scores.shape[1]
+    if k != 2:
+        raise InputError(f"{where} threshold: arrived with {k} classes; it is for two; pass predictions=")
+    names = classes if classes is not None else (0, 1)
+    chosen = dict(threshold) if isinstance(threshold, Mapping) else {names[1]: threshold}
+    if len(chosen) != 1 or next(iter(chosen)) not in names:
+        wanted = f"one of the two classes, {names[0]!r} or {names[1]!r}"
+        raise InputError(f"{where} threshold {threshold!r}: wanted {wanted}")
+    ((name, least),) = chosen.items()
+    check_fraction(least, f"{where} threshold", 0.9)
+    j = names.index(name)
+    out = np.empty(len(scores), dtype=np.intp)
+    for rows in chunks(*scores.shape):
+        part = np.asarray(scores[rows], dtype=np.float64)
+        if kind == "probs":
+            reached = part[:, j] >= least * part.sum(axis=1)
+        else:
+            reached = part[:, j] - part[:, 1 - j] >= np.log(least) - np.log1p(-least)
+        out[rows] = np.where(reached, j, 1 - j)
+    return out
+
+
+def as_ids(values: Any, n: int, where: str) -> npt.NDArray[Any]:
+    """(n,) what each row is known by: texts, numbers or dates, copied."""
+    array = as_array(values, f"{where} ids")
+    if array.shape != (n,):
+        raise InputError(f"{where} ids: arrived with shape {array.shape}; wanted one per row, shape ({n},)")
+    held: npt.NDArray[Any] = array.copy()
+    held.flags.writeable = False
+    return held
 
 
 def check_fraction(value: Any, what: str, such_as: float) -> None:
@@ -141,120 +269,16 @@ def check_count(value: Any, what: str, least: int, advice: str = "") -> None:
         raise InputError(f"{what} {value}: wanted {least} or more{advice}")
 
 
-def as_classes(classes: Sequence[Hashable] | None, k: int, where: str) -> tuple[Hashable, ...] | None:
-    """Check class names: one per column, all different."""
-    if classes is None:
-        return None
-    if isinstance(classes, str):
-        raise InputError(f"{where} classes: arrived as the text {classes!r}; wanted a list of {k} names")
-    try:
-        names = tuple(_plain_name(c) for c in classes)
-        different = len(set(names))
-    except TypeError:
-        raise InputError(f"{where} classes: arrived as {classes!r:.60}; wanted a list of {k} names") from None
-    if len(names) != k:
-        raise InputError(f"{where} classes: {len(names)} names for {k} columns of scores; wanted one each")
-    if different != k:
-        twice = next(c for c in names if names.count(c) > 1)
-        raise InputError(
-            f"{where} classes: {twice!r} stands for more than one column; wanted different names"
-        )
-    return names
+def as_weights(values: Any, n: int, where: str) -> tuple[npt.NDArray[np.float64] | None, int]:
+    """Check one non-negative weight per row, not all zero; also how many are too small beside the others to count.
 
-
-def _plain_name(name: Hashable) -> Hashable:
-    """A class name as a text or a number, so that it can be printed and written."""
-    if isinstance(name, np.generic):
-        name = name.item()
-    if isinstance(name, bytes):
-        return name.decode("utf-8", "backslashreplace")
-    hash(name)
-    return name
-
-
-def as_labels(values: Any, n: int, k: int, classes: tuple[Hashable, ...] | None, what: str) -> IntArray:
-    """Check one label per row, as class indices or, with `classes`, as names; return indices."""
-    array = as_array(values, what)
-    if array.ndim == 2 and 1 in array.shape and array.size == n:
-        array = array.reshape(-1)
-    if array.ndim != 1:
-        raise InputError(
-            f"{what}: arrived with shape {array.shape}; wanted one label per row, shape ({n},); "
-            "multi-label targets are not supported, and one-hot rows become labels with .argmax(1)"
-        )
-    if len(array) != n:
-        raise InputError(f"{what}: {len(array)} labels for {n} rows of scores; wanted one label per row")
-    if classes is not None:
-        return _named(array, classes, what)
-    return _indexed(array, k, what)
-
-
-def _indexed(array: npt.NDArray[Any], k: int, what: str) -> IntArray:
-    if array.dtype.kind == "f":
-        missing = ~np.isfinite(array)
-        if missing.any():
-            raise InputError(
-                f"{what}: row {int(np.argmax(missing))} is missing; wanted a class index in every row"
-            )
-        broken = array != np.floor(array)
-        if broken.any():
-            row = int(np.argmax(broken))
-            raise InputError(
-                f"{what}: row {row} is {array[row]:g}; wanted class indices 0 to {k - 1}; "
-                "regression targets are not supported"
-            )
-    elif array.dtype.kind not in "iub":
-        first = array[0].item() if isinstance(array[0], np.generic) else array[0]
-        raise InputError(
-            f"{what}: arrived as names such as {first!r}; wanted class indices 0 to {k - 1}, "
-            "or the names of the classes too (classes), one per column of scores"
-        )
-    outside = (array < 0) | (array >= k)
-    if outside.any():
-        row = int(np.argmax(outside))
-        raise InputError(
-            f"{what}: row {row} is {array[row]:g}, outside the {k} classes 0 to {k - 1}; "
-            "is there a column of scores for every class, and do labels count from 0?"
-        )
-    return array.astype(np.intp)
-
-
-def _named(array: npt.NDArray[Any], classes: tuple[Hashable, ...], what: str) -> IntArray:
-    place = {name: j for j, name in enumerate(classes)}
-    if array.dtype == object:
-        return np.array([_place(v, i, place, what) for i, v in enumerate(array.tolist())], dtype=np.intp)
-    values, first, inverse = np.unique(array, return_index=True, return_inverse=True)
-    for u in np.argsort(first):  # so that the first wrong row is the one named
-        _place(values[u].item(), int(first[u]), place, what)
-    lookup = np.array([_place(v, 0, place, what) for v in values.tolist()], dtype=np.intp)
-    return np.asarray(lookup[inverse.reshape(-1)], dtype=np.intp)
-
-
-def _place(value: Any, row: int, place: dict[Hashable, int], what: str) -> int:
-    if isinstance(value, bytes):
-        value = value.decode("utf-8", "backslashreplace")
-    missing = value is None or type(value).__name__ in ("NAType", "NaTType") or value != value or value == ""
-    if not missing and isinstance(value, Hashable) and value in place:
-        return place[value]
-    if missing:
-        raise InputError(f"{what}: row {row} is missing; wanted a class name in every row")
-    shown = ", ".join(repr(c) for c in list(place)[:5]) + (", ..." if len(place) > 5 else "")
-    hint = nearest(str(value), [str(c) for c in place])
-    if str(value) in map(str, place):
-        hint = f"; {value!r} and the class differ in type: use the same for both"
-    if isinstance(value, int) and all(isinstance(c, str) for c in place):
-        hint = (
-            "; where the classes have names, labels are names: give names, or leave out those of the classes"
-        )
-    raise InputError(f"{what}: row {row} is {value!r}, which is not a class ({shown}){hint}")
-
-
-def as_weights(values: Any, n: int, where: str) -> npt.NDArray[np.float64] | None:
-    """Check one non-negative weight per row, not all zero."""
+    Only proportions matter, so the largest becomes 1 and sums cannot overflow; what is below `SMALLEST_WEIGHT`
+    then counts as 0, and squares cannot underflow.
+    """
     if values is None:
-        return None
+        return None, 0
     what = f"{where} weights"
-    array = as_array(values, what)
+    array = _numeric(as_array(values, what))
     if array.dtype.kind not in "fiub":
         raise InputError(f"{what}: arrived as {array.dtype.name} values; wanted one number per row")
     if array.shape != (n,):
@@ -266,7 +290,10 @@ def as_weights(values: Any, n: int, where: str) -> npt.NDArray[np.float64] | Non
         raise InputError(f"{what}: row {row} is {array[row]:g}; wanted finite weights, 0 or more")
     if not array.max() > 0:
         raise InputError(f"{what}: they sum to zero; wanted at least one row with a positive weight")
-    return np.asarray(array / array.max())  # only proportions matter, and sums cannot overflow
+    shares = array / array.max()
+    lost = (array > 0) & (shares < SMALLEST_WEIGHT)
+    shares[lost] = 0.0
+    return shares, int(lost.sum())
 
 
 def as_marginal(

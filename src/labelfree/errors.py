@@ -6,12 +6,37 @@ and leaves with exit code 2; in Python it is the exception's text.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable
 from difflib import get_close_matches
 
 
+def printable(text: object) -> str:
+    """The text on one line, with whatever could steer a terminal or break a page written out.
+
+    Control characters, line ends, direction marks and halves of surrogate pairs come from names that others
+    chose: of files, columns and classes.
+
+    >>> printable("day\\r\\x1b[31m.csv")
+    'day\\\\r\\\\x1b[31m.csv'
+    """
+    return "".join(_spelt(c) if c < " " or c > "~" else c for c in str(text))
+
+
+def _spelt(c: str) -> str:
+    harmless = unicodedata.category(c) not in ("Cc", "Cs", "Zl", "Zp") and c not in DIRECTIONS
+    return c if harmless else c.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+#: Marks that make a terminal or a browser show the letters around them in another order.
+DIRECTIONS = frozenset("\u200e\u200f\u061c\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
 class LabelfreeError(Exception):
     """Anything that labelfree refuses to do; its text is one readable line."""
+
+    def __init__(self, text: object = "") -> None:
+        super().__init__(printable(text))
 
 
 class InputError(LabelfreeError, ValueError):

@@ -1,15 +1,74 @@
-"""What comes out: an estimate, or several of one target side by side."""
+"""What comes out: results that print, serialise and carry their warnings, all in the same way."""
 
 from __future__ import annotations
 
 import html
 import json
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
+from labelfree.errors import MissingDependencyError
+
 #: The version of the JSON written by `to_dict`; its JSON Schema ships as `labelfree/data/schema.json`.
 SCHEMA = 1
+
+
+class Result:
+    """Base of everything that is handed out: `to_dict`, `to_json`, a table in a notebook, warnings.
+
+    A result writes `content` and, where a sentence and a table say more than its `repr`,
+    `heading` and `table_rows`.
+    """
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the reader of the result should know."""
+        return ()
+
+    def content(self) -> dict[str, Any]:
+        """The content as plain values, to stand inside another result."""
+        raise NotImplementedError
+
+    def to_dict(self) -> dict[str, Any]:
+        """The content as plain values, with the version of the schema that it follows."""
+        return {"schema": SCHEMA, **self.content()}
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """The same as JSON; NaN never occurs."""
+        return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
+
+    def heading(self) -> str:
+        """The result in one line."""
+        return repr(self).splitlines()[0]
+
+    def table_rows(self) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+        """A header and rows of texts; no rows where a sentence says it all."""
+        return (), ()
+
+    def _repr_html_(self) -> str:
+        head, rows = _without_empty(*self.table_rows())
+        notes = "".join(f"<li>⚠ {html.escape(text)}</li>" for text in self.warnings)
+        return (
+            f"<p>{html.escape(self.heading())}</p>"
+            + (_table(head, rows) if rows else "")
+            + (f"<ul>{notes}</ul>" if notes else "")
+        )
+
+
+def _without_empty(head: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[list[str], list[list[str]]]:
+    """The table less the columns in which no row has anything to say."""
+    kept = [j for j in range(len(head)) if any(row[j] for row in rows)]
+    return [head[j] for j in kept], [[row[j] for j in kept] for row in rows]
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    def line(cells: Sequence[str], tag: str) -> str:
+        return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+    body = "".join(line(row, "td") for row in rows)
+    return f"<table><thead>{line(head, 'th')}</thead><tbody>{body}</tbody></table>"
 
 
 @dataclass(frozen=True)
@@ -25,9 +84,12 @@ class Interval:
         """The interval as plain values."""
         return {"level": self.level, "low": self.low, "high": self.high, "kind": self.kind}
 
+    def __str__(self) -> str:
+        return f"[{percent(self.low)}, {percent(self.high)}]"
 
-@dataclass(frozen=True)
-class Estimate:
+
+@dataclass(frozen=True, repr=False)
+class Estimate(Result):
     """One method's answer for one target.
 
     Attributes:
@@ -35,9 +97,11 @@ class Estimate:
         error: the estimated error, a fraction in [0, 1]; None for a score such as entropy.
         n_source, n_target: how many rows it rests on.
         score: the value of a score; None for an error.
-        interval: None until asked for.
+        interval: the range to show. Of `auto` the one that was measured to hold, always; of a named method its
+            sampling error alone, where it was asked for; else None.
         details: plain values (numbers, texts, lists, dictionaries) for those who want to look closer.
         warnings: sentences that the reader of the number should know.
+        sampling: the part of the interval that is sampling error alone, by the bootstrap, where it was asked for.
     """
 
     method: str
@@ -48,19 +112,21 @@ class Estimate:
     interval: Interval | None = None
     details: dict[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    sampling: Interval | None = None
 
     @property
     def accuracy(self) -> float | None:
         """1 - error; None for a score."""
         return None if self.error is None else 1.0 - self.error
 
-    def to_dict(self) -> dict[str, Any]:
+    def content(self) -> dict[str, Any]:
         """The estimate as plain values; `score` appears only for scores."""
         out: dict[str, Any] = {
             "method": self.method,
             "error": self.error,
             "accuracy": self.accuracy,
             "interval": None if self.interval is None else self.interval.to_dict(),
+            "sampling": None if self.sampling is None else self.sampling.to_dict(),
             "n_source": self.n_source,
             "n_target": self.n_target,
             "details": deepcopy(self.details),
@@ -70,37 +136,35 @@ class Estimate:
             out["score"] = self.score
         return out
 
-    def to_json(self, *, indent: int | None = None) -> str:
-        """The estimate as JSON, with the schema's version."""
-        return json.dumps({"schema": SCHEMA, **self.to_dict()}, indent=indent, allow_nan=False)
-
     def headline(self) -> str:
         """The answer in a few words: `error 12.3%` or `score 0.61`."""
         if self.error is None:
             return f"score {self.score:.4g}"
-        text = f"error {percent(self.error)}"
-        if self.interval is not None:
-            text += f" [{percent(self.interval.low)}, {percent(self.interval.high)}]"
-        return text
+        return f"error {percent(self.error)}" + ("" if self.interval is None else f" {self.interval}")
+
+    def choice(self) -> list[str]:
+        """What `auto` chose, and why; nothing of a method that was named."""
+        if "choice" not in self.details:
+            return []
+        return [f"chose {self.details['choice']}: {self.details['reason']}"]
 
     def notes(self) -> list[str]:
-        """What the answer rests on: what the interval covers; what `auto` chose, why, and its band."""
-        out = []
-        if "choice" in self.details:
-            band = self.details["band"]
-            out.append(f"chose {self.details['choice']}: {self.details['reason']}")
-            out.append(f"band {percent(band['low'])} to {percent(band['high'])}: {band['kind']}")
+        """What the answer rests on: what was chosen, what the interval covers, and how much of it is sampling."""
+        notes = self.choice()
         if self.interval is not None:
-            out.append(f"{100 * self.interval.level:g}% interval: {self.interval.kind}")
-        return out
+            word = "interval" if self.sampling == self.interval else "range"
+            notes.append(f"{100 * self.interval.level:g}% {word}: {self.interval.kind}")
+            if self.sampling is not None and word == "range":
+                notes.append(f"of which sampling error alone: {self.sampling}")
+        return notes
+
+    def heading(self) -> str:
+        """The answer and how many rows it rests on."""
+        return f"{self.method}: {self.headline()} ({self.n_source} source rows, {self.n_target} target rows)"
 
     def __repr__(self) -> str:
-        lines = [
-            f"{self.method}: {self.headline()} ({self.n_source} source rows, {self.n_target} target rows)"
-        ]
-        lines += [f"  {note}" for note in self.notes()]
-        lines += [f"  ! {warning}" for warning in self.warnings]
-        return "\n".join(lines)
+        lines = [self.heading(), *(f"  {note}" for note in self.notes())]
+        return "\n".join([*lines, *(f"  ! {warning}" for warning in self.warnings)])
 
     def _repr_html_(self) -> str:
         notes = "".join(f"<br>{html.escape(note)}" for note in self.notes())
@@ -108,8 +172,8 @@ class Estimate:
         return f"<p><b>{html.escape(self.method)}</b>: {html.escape(self.headline())}{notes}</p>"
 
 
-@dataclass(frozen=True)
-class Comparison:
+@dataclass(frozen=True, repr=False)
+class Comparison(Result):
     """Several methods' answers for one target; `to_dict()` is the command's JSON.
 
     Attributes:
@@ -136,7 +200,7 @@ class Comparison:
                 return estimate
         raise KeyError(method)
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Estimate]:
         return iter(self.estimates)
 
     def __len__(self) -> int:
@@ -146,19 +210,14 @@ class Comparison:
         """The warnings of one estimate that do not already stand in the comparison's own."""
         return [warning for warning in estimate.warnings if warning not in self.warnings]
 
-    def to_dict(self) -> dict[str, Any]:
+    def content(self) -> dict[str, Any]:
         """Everything as plain values, in the shape of the JSON Schema that ships with the package."""
         return {
-            "schema": SCHEMA,
             "source": deepcopy(self.source),
             "target": deepcopy(self.target),
-            "estimates": [estimate.to_dict() for estimate in self.estimates],
+            "estimates": [estimate.content() for estimate in self.estimates],
             "warnings": list(self.warnings),
         }
-
-    def to_json(self, *, indent: int | None = None) -> str:
-        """Everything as JSON."""
-        return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
 
     def rows(self) -> list[tuple[str, str, str]]:
         """The table's cells: method, answer, miss (empty where the truth is not known)."""
@@ -169,6 +228,33 @@ class Comparison:
             out.append((estimate.method, estimate.headline(), miss))
         return out
 
+    def to_dataframe(self) -> Any:
+        """One row per method as a pandas DataFrame (fractions, as in `to_dict`)."""
+        pandas = optional("pandas", "to_dataframe")
+        truth = self.true_error
+        rows = [
+            {
+                "method": e.method,
+                "error": e.error,
+                "low": None if e.interval is None else e.interval.low,
+                "high": None if e.interval is None else e.interval.high,
+                "score": e.score,
+                "miss": None if truth is None or e.error is None else e.error - truth,
+                "warnings": list(e.warnings),
+            }
+            for e in self.estimates
+        ]
+        return pandas.DataFrame(rows).set_index("method")
+
+    def heading(self) -> str:
+        """How many rows the answers rest on, and the truth where it is known."""
+        known = "" if self.true_error is None else f"; true error {percent(self.true_error)}"
+        return f"{self.source['n']} source rows, {self.target['n']} target rows{known}"
+
+    def table_rows(self) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+        """One row per method."""
+        return ("method", "answer", "miss, points"), self.rows()
+
     def __repr__(self) -> str:
         lines = [f"{self.source['n']} source rows, {self.target['n']} target rows"]
         if self.true_error is not None:
@@ -178,13 +264,17 @@ class Comparison:
         lines += [f"  ! {e.method}: {warning}" for e in self.estimates for warning in self.own_warnings(e)]
         return "\n".join(lines)
 
-    def _repr_html_(self) -> str:
-        head = "<tr><th>method</th><th>answer</th><th>miss, points</th></tr>"
-        body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in self.rows()
-        )
-        notes = "".join(f"<li>{html.escape(warning)}</li>" for warning in self.warnings)
-        return f"<table><thead>{head}</thead><tbody>{body}</tbody></table><ul>{notes}</ul>"
+
+def optional(package: str, who: str) -> Any:
+    """A package that is only needed by those who ask for it; the message says how to install it."""
+    from importlib import import_module
+
+    try:
+        return import_module(package)
+    except ImportError:
+        raise MissingDependencyError(
+            f"{who} needs {package}, which is not installed; install it with: pip install {package}"
+        ) from None
 
 
 def percent(fraction: float) -> str:
@@ -194,3 +284,12 @@ def percent(fraction: float) -> str:
     '12.3%'
     """
     return f"{100 * fraction:.1f}%"
+
+
+def p_value(p: float) -> str:
+    """A p-value as people write it.
+
+    >>> p_value(0.0312), p_value(1e-9)
+    ('p = 0.031', 'p < 0.001')
+    """
+    return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"

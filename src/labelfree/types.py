@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from labelfree import _door
+from labelfree import _door, _samples
 from labelfree._door import FloatArray, IntArray
+from labelfree._seal import Seal, seal
 from labelfree.errors import InputError, nearest
+
+S = TypeVar("S", bound="Sample")
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
@@ -19,20 +23,27 @@ class Sample:
     """What source and target have in common: scores, predictions, weights, class names.
 
     Attributes:
-        scores: (n, K) logits or probabilities as given, read-only; not copied, so leave them alone.
         kind: `"logits"` or `"probs"`.
         predictions: (n,) class indices: the deployed decisions, or the argmax of the scores.
         weights: (n,) row weights, or None for equal ones.
         classes: K names, or None.
+        ids: (n,) what the caller knows each row by, or None.
         correction: the largest |row sum - 1| that renormalising will repair (0 for logits).
+        decided: the share of rows whose deployed decision is not the argmax; None where no decisions came.
+        kept: (n,) the rows' numbers in what arrived, where unlabelled ones were dropped; else None.
+        notes: what was done to the data on the way in, a sentence each.
     """
 
-    scores: FloatArray
     kind: str
     predictions: IntArray
     weights: npt.NDArray[np.float64] | None
     classes: tuple[Hashable, ...] | None
+    ids: npt.NDArray[Any] | None
     correction: float
+    decided: float | None
+    kept: IntArray | None
+    notes: tuple[str, ...]
+    _seal: Seal | None
 
     def _enter(
         self,
@@ -42,7 +53,10 @@ class Sample:
         classes: Sequence[Hashable] | None,
         weights: Any,
         predictions: Any,
+        threshold: Any,
+        ids: Any,
         tolerance: float | None,
+        insist: bool,
     ) -> None:
         if (logits is None) == (probs is None):
             given = "neither" if logits is None else "both"
@@ -50,33 +64,53 @@ class Sample:
                 f"{where}: {given} of logits= and probs= arrived; wanted exactly one, never guessed"
             )
         kind, values = ("probs", probs) if logits is None else ("logits", logits)
-        scores, correction = _door.as_scores(values, kind, where, tolerance)
+        checked = _door.as_scores(values, kind, where, tolerance, insist)
+        scores, sealed = seal(checked.values, values, where)
         n, k = scores.shape
         names = _door.as_classes(classes, k, where)
+        masses, lost = _door.as_weights(weights, n, where)
+        made = _door.argmax(scores)
+        taken = made
+        if predictions is not None and threshold is not None:
+            raise InputError(f"{where}: predictions= and threshold= both arrived; wanted one of the two")
+        if predictions is not None:
+            taken = _door.as_labels(predictions, n, k, names, f"{where} predictions")
+        if threshold is not None:
+            taken = _door.above_threshold(scores, kind, names, threshold, where)
         self._set(
-            scores=_read_only(scores),
+            scores=scores,
             kind=kind,
             classes=names,
-            weights=_door.as_weights(weights, n, where),
-            predictions=_argmax(scores)
-            if predictions is None
-            else _door.as_labels(predictions, n, k, names, f"{where} predictions"),
-            correction=correction,
+            weights=masses,
+            predictions=taken,
+            ids=None if ids is None else _door.as_ids(ids, n, where),
+            correction=checked.correction,
+            decided=None if taken is made else float(np.mean(taken != made)),
+            kept=None,
+            notes=_notes(where, checked, lost),
+            _seal=sealed,
         )
 
     def _set(self, **fields: Any) -> None:
-        for name, value in fields.items():
-            object.__setattr__(self, name, value)
+        vars(self).update(fields)
+
+    @property
+    def scores(self) -> FloatArray:
+        """(n, K) logits or probabilities, read-only; large ones are the caller's own and must stay as they are."""
+        scores: FloatArray = vars(self)["scores"]
+        if self._seal is not None and self._seal.array is scores:
+            self._seal.check()
+        return scores
 
     @property
     def n(self) -> int:
         """The number of rows."""
-        return int(self.scores.shape[0])
+        return int(vars(self)["scores"].shape[0])
 
     @property
     def k(self) -> int:
         """The number of classes: the columns, never the labels seen."""
-        return int(self.scores.shape[1])
+        return int(vars(self)["scores"].shape[1])
 
     @property
     def mass(self) -> npt.NDArray[np.float64]:
@@ -100,8 +134,27 @@ class Sample:
         """The name of column j: as given, or the index itself."""
         return j if self.classes is None else self.classes[j]
 
+    def take(self: S, rows: npt.NDArray[Any]) -> S:
+        """Some of the rows, by number or mask, without checking them again."""
+        per_row = ("scores", "predictions", "weights", "ids", "kept", "labels", "second")
+        twin = object.__new__(type(self))
+        twin._set(
+            **{
+                name: value[rows] if name in per_row and value is not None else value
+                for name, value in vars(self).items()
+            }
+        )
+        return twin
+
+    def save(self, path: str | Path) -> None:
+        """Write the sample as an `.npz` that `load` and the command read; whole or not at all."""
+        _samples.save(path, vars(self))
+
     def __repr__(self) -> str:
-        names = "" if self.classes is None else f", classes={list(self.classes[:3])}..."
+        names = ""
+        if self.classes is not None:
+            shown = ", ".join(repr(c) for c in self.classes[:3])
+            names = f", classes=[{shown}{', ...' if self.k > 3 else ''}]"
         return f"{type(self).__name__}({self.kind}, {self.n} rows x {self.k} classes{names})"
 
 
@@ -112,12 +165,19 @@ class Source(Sample):
     Args:
         logits: (n, K) scores before the softmax; or
         probs: (n, K) probabilities. Exactly one of the two; labelfree never guesses.
-        labels: (n,) true classes, as column indices or, with `classes`, as names.
-        classes: K names, one per column. Labels are then always names.
+        labels: (n,) true classes, as column indices or, with `classes`, as names. Whole numbers beside names
+            that are no numbers are indices.
+        classes: K names, one per column.
         weights: (n,) non-negative row weights.
-        predictions: (n,) the deployed decisions where they are not the argmax.
+        predictions: (n,) the deployed decisions where they are not the argmax; or
+        threshold: of two classes, from which probability on the second is decided for; `{name: threshold}` to
+            say which class is meant.
+        ids: (n,) what each row is known by; travels along.
         tolerance: how far a row of `probs` may sum from 1; by default 1e-2, 1e-4 or 1e-6 for
-            float16, float32 or float64. Rows are renormalised and the largest correction reported.
+            float16, float32 or float64, and what rounding to a few decimals explains. Rows are renormalised
+            and the largest correction reported.
+        insist: take `logits` as such though every row looks like probabilities.
+        drop_unlabelled: leave out rows whose label is missing, and say how many, instead of refusing.
 
     >>> Source(probs=[[0.9, 0.1], [0.4, 0.6]], labels=[0, 0]).error
     0.5
@@ -134,12 +194,38 @@ class Source(Sample):
         classes: Sequence[Hashable] | None = None,
         weights: Any = None,
         predictions: Any = None,
+        threshold: float | Mapping[Hashable, float] | None = None,
+        ids: Any = None,
         tolerance: float | None = None,
+        insist: bool = False,
+        drop_unlabelled: bool = False,
     ) -> None:
-        self._enter("source", logits, probs, classes, weights, predictions, tolerance)
+        self._enter("source", logits, probs, classes, weights, predictions, threshold, ids, tolerance, insist)
         if labels is None:
             raise InputError("source labels: none arrived; wanted one true label per row (labels=...)")
+        if drop_unlabelled:
+            labels = self._drop_unlabelled(labels)
         self._set(labels=_door.as_labels(labels, self.n, self.k, self.classes, "source labels"))
+
+    def _drop_unlabelled(self, labels: Any) -> Any:
+        array = _door.as_array(labels, "source labels").reshape(-1)
+        missing = _door.missing_rows(array, "source labels")
+        if len(array) != self.n or not missing.any():
+            return labels
+        if missing.all():
+            raise InputError(f"source labels: all {self.n} rows are unlabelled; wanted some with labels")
+        n, kept = self.n, np.flatnonzero(~missing)
+        self._set(**{**vars(self.take(kept)), "_seal": None, "kept": kept})
+        self._set(
+            notes=(*self.notes, f"{n - len(kept):,} of {n:,} source rows have no label and were dropped")
+        )
+        return array[kept]
+
+    @classmethod
+    def load(cls, path: str | Path) -> Source:
+        """Read a source from an `.npz` that `save` wrote, or any with the same keys; nothing is unpickled."""
+        with _samples.named(path):
+            return cls(**_samples.load(path, "source"))
 
     @property
     def error(self) -> float:
@@ -161,10 +247,12 @@ class Target(Sample):
         probs: (n, K) probabilities.
         classes: K names; columns are matched to the source's by name, in any order.
         weights: (n,) non-negative row weights.
-        predictions: (n,) the deployed decisions where they are not the argmax.
+        predictions: (n,) the deployed decisions where they are not the argmax; or
+        threshold: as for `Source`.
         second: a second, independently trained model on the same rows, for GDE: (n, K) scores or
             (n,) predictions.
-        tolerance: as for `Source`.
+        ids: (n,) what each row is known by; travels into the rows and picks that are written.
+        tolerance, insist: as for `Source`.
 
     >>> Target(probs=[[0.9, 0.1], [0.4, 0.6]])
     Target(probs, 2 rows x 2 classes)
@@ -180,59 +268,107 @@ class Target(Sample):
         classes: Sequence[Hashable] | None = None,
         weights: Any = None,
         predictions: Any = None,
+        threshold: float | Mapping[Hashable, float] | None = None,
         second: Any = None,
+        ids: Any = None,
         tolerance: float | None = None,
+        insist: bool = False,
     ) -> None:
-        self._enter("target", logits, probs, classes, weights, predictions, tolerance)
+        self._enter("target", logits, probs, classes, weights, predictions, threshold, ids, tolerance, insist)
         self._set(second=None if second is None else self._second_predictions(second))
 
     def _second_predictions(self, second: Any) -> IntArray:
         array = _door.as_array(second, "second model")
         if array.ndim != 2 or array.shape[1] == 1:
             return _door.as_labels(second, self.n, self.k, self.classes, "second model's predictions")
-        scores, _ = _door.as_scores(second, "logits", "second model's", None)
-        if scores.shape != self.scores.shape:
+        scores = _door.as_scores(second, "logits", "second model's", insist=True).values
+        if scores.shape != (self.n, self.k):
             raise InputError(
-                f"second model: scores of shape {scores.shape} for a target of shape {self.scores.shape}; "
+                f"second model: scores of shape {scores.shape} for a target of shape {(self.n, self.k)}; "
                 "wanted the same rows and classes"
             )
-        return _argmax(scores)
+        return _door.argmax(scores)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Target:
+        """Read a target from an `.npz` that `save` wrote, or any with the same keys; labels are left behind."""
+        with _samples.named(path):
+            return cls(**_samples.load(path, "target"))
 
     def aligned(self, classes: tuple[Hashable, ...] | None, k: int) -> Target:
         """The same target with its columns in the source's order; refuses what cannot be matched."""
+        if classes is not None and self.classes is not None and self.classes != classes:
+            for name in classes:
+                if name not in self.classes:
+                    hint = nearest(str(name), [str(c) for c in self.classes if c not in classes])
+                    raise InputError(f"target: no column for the source's class {name!r}{hint}")
         if self.k != k:
-            raise InputError(f"target: {self.k} classes, but the source has {k}; wanted the same columns")
+            extra = [c for c in self.classes or () if classes is not None and c not in classes]
+            more = f"; class {extra[0]!r} is not among them" if extra else ""
+            raise InputError(
+                f"target: {self.k} classes, but the source has {k}; wanted the same columns{more}"
+            )
         if classes is None or self.classes is None or self.classes == classes:
             return self
         here = {name: j for j, name in enumerate(self.classes)}
-        for name in classes:
-            if name not in here:
-                hint = nearest(str(name), [str(c) for c in self.classes if c not in classes])
-                raise InputError(f"target: no column for the source's class {name!r}{hint}")
         order = np.array([here[name] for name in classes], dtype=np.intp)
         place = np.argsort(order)
         twin = object.__new__(Target)
+        scores = np.ascontiguousarray(self.scores[:, order])
+        scores.flags.writeable = False
         twin._set(
-            scores=_read_only(np.ascontiguousarray(self.scores[:, order])),
-            kind=self.kind,
-            classes=classes,
-            weights=self.weights,
-            predictions=place[self.predictions],
-            second=None if self.second is None else place[self.second],
-            correction=self.correction,
+            **{
+                **vars(self),
+                "scores": scores,
+                "classes": classes,
+                "predictions": place[self.predictions],
+                "second": None if self.second is None else place[self.second],
+                "_seal": None,
+            }
         )
         return twin
 
 
-def _argmax(scores: FloatArray) -> IntArray:
-    """The first largest score of every row."""
-    out = np.empty(len(scores), dtype=np.intp)
-    for rows in _door.chunks(*scores.shape):
-        np.argmax(scores[rows], axis=1, out=out[rows])
-    return out
+def _notes(where: str, checked: _door.Scores, lost: int) -> tuple[str, ...]:
+    notes = []
+    if checked.decimals is not None:
+        notes.append(
+            f"the {where}'s probabilities are rounded to {checked.decimals} decimals: "
+            f"rows sum to 1 within {checked.correction:.2g} and were renormalised"
+        )
+    if lost:
+        rows = "1 row weighs" if lost == 1 else f"{lost:,} rows weigh"
+        notes.append(f"{rows} next to nothing beside the {where}'s heaviest row, and counts as nothing")
+    return tuple(notes)
 
 
-def _read_only(array: FloatArray) -> FloatArray:
-    view: FloatArray = array.view()
-    view.flags.writeable = False
-    return view
+def meeting_notes(source: Source, target: Target) -> tuple[str, ...]:
+    """What whoever reads an answer about the two should know of how they came in.
+
+    The notes of both, how often deployed decisions differ from the argmax, and a warning where only one side
+    has such decisions: then the source's errors are those of another classifier than the target's.
+    """
+    notes = [*source.notes, *target.notes]
+    for where, sample in (("source", source), ("target", target)):
+        if sample.decided:
+            share = f"{100 * sample.decided:.1f}%"
+            notes.append(
+                f"the deployed decisions differ from the largest score in {share} of the {where}'s rows"
+            )
+    for where, sample, other, absent in (
+        ("source", source, "target", target),
+        ("target", target, "source", source),
+    ):
+        if sample.decided and absent.decided is None:
+            notes.append(
+                f"deployed decisions came with the {where} only; those of the {other} were taken to be the largest "
+                "score, which is another classifier; give both (predictions=, threshold=, --prediction-column)"
+            )
+    return tuple(notes)
+
+
+def check_sample(given: Any, wanted: type[Sample], verb: str) -> None:
+    """Refuse what is not a `Source`, or not a `Target`."""
+    if not isinstance(given, wanted):
+        how = "logits=..., labels=..." if wanted is Source else "logits=..."
+        raise InputError(f"{verb}: arrived {type(given).__name__}; wanted labelfree.{wanted.__name__}({how})")

@@ -36,19 +36,21 @@ def _duckdb():
 
 @pytest.mark.parametrize("make", [m for _, m in frames()], ids=[n for n, _ in frames()])
 def test_every_make(make):
-    source = from_dataframe(make(), labels="label")
+    source = from_dataframe(make(), labels="label").source()
     assert isinstance(source, lf.Source)
     assert source.classes == ("cat", "dog")
     assert source.error == 0.25
     np.testing.assert_array_equal(source.scores[:, 0], DATA["prob_cat"])
-    assert isinstance(from_dataframe(make()), lf.Target)
+    assert isinstance(from_dataframe(make()).target(), lf.Target)
 
 
 def test_columns_are_said_in_three_ways():
     table = pa.table({"cat": DATA["prob_cat"], "dog": DATA["prob_dog"], "label": DATA["label"]})
-    by_list = from_dataframe(table, probs=["cat", "dog"], labels="label")
-    by_map = from_dataframe(pa.table(DATA), probs={"cat": "prob_cat", "dog": "prob_dog"}, labels="label")
-    by_prefix = from_dataframe(pa.table(DATA), probs="prob_", labels="label")
+    by_list = from_dataframe(table, probs=["cat", "dog"], labels="label").source()
+    by_map = from_dataframe(
+        pa.table(DATA), probs={"cat": "prob_cat", "dog": "prob_dog"}, labels="label"
+    ).source()
+    by_prefix = from_dataframe(pa.table(DATA), probs="prob_", labels="label").source()
     for other in (by_map, by_prefix):
         assert other.classes == by_list.classes
         assert np.array_equal(other.scores, by_list.scores)
@@ -57,16 +59,16 @@ def test_columns_are_said_in_three_ways():
 def test_one_column_of_two_classes_and_weights():
     source = from_dataframe(
         pa.table(DATA), probs={"cat": None, "dog": "prob_dog"}, labels="label", weights="weight"
-    )
+    ).source()
     np.testing.assert_allclose(source.scores[:, 0], DATA["prob_cat"])
     assert source.error == 0.5  # row c, wrong, weighs 2 of 4
 
 
 def test_numbers_as_classes_and_categories():
     table = pa.table({"p0": [0.9, 0.2], "p1": [0.1, 0.8], "y": pa.array([1, 1])})
-    assert from_dataframe(table, probs={0: "p0", 1: "p1"}, labels="y").error == 0.5
+    assert from_dataframe(table, probs={0: "p0", 1: "p1"}, labels="y").source().error == 0.5
     table = table.set_column(2, "y", pa.array(["1", "1"]).dictionary_encode())
-    assert from_dataframe(table, probs={"0": "p0", "1": "p1"}, labels="y").error == 0.5
+    assert from_dataframe(table, probs={"0": "p0", "1": "p1"}, labels="y").source().error == 0.5
 
 
 @pytest.mark.parametrize(

@@ -30,11 +30,13 @@ def data():
 def test_a_pipeline_of_named_classes(data):
     X, y = data
     model = make_pipeline(StandardScaler(), LogisticRegression()).fit(X[:120], NAMES[y[:120]])
-    source = from_sklearn(model, X[120:], NAMES[y[120:]])
+    source = from_sklearn(model, X[120:], NAMES[y[120:]]).source()
     assert source.classes == ("ant", "bee", "cat")
     assert source.kind == "probs"
     assert source.error == pytest.approx(1 - model.score(X[120:], NAMES[y[120:]]))
-    target = from_sklearn(model, X[:50] + 0.5, second=LogisticRegression().fit(X[:60], NAMES[y[:60]]))
+    target = from_sklearn(
+        model, X[:50] + 0.5, second=LogisticRegression().fit(X[:60], NAMES[y[:60]])
+    ).target()
     assert isinstance(target, lf.Target)
     assert 0 <= lf.estimate(source, target, "scot").error <= 1
     assert lf.estimate(source, target, "gde").error > 0
@@ -42,7 +44,7 @@ def test_a_pipeline_of_named_classes(data):
 
 def test_integer_classes_that_do_not_count_from_zero(data):
     X, y = data
-    source = from_sklearn(LogisticRegression().fit(X, y + 7), X, y + 7)
+    source = from_sklearn(LogisticRegression().fit(X, y + 7), X, y + 7).source()
     assert source.classes == (7, 8, 9)
     assert set(source.labels) == {0, 1, 2}
 
@@ -52,7 +54,7 @@ def test_decision_functions_become_logits(data, model):
     X, y = data
     for keep, k in ((y < 2, 2), (y < 3, 3)):
         fitted = clone(model).fit(X[keep], NAMES[y[keep]])
-        source = from_sklearn(fitted, X[keep], NAMES[y[keep]])
+        source = from_sklearn(fitted, X[keep], NAMES[y[keep]]).source()
         assert (source.kind, source.k) == ("logits", k)
         assert source.error == pytest.approx(1 - fitted.score(X[keep], NAMES[y[keep]]))
         assert np.array_equal(source.predictions, np.argmax(source.scores, axis=1))
@@ -67,7 +69,7 @@ def test_a_tuned_threshold_is_the_deployed_decision(data):
     model = selection.FixedThresholdClassifier(
         LogisticRegression(), threshold=0.9, response_method="predict_proba"
     )
-    source = from_sklearn(model.fit(X[keep], y[keep]), X[keep], y[keep])
+    source = from_sklearn(model.fit(X[keep], y[keep]), X[keep], y[keep]).source()
     assert not np.array_equal(source.predictions, np.argmax(source.scores, axis=1))
     assert np.array_equal(source.predictions, model.predict(X[keep]))
 
@@ -78,7 +80,7 @@ def test_frames_of_rows_and_labels(data):
     frame = pandas.DataFrame(X, columns=list("abcd"))
     labels = pandas.Series(NAMES[y])
     model = LogisticRegression().fit(frame, labels)
-    assert from_sklearn(model, frame, labels).error == pytest.approx(1 - model.score(frame, labels))
+    assert from_sklearn(model, frame, labels).source().error == pytest.approx(1 - model.score(frame, labels))
 
 
 @pytest.mark.parametrize(
@@ -104,7 +106,7 @@ def test_a_label_the_model_does_not_know(data):
     X, y = data
     model = LogisticRegression().fit(X, NAMES[y])
     with pytest.raises(lf.InputError, match="'dog', which is not a class"):
-        from_sklearn(model, X[:1], ["dog"])
+        from_sklearn(model, X[:1], ["dog"]).source()
 
 
 @pytest.mark.parametrize("name", lf.METHODS)

@@ -216,8 +216,8 @@ def shell(line, **variables):
 
 def test_broken_and_closed_streams(files):
     words = f"estimate {files[0]} {files[1]} -m ac"
-    assert shell(f"labelfree {words} | head -1 >/dev/null").returncode in (0, 141)
-    assert shell(f"labelfree {words} --json | true").returncode in (0, 141)
+    assert shell(f"labelfree {words} | head -1 >/dev/null").returncode == 0
+    assert shell(f"labelfree {words} --json | true").returncode == 0
     assert shell(f"labelfree {words} >&-").returncode == 0
     assert shell("labelfree estimate nothing.npz nothing.npz 2>&-").returncode == 2
     full = shell(f"labelfree {words} > /dev/full")
@@ -236,7 +236,7 @@ def test_an_unforeseen_error_is_one_line_and_exit_2(labelfree, files, monkeypatc
     def broken(*arguments, **options):
         raise RuntimeError("boom")
 
-    monkeypatch.setattr("labelfree.estimators.compare", broken)
+    monkeypatch.setattr("labelfree.trust.answers.compared", broken)
     ran = labelfree("estimate", *files)
     assert (ran.code, ran.err.count("\n")) == (2, 1)
     assert "internal error, please report it: RuntimeError: boom" in ran.err

@@ -68,13 +68,13 @@ def test_the_schema_can_refuse(source, target):
             jsonschema.validate(damaged, schema)
 
 
-def test_the_default_is_cott_and_the_table_speaks_percent(labelfree, files, source, target):
+def test_the_default_is_auto_and_the_table_speaks_percent(labelfree, files, source, target):
     ran = labelfree("estimate", *files)
     assert ran.code == 0
-    error = lf.estimate(source, target, method="cott").error
-    assert "COTT" in ran.out
+    error = lf.estimate(source, target).error
+    assert lf.estimate(source, target).method == "auto"
     assert f"{100 * error:.1f}%" in ran.out
-    assert "transport cost exceeds" in ran.out
+    assert lf.METHODS["auto"].meaning in ran.out
     assert "ATC" not in ran.out
 
 
@@ -165,11 +165,11 @@ def test_two_classes_in_one_column(labelfree, tmp_path):
 
 
 def test_fail_above(labelfree, files, source, target):
-    error = lf.estimate(source, target, method="cott").error
+    error = lf.estimate(source, target).error
     ran = labelfree("estimate", *files, "--fail-above", error - 0.01, "--json")
     assert ran.code == 1
     assert ran.json["limit"] == {
-        "method": "cott",
+        "method": "auto",
         "fail_above": pytest.approx(error - 0.01),
         "exceeded": True,
     }
@@ -221,7 +221,7 @@ def test_rows(labelfree, files, tmp_path, target, ending):
     assert (columns["prediction"] == target.predictions).all()
     errors = {e["method"]: e["error"] for e in ran.json["estimates"]}
     assert columns["transport_cost"].mean() == pytest.approx(errors["cot"], abs=1e-9)
-    assert columns["error_probability"].mean() == pytest.approx(errors["scot"], abs=1e-9)
+    assert columns["error_probability"].mean() == pytest.approx(errors["cot"], abs=1e-9)
     assert [p.name for p in tmp_path.iterdir() if "part" in p.name] == []
 
 
@@ -236,7 +236,7 @@ def test_marginal_files(labelfree, files, tmp_path, source, target):
         ran = labelfree("estimate", *files, "-m", "cot", "--marginal", tmp_path / name, "--json")
         assert ran.json["estimates"][0]["error"] == pytest.approx(expected, abs=1e-12)
         assert ran.json["estimates"][0]["details"]["marginal"] == "given"
-    ran = labelfree("estimate", *files, "--marginal", "shrunk", "--json")
+    ran = labelfree("estimate", *files, "-m", "cot", "--marginal", "shrunk", "--json")
     assert ran.json["estimates"][0]["details"]["marginal"] == "shrunk"
 
 
@@ -366,8 +366,11 @@ def test_every_verb_fits_the_schema(labelfree, tmp_path, scores, words, monkeypa
 def test_auto_shows_choice_reason_and_band(labelfree, files):
     ran = labelfree("estimate", *files, "-m", "auto", "--replicates", "20")
     assert "auto: chose" in ran.out
-    assert "disagreement between methods" in ran.out
-    assert "95% interval for the error of the population" in ran.out
+    assert "auto: 95% range: measured: sampling error, label noise of these rows" in ran.out
+    assert "auto: of which sampling error alone: [" in ran.out
+    assert "the error of the population" not in ran.out
+    shown = labelfree("estimate", *files, "-m", "scot", "--replicates", "20").out
+    assert "95% interval for the error of the population that TARGET came from; sampling error only" in shown
 
 
 def test_an_idle_marginal_is_refused(labelfree, files):

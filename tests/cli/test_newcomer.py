@@ -7,7 +7,9 @@ import sys
 import time
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 
 @pytest.fixture
@@ -28,6 +30,11 @@ def place(tmp_path, monkeypatch, scores):
     (tmp_path / "t.csv").write_text("\n".join([header, *rows]) + "\n")
     (tmp_path / "nan.csv").write_text("\n".join([header, *rows[:2], "nan,0,0,0,0"]) + "\n")
     (tmp_path / "latin.csv").write_bytes("prob_é,prob_b,label\n0.5,0.5,é\n".encode("latin-1"))
+    (tmp_path / "short.csv").write_text("\n".join([header[:-8], *(r.rsplit(",", 1)[0] for r in rows)]) + "\n")
+    (tmp_path / "q.csv").write_text("class,mass\na,1\n")
+    (tmp_path / "data").mkdir()
+    columns = {f"logit_{name}": scores["shifted"][:, j] for j, name in enumerate("abcde")}
+    parquet.write_table(pa.table(columns), tmp_path / "data" / "t.parquet")
     (tmp_path / "costs.csv").write_text("a,b,c,d,e\n0,1,1,1,1\n")
     (tmp_path / "words.csv").write_text("row,label\nfirst,a\n")
     (tmp_path / "scores").write_text("x")
@@ -54,7 +61,7 @@ def place(tmp_path, monkeypatch, scores):
             "estimate s.csv t.csv -m gde --second short.npy",
             "t.csv with short.npy: second model's predictions",
         ),
-        ("estimate other.csv t.csv", "no column 'label' (found logit_a"),
+        ("estimate other.csv t.csv", "no column 'label'; is it --label-column outcome? (found logit_a"),
         ("estimate other.csv t.csv", "in a file of their own (--labels FILE)"),
         ("estimate other.csv t.csv --label-column outcom", "no column 'outcom'; did you mean 'outcome'?"),
         ("estimate upper.csv t.csv", "did you mean 'label'? Rename it, or pass --label-column Label"),
@@ -67,9 +74,24 @@ def place(tmp_path, monkeypatch, scores):
         ("slices s.csv t.csv --by label --groups words.csv", "words.csv: 'label' arrived with shape (1,)"),
         ("slices s.csv t.csv --by label --groups s.csv --replicates 0", "--replicates 0: wanted 20 or more"),
         ("backtest s.csv --repeats 0", "--repeats 0: wanted 1 or more"),
-        ("backtest s.npz --groups short", "s.npz: 'short' arrived with shape (3,); wanted one value per row"),
+        ("backtest s.npz --by short", "s.npz: 'short' arrived with shape (3,); wanted one value per row"),
         ("backtest s.npz --time logits", "s.npz: 'logits' arrived with shape (600, 5)"),
         ("budget s.csv t.csv --count 100 --labelled words.csv", "words.csv: 'row' must hold the row numbers"),
+        (
+            "estimate s.csv t.csv -m cot --marginal words.csv --rows words.csv",
+            "that is an input, which would be lost",
+        ),
+        (
+            "budget s.csv t.csv --count 100 --marginal q.csv --rows q.csv",
+            "that is an input, which would be lost",
+        ),
+        ("estimate s.csv data --rows data/r.parquet", "that is an input, which would be lost"),
+        ("estimate s.csv data/*.parquet --rows data/r.parquet", "that is an input, which would be lost"),
+        ("budget s.csv data/*.parquet --rows data/r.parquet", "that is an input, which would be lost"),
+        ("estimate - - --logits", "standard input was named twice"),
+        ("estimate s.csv short.csv", "short.csv: no column 'logit_e', a class of the source"),
+        ("estimate s.csv t.csv --threshold 0.9", "5 classes; it is for two"),
+        ("estimate s.csv t.csv --threshold high", "wanted a fraction such as 0.9, or NAME=0.9"),
         ("budget s.csv t.csv --count 100 --rows t.csv", "that is an input, which would be lost"),
         ("budget s.csv t.csv --rows words.csv --labelled words.csv", "that is an input, which would be lost"),
         ("report s.csv t.csv -o folder.html", "is a folder; wanted the name of a file"),

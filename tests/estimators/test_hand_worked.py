@@ -164,11 +164,11 @@ class TestDeployedDecisions:
 
 
 def test_rows_say_what_the_plan_does():
-    from labelfree.estimators.rows import row_table
+    from labelfree.trust.posteriors import row_table
 
     source = lf.Source(probs=[[0.9, 0.1], [0.2, 0.8]], labels=["a", "b"], classes=["a", "b"])
     target = lf.Target(probs=[[0.9, 0.1], [0.6, 0.4]], classes=["a", "b"])
-    table = row_table(source, target, calibration="none")
+    table = row_table(lf.Pair(source, target, "none"))
     assert table["prediction"].tolist() == ["a", "a"]
     assert table["transport_label"].tolist() == ["a", "b"]  # the second row is moved
     assert table["transport_cost"] == pytest.approx([0.1, 0.6])

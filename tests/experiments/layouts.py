@@ -149,8 +149,12 @@ def amazon(root):
 
 
 def civilcomments(root):
-    header = ["", "id", "comment_text", "split", "toxicity"]
+    groups = ["male", "female", "LGBTQ", "christian", "muslim", "other_religions", "black", "white"]
+    header = ["", "id", "comment_text", "split", "toxicity", *groups]
     rows = [
-        [i, i, f"comment {i}", ("train", "train", "val", "test")[i % 4], (i % 10) / 10] for i in range(24)
+        [i, i, f"comment {i}", ("train", "train", "val", "test")[i % 4], (i % 10) / 10]
+        # Half of the raters are enough; every group is mentioned in two of the six test comments.
+        + [(0.5, 0.0, 0.2)[(i // 4 + k) % 3] for k in range(8)]
+        for i in range(24)
     ]
     write_csv(root / "civilcomments_v1.0" / "all_data_with_identities.csv", header, rows)

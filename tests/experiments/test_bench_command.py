@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 import typer
 
@@ -25,7 +24,8 @@ def test_list_says_found_and_missing(tmp_path, capsys):
     known = {entry["name"]: entry for entry in json.loads(capsys.readouterr().out)["datasets"]}
     assert known["fashion-mnist"]["found"]
     assert not known["imagenet"]["found"]
-    assert known["cifar10"]["extras"] == {"CIFAR-10-C": False, "CIFAR-10.1": False}
+    extras = ["CIFAR-10-C", "CIFAR-10.2/cifar102_train.npz", "CIFAR-10.1"]
+    assert known["cifar10"]["extras"] == dict.fromkeys(extras, False)
     call("list", "--data", tmp_path)
     text = capsys.readouterr().out
     assert "Fashion-MNIST, 10 classes: found" in text
@@ -53,15 +53,28 @@ def test_the_whole_chain(tmp_path, capsys, monkeypatch):
     files = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs" / "scores").rglob("*.npz")}
     assert len(files) == 2 * 12
     # Everything is there: a second run scores nothing again.
-    call("all", "fashion-mnist", *places, *seeds, "--out", tmp_path / "out", "--projnorm-steps", 2, "--json")
+    again = ["--rows", 50, "--projnorm-steps", 2, "--out", tmp_path / "out", "--json"]
+    call("all", "fashion-mnist", *places, *seeds, *again)
     done = json.loads(capsys.readouterr().out)
     assert all(path.stat().st_mtime_ns == when for path, when in files.items())
+    # Other rows under the same name would be a lie.
+    with pytest.raises(FileError, match="made with other rows; score it again with --redo"):
+        call("collect", "fashion-mnist", *places, *seeds, "--rows", 40)
     assert {record["method"] for record in done["mae"]} >= {"ac", "gde", "cott", "scot", "scot+shrunk"}
-    assert np.isfinite([float(record["mae_percent"]) for record in done["mae"]]).all()
+    assert all(0 <= record["mae"] <= 1 for record in done["mae"])
     call("table", "fashion-mnist", "--out", tmp_path / "out")
     assert "cott" in capsys.readouterr().out
     correlation = (tmp_path / "out" / "fashion-mnist" / "small" / "tables" / "correlation.md").read_text()
-    assert "ProjNorm" in correlation
+    assert "ProjNorm short" in correlation
+    about = json.loads((tmp_path / "out" / "fashion-mnist" / "small" / "about.json").read_text())
+    assert about["shifts"]["fog_1"]["origin"] == "made here"
+    assert about["seeds"]["0"]["rows"] == 50
+    text = (tmp_path / "out" / "fashion-mnist" / "small" / "tables" / "mae.md").read_text()
+    assert "10 of 10 shifted sets differ from the clean one" in text
+    assert "Shifted sets: 10 made here." in text
+    call("joint", "--out", tmp_path / "out")
+    main = (tmp_path / "out" / "joint" / "tables" / "main.md").read_text()
+    assert main.count("| here | not run") == 17 + 1  # every row of the paper, and the average
 
 
 def test_refusals_are_one_clear_line(tmp_path):
@@ -87,6 +100,6 @@ def test_help_imports_nothing_heavy():
 def test_experiments_import_without_torch():
     code = (
         "import sys; sys.modules['torch'] = None; import labelfree.experiments.bench, labelfree.experiments.tables; "
-        "from labelfree.experiments.datasets import DATASETS; assert len(DATASETS) == 12"
+        "from labelfree.experiments.datasets import DATASETS; assert len(DATASETS) == 17"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -28,6 +28,8 @@ def test_every_data_set_is_described_and_says_what_is_missing(tmp_path):
         assert known.origin.startswith(("https://", "ImageNet"))
         assert known.licence
         assert known.size
+        if known.package:
+            continue
         with pytest.raises(FileError) as caught:
             known.require(tmp_path)
         assert str(tmp_path / known.expects[0]) in str(caught.value)
@@ -80,21 +82,43 @@ def test_cifar10_with_made_and_with_published_corruptions(tmp_path):
     known = dataset("cifar10")
     assert (len(known.training(tmp_path)), len(known.validation(tmp_path))) == (80, 20)
     made = named(known, tmp_path)
-    assert len(made) == 96
+    assert [name for name, shift in made.items() if shift.absent] == [
+        "cifar10.2",
+        "cifar10.1_v4",
+        "cifar10.1_v6",
+    ]
+    assert len(made) == 99
     assert made["fog_2"].kind == "synthetic"
     layouts.cifar_c(tmp_path, NAMES)
     natural = tmp_path / "CIFAR-10.1"
     natural.mkdir()
-    for version, n in (("v4", 7), ("v6", 5)):
-        np.save(natural / f"cifar10.1_{version}_data.npy", np.zeros((n, 32, 32, 3), np.uint8))
-        np.save(natural / f"cifar10.1_{version}_labels.npy", np.arange(n))
+    (natural / "datasets").mkdir()  # v4 from a clone, v6 as loose files
+    for at, version, n in ((natural / "datasets", "v4", 7), (natural, "v6", 5)):
+        np.save(at / f"cifar10.1_{version}_data.npy", np.zeros((n, 32, 32, 3), np.uint8))
+        np.save(at / f"cifar10.1_{version}_labels.npy", np.arange(n))
     published = named(known, tmp_path)
-    assert len(published) == 98
+    assert len(published) == 99
+    assert published["cifar10.2"].absent
+    newer = tmp_path / "CIFAR-10.2"
+    newer.mkdir()
+    objects = np.array([{"url": 1}], object)
+    np.savez(
+        newer / "cifar102_train.npz",
+        images=np.ones((4, 32, 32, 3), np.uint8),
+        labels=np.arange(4),
+        urls=objects,
+    )
+    published = named(known, tmp_path)
+    assert (len(published["cifar10.2"].load()), published["cifar10.2"].kind) == (4, "natural")
+    assert published["fog_1"].origin == "published"
+    assert made["fog_1"].origin == "made here"
+    (tmp_path / "CIFAR-10-C" / "snow.npy").unlink()
+    assert [s.name for s in known.shifts(tmp_path) if s.absent] == [f"snow_{i}" for i in range(1, 6)]
     third = published["fog_3"].load()
     assert np.unique(third.pixels[:, 0, 0, 0]).tolist() == [3]
     assert (third.pixels[:, 5, 5, 0] == NAMES.index("fog")).all()
     assert [len(published[f"cifar10.1_{v}"].load()) for v in ("v4", "v6")] == [7, 5]
-    assert published["cifar10.1_v6"].kind == "natural"
+    assert published["cifar10.1_v6"].kind == "cifar10.1-v6"
 
 
 def test_cifar_pixels_are_red_plane_first(tmp_path):
@@ -142,17 +166,27 @@ def test_imagenet_and_its_shifts(tmp_path):
     pytest.importorskip("PIL")
     layouts.imagenet(tmp_path)
     known = dataset("imagenet")
+    with pytest.raises(FileError, match=r"8 of 1000 class folders.*dataset_class_info.json"):
+        known.training(tmp_path)
+    layouts.hierarchy(tmp_path / "breeds")
     training, validation = known.training(tmp_path), known.validation(tmp_path)
     assert (len(training), len(validation)) == (64, 16)
     assert not set(training.paths) & set(validation.paths)
     assert training.batch(np.arange(2)).shape == (2, 224, 224, 3)
-    assert training.batch(np.arange(2), np.random.default_rng(0)).shape == (2, 224, 224, 3)
+    assert training.batch(np.arange(2), np.array([5, 6], np.uint64)).shape == (2, 224, 224, 3)
     shifts = named(known, tmp_path)
-    assert {name: shift.kind for name, shift in shifts.items()} == {
+    present = {name: shift for name, shift in shifts.items() if not shift.absent}
+    assert {name: shift.kind for name, shift in present.items()} == {
         "clean": "clean", "fog_1": "synthetic", "fog_5": "synthetic", "v2_matched_frequency": "natural",
         "sketch": "natural",
     }  # fmt: skip
-    for shift in shifts.values():
+    assert len(shifts) == 1 + 95 + 4
+    assert str(tmp_path / "ImageNet-C" / "fog" / "2") in shifts["fog_2"].absent
+    # The archives unpacked each in its own folder are found too.
+    (tmp_path / "ImageNet-C" / "weather").mkdir()
+    (tmp_path / "ImageNet-C" / "fog").rename(tmp_path / "ImageNet-C" / "weather" / "fog")
+    assert not named(known, tmp_path)["fog_5"].absent
+    for shift in (shift for shift in named(known, tmp_path).values() if not shift.absent):
         examples = shift.load()
         assert sorted(set(examples.labels.tolist())) == list(range(8))
         assert examples.batch(np.arange(1)).shape == (1, 224, 224, 3)
@@ -161,6 +195,7 @@ def test_imagenet_and_its_shifts(tmp_path):
 def test_imagenet_is_corrupted_here_where_the_published_files_are_missing(tmp_path):
     pytest.importorskip("PIL")
     layouts.imagenet(tmp_path)
+    layouts.hierarchy(tmp_path / "breeds")
     shutil.rmtree(tmp_path / "ImageNet-C")
     shifts = named(dataset("imagenet"), tmp_path)
     assert sum(shift.kind == "synthetic" for shift in shifts.values()) == 95
@@ -177,7 +212,7 @@ def test_the_hierarchy_splits_superclasses_into_disjoint_halves(tmp_path):
     assert "unused" not in tree.levels
     assert tree.levels["n01"] == 4
     assert tree.leaves("sA") == ["n01", "n02", "n03", "n04"]
-    split = tree.split(1, 4)
+    split = tree.split(1, 4, how="rand")
     assert split.superclasses == ["sA", "sB"]
     for source, target, numbers in zip(split.source, split.target, ({0, 1, 2, 3}, {4, 5, 6, 7}), strict=True):
         assert set(source) | set(target) == numbers
@@ -188,6 +223,35 @@ def test_the_hierarchy_splits_superclasses_into_disjoint_halves(tmp_path):
         split.source[0]
         == [int(w[1:]) - 1 for w in rng.choice(["n01", "n02", "n03", "n04"], 4, replace=False)][:2]
     )
+
+
+def test_the_good_split_spreads_similar_classes(tmp_path):
+    layouts.hierarchy(tmp_path / "breeds")
+    split = read_hierarchy(tmp_path / "breeds").split(1, 4, how="good")
+    # By hand: a1 = {0, 1} and a2 = {2, 3} give one class to either side; the single classes 4 to 7 fill one by one.
+    assert split.source == [[0, 2], [4, 5]]
+    assert split.target == [[1, 3], [6, 7]]
+    with pytest.raises(InputError, match="known: good, rand"):
+        read_hierarchy(tmp_path / "breeds").split(1, 4, how="bad")
+
+
+def test_breeds_classes_do_not_depend_on_which_folders_are_there(tmp_path):
+    pytest.importorskip("PIL")
+    layouts.imagenet(tmp_path)
+    layouts.hierarchy(tmp_path / "breeds")
+    from labelfree.experiments.datasets import breeds
+
+    task = breeds._Task(1, 4)
+    shutil.rmtree(tmp_path / "imagenet" / "val" / "n02")
+    shutil.rmtree(tmp_path / "imagenet" / "train" / "n04")
+    label_of = {"n01": 0, "n03": 0, "n05": 1, "n06": 1}
+    for examples in (task.training(tmp_path), {s.name: s for s in task.shifts(tmp_path)}["clean"].load()):
+        found = {
+            path.parent.name: int(label) for path, label in zip(examples.paths, examples.labels, strict=True)
+        }
+        assert found == label_of
+    with pytest.raises(FileError, match=r"gives 2 superclasses where 17 are known.*modified"):
+        breeds._Task(1, 4, classes=17).split(tmp_path)
 
 
 def test_breeds_same_and_novel(tmp_path, monkeypatch):
@@ -205,7 +269,8 @@ def test_breeds_same_and_novel(tmp_path, monkeypatch):
     validation = task.validation(tmp_path)
     assert not set(validation.paths) & set(training.paths)
     shifts = {shift.name: shift for shift in task.shifts(tmp_path)}
-    assert [f"{s.name}:{s.kind}" for s in shifts.values()] == [
+    assert len(shifts) == 1 + 95 + 1 + 95
+    assert [f"{s.name}:{s.kind}" for s in shifts.values() if not s.absent] == [
         "clean:clean", "same_fog_1:same", "same_fog_5:same", "novel_clean:novel", "novel_fog_1:novel",
         "novel_fog_5:novel",
     ]  # fmt: skip
@@ -221,7 +286,7 @@ def test_camelyon17(tmp_path):
     known = dataset("camelyon17")
     train, val = known.training(tmp_path), known.validation(tmp_path)
     assert len(train) + len(val) == 12  # hospitals 0, 3, 4
-    assert train.batch(np.arange(1), np.random.default_rng(0)).shape == (1, 96, 96, 3)
+    assert train.batch(np.arange(1), np.array([5], np.uint64)).shape == (1, 96, 96, 3)
     assert [len(shift.load()) for shift in known.shifts(tmp_path)] == [4, 4]
 
 
@@ -232,7 +297,7 @@ def test_rxrx1(tmp_path):
     assert all(path.name.endswith("s1.png") for path in known.training(tmp_path).paths)
     assert all(path.name.endswith("s2.png") for path in known.validation(tmp_path).paths)
     assert [len(shift.load()) for shift in known.shifts(tmp_path)] == [6, 3]
-    assert known.training(tmp_path).batch(np.arange(2), np.random.default_rng(0)).shape == (2, 256, 256, 3)
+    assert known.training(tmp_path).batch(np.arange(2), np.array([5, 6], np.uint64)).shape == (2, 256, 256, 3)
 
 
 def test_amazon(tmp_path):
@@ -252,7 +317,13 @@ def test_civilcomments(tmp_path):
     assert len(known.training(tmp_path)) == 12
     validation = known.validation(tmp_path)
     assert validation.labels.tolist() == [0, 1, 0, 0, 1, 0]  # toxicity .2 .6 .0 .4 .8 .2
-    assert len(known.shifts(tmp_path)[0].load()) == 6
+    shifts = named(known, tmp_path)
+    assert [name for name, shift in shifts.items() if shift.kind == "natural"] == [
+        "male", "female", "LGBTQ", "christian", "muslim", "other_religions", "black",
+    ]  # fmt: skip
+    assert len(shifts["test"].load()) == 6
+    assert shifts["male"].load().texts == ["comment 3", "comment 15"]
+    assert shifts["female"].load().texts == ["comment 11", "comment 23"]
 
 
 def test_metadata_without_its_columns_is_one_clear_line(tmp_path):

@@ -118,7 +118,7 @@ def test_the_table_of_estimates_survives_its_file(runs, tmp_path):
     np.testing.assert_allclose([r.estimate for r in again], [r.estimate for r in rows], atol=5e-7)
     assert {r.method for r in again if r.is_score} == {"entropy", "nuclear-norm", "mano", "projnorm"}
     (tmp_path / "e.csv").write_text("a,b\n1,2\n")
-    with pytest.raises(FileError, match="not a table of estimates"):
+    with pytest.raises(FileError, match="not a table of Row records"):
         read_rows(tmp_path / "e.csv")
 
 
@@ -136,7 +136,9 @@ def test_mae_by_hand():
     assert entry.mean == pytest.approx((0.2 + 0.05) / 2)
     assert entry.deviation == pytest.approx(0.075)
     assert entry.worst == pytest.approx(0.3)
-    assert (entry.shifts, entry.seeds) == (2, 2)
+    assert (entry.shifts, entry.fewest, entry.seeds, entry.least, entry.most) == (2, 2, 2, 100, 100)
+    short = mae_table(rows[:3])[0]
+    assert (short.shifts, short.fewest) == (2, 1)
 
 
 def test_correlations_are_scipys():
@@ -169,8 +171,8 @@ def test_pseudo_label_shift_by_hand():
 def test_batches_are_drawn_with_replacement_and_cover_the_size():
     rng = np.random.default_rng(0)
     assert [len(rows) for rows in ablation.batch_rows(25_000, rng)] == [10_000] * 3
-    assert [len(rows) for rows in ablation.batch_rows(300, rng)] == [300]
-    assert len(np.unique(ablation.batch_rows(300, rng)[0])) < 300
+    assert ablation.batch_rows(10_000, rng) == []  # the paper batches only beyond 10,000
+    assert len(np.unique(ablation.batch_rows(300, rng, 299)[0])) < 299
 
 
 def test_mild_label_shift_moves_the_labels_both_ways(runs):
@@ -204,10 +206,10 @@ def test_tables_in_three_forms(runs, tmp_path):
     assert "_" not in table.latex().replace(r"\_", "")
     records = list(csv.DictReader(table.csv().splitlines()))
     cott = next(r for r in records if r["method"] == "cott")
-    assert float(cott["mae_percent"]) == pytest.approx(
-        100 * np.mean([r.miss for r in rows if r.method == "cott" and r.kind == "synthetic"]), abs=1e-3
+    assert float(cott["mae"]) == pytest.approx(
+        np.mean([r.miss for r in rows if r.method == "cott" and r.kind == "synthetic"]), abs=1e-6
     )
-    assert cott["paper_mae_percent"] == "1.7"
+    assert float(cott["paper_mae"]) == 0.017  # fractions in data, percent on screen
     paths = tables.correlations(rows).write(tmp_path)
     assert [path.suffix for path in paths] == [".md", ".tex", ".csv"]
     assert "R^2" in paths[0].read_text()
@@ -216,12 +218,15 @@ def test_tables_in_three_forms(runs, tmp_path):
 def test_the_chain_after_collecting(runs, tmp_path):
     folder = bench.run("cifar10", runs, tmp_path, "resnet20")
     assert sorted(path.name for path in folder.iterdir()) == [
-        "batches_estimates.csv", "estimates.csv", "mild_label_shift_code.csv", "mild_label_shift_text.csv",
+        "about.json", "batches_estimates.csv", "estimates.csv", "mild_label_shift_code.csv",
+        "mild_label_shift_text.csv",
     ]  # fmt: skip
     made = bench.table("cifar10", tmp_path, "resnet20")
-    assert len(made) == 18
-    assert all(path.stat().st_size for path in made)
-    assert "3 of 3 shifted sets differ from the clean one" in (folder / "tables" / "mae.md").read_text()
+    assert len(made) == 21
+    text = (folder / "tables" / "mae.md").read_text()
+    assert "Label shares transported to: uniform." in text
+    assert "resnet20, 2 seeds, 3 shifts of 300 rows" in text
+    assert "No set here has more than 10,000 rows" in (folder / "tables" / "batches.md").read_text()
     drawn = bench.figures("cifar10", runs, tmp_path, "resnet20")
     assert {path.suffix for path in drawn} == {".png", ".svg"}
     assert {path.stem for path in drawn} >= {"figure1_mild", "figure2", "figure3", "figure4", "costs_severe"}

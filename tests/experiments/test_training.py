@@ -11,11 +11,11 @@ torch = pytest.importorskip("torch")
 from labelfree.errors import FileError, InputError  # noqa: E402
 from labelfree.experiments.examples import ArrayImages, Texts, crop_and_mirror  # noqa: E402
 from labelfree.experiments.networks import NETWORKS, build  # noqa: E402
-from labelfree.experiments.projnorm import TorchRefit, distance, parameters_of, projnorm  # noqa: E402
+from labelfree.experiments.projnorm import PAPER, TorchRefit, distance, parameters_of, projnorm  # noqa: E402
 from labelfree.experiments.recipes import RECIPES, SEEDS, Recipe, recipe  # noqa: E402
-from labelfree.experiments.training import Run, load_checkpoint, score, train  # noqa: E402
+from labelfree.experiments.training import Run, load_checkpoint, make_optimiser, score, train  # noqa: E402
 
-SHORT = Recipe("sgd", 0.1, 6, 16, 5e-4, nesterov=True, schedule="onecycle", warmup=0.5)
+SHORT = Recipe("sgd", 0.1, 6, 16, 5e-4, nesterov=True, schedule="onecycle", warmup=0.5, augment=True)
 
 
 @pytest.fixture(autouse=True)
@@ -69,6 +69,9 @@ def test_the_papers_recipes():
         ("resnet50", 64, 23_528_522),
         ("resnet50-cifar", 32, 23_520_842),
         ("vgg11-cifar", 32, 9_231_114),
+        ("vgg11", 64, 128_807_306),  # torchvision's 132,863,336 with a head of 10 instead of 1,000
+        ("vgg11-bn", 64, 128_812_810),  # torchvision's 132,868,840
+        ("resnet18-224", 32, 11_181_642),
     ],
 )
 def test_networks_have_the_known_number_of_weights(name, size, count):
@@ -111,10 +114,13 @@ def test_crops_are_windows_of_the_padded_image():
     padded = np.pad(image, ((0, 0), (2, 2), (2, 2), (0, 0)))[0, ..., 0]
     windows = {padded[i : i + 8, j : j + 8].tobytes() for i in range(5) for j in range(5)}
     windows |= {padded[i : i + 8, j : j + 8][:, ::-1].tobytes() for i in range(5) for j in range(5)}
-    rng = np.random.default_rng(0)
-    seen = {crop_and_mirror(image, rng, 2, True)[0, ..., 0].tobytes() for _ in range(200)}
+    draws = np.random.default_rng(0).integers(0, 2**63, 200, np.uint64)
+    seen = {crop_and_mirror(image, draws[i : i + 1], 2, True)[0, ..., 0].tobytes() for i in range(200)}
     assert seen <= windows
     assert len(seen) > 40
+    together = crop_and_mirror(image.repeat(5, 0), draws[:5], 2, True)
+    alone = [crop_and_mirror(image, draws[i : i + 1], 2, True)[0] for i in range(5)]
+    assert np.array_equal(together, alone)  # a row's view is its own
 
 
 def test_training_learns_and_a_resumed_run_equals_an_uninterrupted_one(images, tmp_path):
@@ -137,8 +143,12 @@ def test_another_seed_is_another_network_and_another_recipe_is_refused(images, t
     first = weights(train(build("small", 4, 0), images, SHORT, 0, run))
     other = weights(train(build("small", 4, 0), images, SHORT, 1, Run(stop_after=2)))
     assert not torch.equal(first["1.weight"], other["1.weight"])
-    with pytest.raises(FileError, match="another recipe or seed"):
+    with pytest.raises(FileError, match=r"another recipe .rate 0.1, now 0.2"):
         train(build("small", 4, 0), images, dataclasses.replace(SHORT, rate=0.2), 0, run)
+    with pytest.raises(FileError, match="another precision"):
+        train(build("small", 4, 0), images, SHORT, 0, dataclasses.replace(run, precision="bfloat16"))
+    # A note is no setting.
+    train(build("small", 4, 0), images, dataclasses.replace(SHORT, note="other words"), 0, run)
     (tmp_path / "a.pt").write_bytes(b"\x80\x04junk")
     with pytest.raises(FileError, match="not a checkpoint"):
         train(build("small", 4, 0), images, SHORT, 0, run)
@@ -177,6 +187,74 @@ def test_projnorm_takes_any_framework():
     assert projnorm(refit, {"w": np.zeros(3)}, (x, y), (x, z)) == pytest.approx(expected)
     with pytest.raises(InputError, match="do not have the same weights"):
         distance({"a": np.zeros(1)}, {"b": np.zeros(1)})
+
+
+def test_vgg_has_torchvisions_keys():
+    # As published: convolutions (and norms) by their place in `features`, linear layers at 0, 3 and 6.
+    plain, normed = build("vgg11", 10).state_dict(), build("vgg11-bn", 10).state_dict()
+    linear = {f"classifier.{i}.{what}" for i in (0, 3, 6) for what in ("weight", "bias")}
+    assert set(plain) == linear | {
+        f"features.{i}.{what}" for i in (0, 3, 6, 8, 11, 13, 16, 18) for what in ("weight", "bias")
+    }
+    places = (0, 4, 8, 11, 15, 18, 22, 25)
+    norms = ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")
+    assert set(normed) == (
+        linear
+        | {f"features.{i}.{what}" for i in places for what in ("weight", "bias")}
+        | {f"features.{i + 1}.{what}" for i in places for what in norms}
+    )
+
+
+def test_enlarged_images_are_pillows_bilinear():
+    from PIL import Image
+
+    from labelfree.experiments.networks._parts import Resize
+
+    pixels = np.random.default_rng(0).integers(0, 256, (32, 32, 3), dtype=np.uint8)
+    theirs = np.asarray(Image.fromarray(pixels).resize((224, 224), Image.Resampling.BILINEAR), float)
+    ours = Resize(224)(torch.from_numpy(pixels).permute(2, 0, 1)[None].float())[0].permute(1, 2, 0).numpy()
+    assert np.abs(theirs - ours).max() <= 1  # pillow rounds to whole grey levels
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_workers_change_nothing_but_speed(images, precision):
+    losses = {}
+    for workers in (0, 2):
+        seen = losses.setdefault(workers, [])
+        run = Run(workers=workers, precision=precision, watch=lambda step, loss, seen=seen: seen.append(loss))
+        train(build("small", 4, 0), images, dataclasses.replace(SHORT, epochs=1), 0, run)
+    assert losses[0] == losses[2]
+    with pytest.raises(InputError, match="float16 needs a GPU"):
+        train(build("small", 4, 0), images, SHORT, 0, Run(precision="float16"))
+
+
+def test_exempt_weights_do_not_decay():
+    network = build("small", 4, 0)
+    groups = make_optimiser(network, dataclasses.replace(SHORT, exempt=("bias",))).param_groups
+    assert [group["weight_decay"] for group in groups] == [5e-4, 0.0]
+    biases = sum(name.endswith("bias") for name, _ in network.named_parameters())
+    assert len(groups[1]["params"]) == biases > 0
+    assert len(make_optimiser(network, SHORT).param_groups) == 1
+
+
+def test_text_rates_fall_once_an_epoch():
+    amazon = recipe("amazon")
+    rates = [amazon.rate_at(e) for e in (0.0, 0.9, 1.0, 2.5)]
+    assert rates == pytest.approx([1e-5, 1e-5, 1e-5 * 2 / 3, 1e-5 / 3])
+    assert not recipe("cifar10").augment
+    assert recipe("rxrx1").augment
+
+
+def test_projnorms_cosine_is_torchs():
+    network = torch.nn.Linear(1, 1)
+    optimiser = torch.optim.SGD(network.parameters(), lr=1e-3)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, T_max=10)
+    refit = TorchRefit(network, steps=10, rate=1e-3, cosine=True)
+    for step in range(10):
+        assert refit.rate_at(step) == pytest.approx(schedule.get_last_lr()[0])
+        optimiser.step()
+        schedule.step()
+    assert PAPER.steps_for(10_000) == 1000
 
 
 def test_every_network_is_described():

@@ -6,8 +6,8 @@ import pytest
 from pyarrow import parquet
 
 from labelfree import FileError
-from labelfree.io import Form, read_labels, read_source, read_target
-from labelfree.io.parquet import BATCH_ROWS
+from labelfree.io import Form, read_checked, read_labels, read_source, read_target
+from labelfree.io.blocks import BLOCK_ROWS
 
 
 def table(n, seed, dtype=np.float32):
@@ -41,16 +41,16 @@ def test_a_folder_and_a_glob_are_one_table(folder):
         assert source.scores.dtype == np.float32
         assert np.array_equal(source.scores, want)
         assert [source.class_name(j) for j in source.labels] == whole.column("label").to_pylist()
-    assert read_target(folder / "?.parquet")[0].n == 100
+    assert read_target(folder / "?.parquet").n == 100
     assert len(read_labels(folder, Form(), ("x", "y", "z"))) == 150
 
 
 def test_more_rows_than_a_batch_and_more_precision(tmp_path):
-    parquet.write_table(table(BATCH_ROWS + 7, 0), tmp_path / "a.parquet")
+    parquet.write_table(table(BLOCK_ROWS + 7, 0), tmp_path / "a.parquet")
     parquet.write_table(table(5, 1, np.float64), tmp_path / "b.parquet")
-    target, labels = read_target(tmp_path)
+    target, labels = read_checked(tmp_path)
     assert target.scores.dtype == np.float64
-    assert target.n == len(labels) == BATCH_ROWS + 12
+    assert target.n == len(labels) == BLOCK_ROWS + 12
     assert np.array_equal(target.scores[-5:, 0], table(5, 1, np.float64).column("prob_x").to_numpy())
 
 

@@ -7,9 +7,10 @@ import pytest
 from scipy.optimize import minimize
 
 import labelfree as lf
+from labelfree.calibration import bias_corrected
 from labelfree.errors import InputError
-from labelfree.labelshift import bbse, bias_corrected, joint_confusion, mlls, reweighted, rlls
-from labelfree.labelshift.rlls import objective
+from labelfree.labelshift import bbse, joint_confusion, mlls, reweighted, rlls
+from labelfree.labelshift.regularised import objective
 
 
 def sample(rng, n, shares, k=4, sharpness=2.0):
@@ -67,7 +68,7 @@ def test_rlls_minimises_its_objective(seed, rho):
     b = rng.normal(size=k) * 0.1
     b -= b.mean()
     q = C.sum(0)
-    from labelfree.labelshift.rlls import _minimise
+    from labelfree.labelshift.regularised import _minimise
 
     theta = _minimise(C, b, rho)
     starts = [np.zeros(k) + 1e-3, np.maximum(np.linalg.solve(C, b), -0.9), theta]

@@ -6,14 +6,14 @@ import pytest
 import labelfree as lf
 from labelfree import plots
 from labelfree.plots._style import PALETTE
-from labelfree.plots.evidence import Pair, confidence_table, costs_table, proportions_table, reliability_table
+from labelfree.plots.evidence import confidence_table, costs_table, proportions_table, reliability_table
 from labelfree.plots.sample import draw_proportions, most_changed
 from labelfree.results import Interval
 
 
 @pytest.fixture(scope="module")
 def pair(source, target):
-    return Pair.of(source, target)
+    return lf.Pair(source, target)
 
 
 def texts(figure):

@@ -22,12 +22,3 @@ def pair():
     z, y = scores(rng, 1500)
     z_t, y_t = scores(rng, 1200)
     return lf.Source(logits=z, labels=y), lf.Target(logits=z_t), y_t
-
-
-@pytest.fixture(scope="session")
-def demo():
-    """The recorded predictions that ship with the package."""
-    from importlib import resources
-
-    with resources.files("labelfree").joinpath("data/demo.npz").open("rb") as file:
-        return dict(np.load(file, allow_pickle=False))

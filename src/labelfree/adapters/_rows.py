@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import BinaryIO, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from labelfree._files import check_writable, replacing
+from labelfree._npz import read_npy
 from labelfree.errors import FileError, InputError
 
 Array = npt.NDArray[np.float32]
@@ -25,8 +26,8 @@ class Rows(Protocol):
         """Append (m, K) rows."""
         ...
 
-    def finish(self) -> Array:
-        """All rows, (n, K)."""
+    def array(self) -> Array:
+        """All rows, (n, K), once the block of `open_rows` has ended."""
         ...
 
 
@@ -39,13 +40,11 @@ def open_rows(out: str | Path | None, bound: int | None) -> Iterator[Rows]:
     file = Path(out)
     if file.suffix != ".npy":
         raise FileError(f"{out}: wanted a name ending in .npy")
-    if not file.parent.is_dir():
-        raise FileError(f"{out}: the folder {file.parent} does not exist")
-    rows = InFile(file)
-    try:
+    check_writable(file)
+    with replacing(file) as part, part.open("wb") as opened:
+        rows = InFile(file, opened)
         yield rows
-    finally:
-        rows.close()
+        rows.finish()
 
 
 class InMemory:
@@ -69,7 +68,7 @@ class InMemory:
         self._buffer[self.count : end] = part
         self.count = end
 
-    def finish(self) -> Array:
+    def array(self) -> Array:
         """All rows; pages that were reserved and never written were never taken."""
         assert self._buffer is not None
         return self._buffer[: self.count]
@@ -78,11 +77,9 @@ class InMemory:
 class InFile:
     """A `.npy` file that is appended to; its header, padded by numpy for growth, is written again at the end."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, file: BinaryIO) -> None:
         self.count = 0
-        self._path = path
-        self._part = path.with_name(f".{path.name}.{os.getpid()}.part")
-        self._file = self._part.open("wb")
+        self._path, self._file = path, file
         self._k: int | None = None
 
     def add(self, part: Array) -> None:
@@ -94,21 +91,16 @@ class InFile:
         self._file.write(np.ascontiguousarray(part, np.float32).tobytes())
         self.count += len(part)
 
-    def finish(self) -> Array:
-        """Complete the file and map it."""
+    def finish(self) -> None:
+        """Complete the file."""
         begin = self._file.tell()
         self._file.seek(0)
         self._header()
         assert begin >= self._file.tell()
-        self._file.close()
-        os.replace(self._part, self._path)
-        mapped: Any = np.load(self._path, mmap_mode="r", allow_pickle=False)
-        return np.asarray(mapped) if not isinstance(mapped, np.memmap) else mapped
 
-    def close(self) -> None:
-        """Leave no half-written file behind."""
-        self._file.close()
-        self._part.unlink(missing_ok=True)
+    def array(self) -> Array:
+        """The finished file, mapped."""
+        return read_npy(self._path)
 
     def _header(self) -> None:
         shape = (self.count, self._k)

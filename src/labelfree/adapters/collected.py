@@ -1,4 +1,4 @@
-"""What a pass of a model over a loader leaves: scores, labels where there were any, a second model's word."""
+"""What an adapter brings home: scores, and whatever came with them; `.source()` and `.target()` go on from there."""
 
 from __future__ import annotations
 
@@ -16,43 +16,60 @@ from labelfree.types import Source, Target
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Collected:
-    """Scores as they came out of the model, one row per example in the loader's order.
+    """Scores as they came out of the model, one row per example in the order they came in.
 
     Attributes:
-        scores: (n, K) float32, in memory or memory-mapped.
+        scores: (n, K) numbers, in memory or memory-mapped.
         kind: `"logits"` or `"probs"`: what the model was said to return.
-        labels: (n,) class indices where the loader had labels, else None.
+        labels: (n,) labels where there were any, else None.
         second: (n,) a second model's predictions, else None.
         classes: K names, or None.
+        predictions: (n,) the deployed decisions, where they are known.
+        weights: (n,) row weights, or None.
+        ids: (n,) what each row is known by, or None.
+        indexed: whether labels and a second model's predictions are column numbers, not names.
     """
 
-    scores: npt.NDArray[np.float32]
+    scores: npt.NDArray[Any]
     kind: str = "logits"
     labels: npt.NDArray[Any] | None = None
-    second: npt.NDArray[np.intp] | None = None
+    second: npt.NDArray[Any] | None = None
     classes: tuple[Hashable, ...] | None = None
+    predictions: npt.NDArray[Any] | None = None
+    weights: npt.NDArray[Any] | None = None
+    ids: npt.NDArray[Any] | None = None
+    indexed: bool = True
 
     def source(self, *, classes: Sequence[Hashable] | None = None, **options: Any) -> Source:
-        """The labelled scores as a `Source`; `options` are the source's own (`weights=`, `predictions=`)."""
+        """The labelled scores as a `Source`; `options` are the source's own (`weights=`, `threshold=`)."""
         if self.labels is None:
             raise InputError(
-                "collected: the loader had no labels, so this cannot be a source; "
-                "wanted batches of (inputs, labels), or say where they are with unpack="
+                "collected: no labels came with the scores, so this cannot be a source; wanted labels=, y, or "
+                "batches of (inputs, labels); collect can be told where they are with unpack="
             )
         names = self._names(classes)
-        n, k = self.scores.shape
-        labels = _door.as_labels(self.labels, n, k, None, "collected labels")
-        named = labels if names is None else np.array(names, dtype=object)[labels]
-        scores: dict[str, Any] = {self.kind: self.scores}
-        return Source(labels=named, classes=names, **scores, **options)
+        labels = self._named(self.labels, names, "collected labels")
+        return Source(labels=labels, **self._shared(names, options))
 
     def target(self, *, classes: Sequence[Hashable] | None = None, **options: Any) -> Target:
         """The scores as a `Target`; labels, if there were any, are left behind."""
         names = self._names(classes)
-        second = self.second
-        named = None if second is None else second if names is None else np.array(names, dtype=object)[second]
-        scores: dict[str, Any] = {self.kind: self.scores}
-        return Target(classes=names, second=named, **scores, **options)
+        second = None if self.second is None else self._named(self.second, names, "collected second model")
+        return Target(**{"second": second, **self._shared(names, options)})
+
+    def _shared(self, names: tuple[Hashable, ...] | None, options: dict[str, Any]) -> dict[str, Any]:
+        """The arguments of both; what is said now goes before what was collected."""
+        held = {"predictions": self.predictions, "weights": self.weights, "ids": self.ids}
+        if "threshold" in options:
+            del held["predictions"]
+        return {self.kind: self.scores, "classes": names, **held, **options}
+
+    def _named(self, values: Any, names: tuple[Hashable, ...] | None, what: str) -> Any:
+        """Column numbers as names, where there are names: the door would take 1 for a class called "1"."""
+        if names is None or not self.indexed:
+            return values
+        n, k = self.scores.shape
+        return np.array(names, dtype=object)[_door.as_labels(values, n, k, None, what)]
 
     def _names(self, classes: Sequence[Hashable] | None) -> tuple[Hashable, ...] | None:
         chosen = self.classes if classes is None else classes

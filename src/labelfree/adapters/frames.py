@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from labelfree.adapters.collected import Collected
 from labelfree.errors import InputError
+from labelfree.io.blocks import in_memory
 from labelfree.io.form import Form
-from labelfree.io.tables import column_named, numbers, score_columns, stored, texts
-from labelfree.types import Source, Target
+from labelfree.io.tables import score_columns
+from labelfree.io.values import gather, known, labels_in
 
 WHERE = "the frame"
 #: How scores are named: a prefix of their columns, the columns themselves, or class -> column.
@@ -27,9 +29,9 @@ def from_dataframe(
     weights: str | None = None,
     predictions: str | None = None,
     second: str | None = None,
-    tolerance: float | None = None,
-) -> Source | Target:
-    """Read scores by column names: a `Source` if a label column is named, a `Target` if none is.
+    ids: str | None = None,
+) -> Collected:
+    """Read scores by column names; `.source()` and `.target()` of the result go on from there.
 
     Args:
         frame: anything with `__arrow_c_stream__` (pandas 2.2, polars, pyarrow, a DuckDB relation), or an
@@ -38,14 +40,13 @@ def from_dataframe(
             list of columns (their names are the classes), or a mapping class -> column. Of two classes one
             may be None: it is one minus the other.
         logits: the same for logits. With neither, columns that begin with `prob_` or `logit_` are taken.
-        labels: the column of true labels.
-        weights, predictions: columns of row weights and of deployed decisions.
+        labels: the column of true labels; a target needs none.
+        weights, predictions, ids: columns of row weights, of deployed decisions, of what rows are known by.
         second: for a target, the column of a second model's predictions.
-        tolerance: as for `Source`.
 
     >>> import pyarrow as pa
     >>> frame = pa.table({"p_fraud": [0.9, 0.2], "truth": ["fraud", "fraud"]})
-    >>> from_dataframe(frame, probs={"fine": None, "fraud": "p_fraud"}, labels="truth").error
+    >>> from_dataframe(frame, probs={"fine": None, "fraud": "p_fraud"}, labels="truth").source().error
     0.5
     """
     if probs is not None and logits is not None:
@@ -55,18 +56,24 @@ def from_dataframe(
         raise InputError(f"{WHERE}: has no rows; wanted at least one")
     kind, columns = _columns(table, probs, logits)
     classes = tuple(columns)
-    given: dict[str, Any] = {
-        kind: _matrix(table, columns, kind),
-        "classes": classes,
-        "tolerance": tolerance,
-        "weights": None if weights is None else numbers(table, column_named(table, weights, WHERE), WHERE),
-        "predictions": _names(table, predictions, classes),
+    wanted = {"labels": labels, "predictions": predictions, "second": second, "ids": ids}
+    texts = {
+        word: known(name, table.column_names, WHERE) for word, name in wanted.items() if name is not None
     }
-    if labels is None:
-        return Target(second=_names(table, second, classes), **given)
-    if second is not None:
-        raise InputError(f"{WHERE}: second= is for a target, and labels= makes a source; leave one out")
-    return Source(labels=_names(table, labels, classes), **given)
+    mass = [] if weights is None else [known(weights, table.column_names, WHERE)]
+    scores = [name for name in columns.values() if name is not None]
+    matrix, held = gather(in_memory(table, WHERE), [*scores, *mass], list(texts.values()))
+    given = {
+        word: held[name] if word == "ids" else labels_in(held[name], classes) for word, name in texts.items()
+    }
+    return Collected(
+        scores=_matrix(matrix[:, : len(scores)], columns, kind),
+        kind=kind,
+        classes=classes,
+        weights=matrix[:, -1] if mass else None,
+        indexed=False,
+        **given,
+    )
 
 
 def as_table(frame: Any) -> Any:
@@ -104,29 +111,21 @@ def _columns(
     columns.update(said if isinstance(said, Mapping) else {name: name for name in said})
     for name in columns.values():
         if name is not None:
-            column_named(table, name, WHERE)
+            known(name, table.column_names, WHERE)
     return kind, columns
 
 
-def _matrix(table: Any, columns: dict[Hashable, str | None], kind: str) -> npt.NDArray[Any]:
-    found = {c: numbers(table, name, WHERE) for c, name in columns.items() if name is not None}
-    if len(found) < len(columns):
-        if len(columns) != 2 or not found or kind != "probs":
-            raise InputError(
-                f"{WHERE}: a class without a column is one minus the other: two classes, probs= only"
-            )
-        (p,) = found.values()
-        outside = ~((p >= 0) & (p <= 1))
-        if outside.any():
-            row = int(np.argmax(outside))
-            raise InputError(f"{WHERE}: row {row} is {p[row]:g}; wanted probabilities from 0 to 1")
-        return np.column_stack([found.get(c, 1.0 - p) for c in columns])
-    return np.column_stack(list(found.values()))
-
-
-def _names(table: Any, column: str | None, classes: tuple[Hashable, ...]) -> npt.NDArray[Any] | None:
-    """A column of class names: as text where all classes are texts, as stored where they are not."""
-    if column is None:
-        return None
-    name = column_named(table, column, WHERE)
-    return texts(table, name) if all(isinstance(c, str) for c in classes) else stored(table, name)
+def _matrix(found: npt.NDArray[Any], columns: dict[Hashable, str | None], kind: str) -> npt.NDArray[Any]:
+    """(n, K) the columns that were found, and for a class without one, one minus the other."""
+    if found.shape[1] == len(columns):
+        return found
+    if len(columns) != 2 or not found.shape[1] or kind != "probs":
+        raise InputError(
+            f"{WHERE}: a class without a column is one minus the other: two classes, probs= only"
+        )
+    p = found[:, 0]
+    outside = ~((p >= 0) & (p <= 1))
+    if outside.any():
+        row = int(np.argmax(outside))
+        raise InputError(f"{WHERE}: row {row} is {p[row]:g}; wanted probabilities from 0 to 1")
+    return np.column_stack([1.0 - p if name is None else p for name in columns.values()])

@@ -74,7 +74,7 @@ def collect(
             if second is not None:
                 others.append(found[1].argmax(axis=1))
         _check_labels(labels, rows)
-        scores = rows.finish()
+    scores = rows.array()
     return Collected(
         scores=scores,
         kind=kind,

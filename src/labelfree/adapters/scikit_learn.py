@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from labelfree import _door
+from labelfree.adapters.collected import Collected
 from labelfree.errors import InputError
-from labelfree.types import Source, Target
 
 
-@overload
-def from_sklearn(
-    model: Any, X: Any, y: None = None, *, weights: Any = None, second: Any = None
-) -> Target: ...
-
-
-@overload
-def from_sklearn(model: Any, X: Any, y: Any, *, weights: Any = None) -> Source: ...
-
-
-def from_sklearn(
-    model: Any, X: Any, y: Any = None, *, weights: Any = None, second: Any = None
-) -> Source | Target:
-    """Score X with a fitted classifier: a `Source` with labels y, a `Target` without.
+def from_sklearn(model: Any, X: Any, y: Any = None, *, weights: Any = None, second: Any = None) -> Collected:
+    """Score X with a fitted classifier; `.source()` and `.target()` of the result go on from there.
 
     Probabilities come from `predict_proba`; a model without it gives logits by `decision_function` (one
     column d of a two-class model becomes the logits 0 and d). The deployed decisions are the model's own
@@ -34,7 +23,7 @@ def from_sklearn(
     Args:
         model: a fitted classifier, pipeline or search.
         X: the rows, in whatever form the model takes.
-        y: (n,) true labels in the model's own names; None for a target.
+        y: (n,) true labels in the model's own names; a target needs none.
         weights: (n,) row weights.
         second: for a target, a second fitted classifier of the same classes (for GDE).
 
@@ -42,28 +31,23 @@ def from_sklearn(
     ...     classes_ = np.array(["no", "yes"])
     ...     def predict_proba(self, X): return np.column_stack([1 - X[:, 0], X[:, 0]])
     ...     def predict(self, X): return self.classes_[(X[:, 0] > 0.5).astype(int)]
-    >>> from_sklearn(Model(), np.array([[0.2], [0.9]]), ["no", "no"]).error
+    >>> from_sklearn(Model(), np.array([[0.2], [0.9]]), ["no", "no"]).source().error
     0.5
-    >>> from_sklearn(Model(), np.array([[0.2], [0.9]]))
-    Target(probs, 2 rows x 2 classes, classes=['no', 'yes']...)
+    >>> from_sklearn(Model(), np.array([[0.2], [0.9]])).target()
+    Target(probs, 2 rows x 2 classes, classes=['no', 'yes'])
     """
     classes = _classes(model)
     kind, scores = _scores(model, X, len(classes))
-    given: dict[str, Any] = {
-        kind: scores,
-        "classes": classes,
-        "weights": weights,
-        "predictions": _call(model, "predict", X),
-    }
-    if y is not None:
-        if second is not None:
-            raise InputError(
-                "from_sklearn: second= is for a target, and labels y make a source; leave one out"
-            )
-        return Source(labels=np.asarray(y), **given)
-    if second is not None:
-        given["second"] = _call(second, "predict", X)
-    return Target(**given)
+    return Collected(
+        scores=scores,
+        kind=kind,
+        labels=None if y is None else _door.as_array(y, "from_sklearn: y"),
+        second=None if second is None else np.asarray(_call(second, "predict", X)),
+        classes=_door.as_classes(classes, len(classes), "from_sklearn"),
+        predictions=np.asarray(_call(model, "predict", X)),
+        weights=None if weights is None else _door.as_array(weights, "from_sklearn: weights"),
+        indexed=False,
+    )
 
 
 def _classes(model: Any) -> list[Any]:

@@ -10,14 +10,17 @@ from labelfree.calibration.fit import (
     zero_floor,
 )
 from labelfree.calibration.metrics import ece, mean_nll
+from labelfree.calibration.offsets import BiasCorrected, bias_corrected
 from labelfree.calibration.temperature import Temperature, fit_temperature
 from labelfree.calibration.vector import Vector, fit_vector
 
 __all__ = [
     "CALIBRATIONS",
+    "BiasCorrected",
     "Calibration",
     "Temperature",
     "Vector",
+    "bias_corrected",
     "check_calibration",
     "ece",
     "fit_calibration",

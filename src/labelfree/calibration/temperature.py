@@ -77,6 +77,23 @@ def fit_temperature(
     return Temperature(1.0 / _root(slope, low, high))
 
 
+def tempered(z: npt.NDArray[np.float64], b: float) -> npt.NDArray[np.float64]:
+    """(n, K) softmax(b z_i), for log-scores z whose rows have maximum 0."""
+    out = z * b
+    np.exp(out, out=out)
+    out *= (1.0 / np.einsum("ij->i", out))[:, None]
+    return np.asarray(out)
+
+
+def cumulants(z: npt.NDArray[np.float64], b: float) -> npt.NDArray[np.float64]:
+    """(n, 4) the first four cumulants of z_i under softmax(b z_i), for z (n, K) with rows of maximum 0."""
+    p = tempered(z, b)
+    mean = np.einsum("ij,ij->i", p, z)
+    d = z - mean[:, None]
+    second, third, fourth = (np.einsum("ij,ij->i", p, d**power) for power in (2, 3, 4))
+    return np.column_stack([mean, second, third, fourth - 3.0 * second**2])
+
+
 def _root(slope: Any, low: float, high: float) -> float:
     """The zero of an increasing function given with its derivative, negative at low and positive at high."""
     b = 1.0

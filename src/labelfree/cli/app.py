@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import typer
 
 from labelfree._version import __version__
 from labelfree.cli import (
+    _streams,
     backtest,
     bench,
     budget,
     demo,
     doctor,
     estimate,
+    methods,
     metrics,
     report,
     slices,
 )
+from labelfree.cli.options import Verb, quietable
+from labelfree.cli.screen import printable
 from labelfree.errors import LabelfreeError
 
 app = typer.Typer(
@@ -30,14 +37,19 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("estimate")(estimate.estimate)
-app.command("demo")(demo.demo)
-app.command("report")(report.report)
-app.command("doctor")(doctor.doctor)
-app.command("metrics")(metrics.metrics)
-app.command("slices")(slices.slices)
-app.command("backtest")(backtest.backtest)
-app.command("budget")(budget.budget)
+VERBS: dict[str, Callable[..., None]] = {
+    "estimate": estimate.estimate,
+    "methods": methods.methods,
+    "demo": demo.demo,
+    "report": report.report,
+    "doctor": doctor.doctor,
+    "metrics": metrics.metrics,
+    "slices": slices.slices,
+    "backtest": backtest.backtest,
+    "budget": budget.budget,
+}
+for _name, _verb in VERBS.items():
+    app.command(_name, cls=Verb)(quietable(_verb))
 app.add_typer(bench.app, name="bench")
 
 #: The exit code after Ctrl-C, as in a shell.
@@ -63,12 +75,23 @@ def _root(
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command and leave with 0 (fine), 1 (a stated limit was exceeded) or 2 (bad usage or data)."""
-    raise SystemExit(run(arguments))
+    if signal.getsignal(signal.SIGINT) not in (signal.SIG_IGN, None):  # a background job may ignore it
+        _on_interrupt(signal.default_int_handler)
+    code = run(arguments)
+    if code == INTERRUPTED:  # the impatient press twice: nothing more is to be said on the way out
+        _on_interrupt(signal.SIG_IGN)
+    raise SystemExit(code)
+
+
+def _on_interrupt(do: Any) -> None:
+    with contextlib.suppress(ValueError):  # called from a thread, which signals never reach
+        signal.signal(signal.SIGINT, do)
 
 
 def run(arguments: list[str] | None = None) -> int:
-    """Run the command and return its exit code."""
-    _open_streams()
+    """Run the command and return its exit code, which does not depend on who reads its output."""
+    _streams.settle()
+    _settle_environment()
     try:
         result = typer.main.get_command(app).main(arguments, prog_name="labelfree", standalone_mode=False)
         sys.stdout.flush()
@@ -81,29 +104,35 @@ def run(arguments: list[str] | None = None) -> int:
         return _misused(problem)
     except (KeyboardInterrupt, typer.Abort):
         return _fail("interrupted", code=INTERRUPTED)
-    except (BrokenPipeError, SystemExit):  # the reader, such as `head`, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except MemoryError:
         return _fail("not enough memory for these scores; try fewer rows, or float32 scores in a .npy file")
     except OSError as problem:
         return _fail(f"cannot read or write ({problem.strerror or problem})")
     except Exception as problem:  # whatever it is, exit code 1 is kept for a limit that was exceeded
-        if os.environ.get("LABELFREE_DEBUG"):
-            raise
-        return _fail(
-            f"internal error, please report it: {type(problem).__name__}: {problem} "
-            "(LABELFREE_DEBUG=1 shows where)"
-        )
+        return _unforeseen(problem)
 
 
-def _open_streams() -> None:
-    """A closed stdout or stderr is no reason to fail, nor is a name that the terminal cannot spell."""
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 (kept to the end)
-        elif hasattr(getattr(sys, name), "reconfigure"):
-            getattr(sys, name).reconfigure(errors="backslashreplace")
+def _settle_environment() -> None:
+    """Variables that are meant for other programs, or for none, must not break this one."""
+    os.environ["MPLBACKEND"] = "agg"  # a notebook's own cannot be imported elsewhere; we draw to files alone
+    if not os.environ.get("COLUMNS", "1").strip("0"):
+        del os.environ["COLUMNS"]  # rich would print nothing at a width of 0
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+        del os.environ["NUMBA_DISABLE_JIT"]
+        _fail("NUMBA_DISABLE_JIT is ignored: the solver runs compiled only")
+
+
+def _unforeseen(problem: Exception) -> int:
+    cause: BaseException | None = problem
+    while cause is not None:  # an import that is interrupted may turn it into an error of its own
+        if isinstance(cause, KeyboardInterrupt):
+            return _fail("interrupted", code=INTERRUPTED)
+        cause = cause.__cause__ or cause.__context__
+    if os.environ.get("LABELFREE_DEBUG"):
+        raise problem
+    return _fail(
+        f"internal error, please report it: {type(problem).__name__}: {problem} (LABELFREE_DEBUG=1 shows where)"
+    )
 
 
 def _misused(problem: Exception) -> int:
@@ -117,7 +146,7 @@ def _misused(problem: Exception) -> int:
 
 
 def _fail(text: str, code: int = 2) -> int:
-    line = " ".join(text.split()).rstrip(".")
+    line = printable(" ".join(text.split())).rstrip(".")
     with contextlib.suppress(OSError):  # nowhere to say it: the exit code must do
         typer.echo(f"labelfree: {line}", err=True)
     return code

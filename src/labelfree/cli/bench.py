@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +12,7 @@ from labelfree.cli.screen import console, plain_table
 
 app = typer.Typer(
     name="bench",
-    help="Reproduce the paper's experiments: list, train, collect, run, table, figures, or all of them.",
+    help="Reproduce the paper's experiments: list, train, collect, run, table, figures, all of them, joint.",
     no_args_is_help=True,
     add_completion=False,
 )
@@ -24,7 +21,7 @@ Name = Annotated[str, typer.Argument(help="Data set; see `labelfree bench list`.
 Data = Annotated[
     Path, typer.Option("--data", envvar="LABELFREE_DATA", help="Directory that holds the data sets.")
 ]
-Runs = Annotated[Path, typer.Option("--runs", help="Directory for checkpoints and collected scores.")]
+Runs = Annotated[Path, typer.Option("--runs", help="Directory for checkpoints, scores and single estimates.")]
 Out = Annotated[Path, typer.Option("--out", help="Directory for estimates, tables and figures.")]
 Network = Annotated[str | None, typer.Option("--network", help="Network; default: the data set's own.")]
 RecipeName = Annotated[str | None, typer.Option("--recipe", help="Recipe; default: the data set's own.")]
@@ -32,13 +29,26 @@ Seeds = Annotated[list[int] | None, typer.Option("--seed", help="Seed, repeatabl
 Device = Annotated[
     str | None, typer.Option("--device", help="cpu, cuda, ...; default: a GPU if there is one.")
 ]
+Precision = Annotated[
+    str, typer.Option("--precision", help="auto (float16 on a GPU), float32, bfloat16 or float16.")
+]
+Workers = Annotated[int, typer.Option("--workers", min=0, help="Processes that decode images ahead.")]
 Threads = Annotated[int | None, typer.Option("--threads", min=1, help="CPU threads for torch.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text; errors are fractions.")]
 RowLimit = Annotated[
     int | None, typer.Option("--rows", min=1, help="Only the first rows of every shifted set.")
 ]
+PaperNorm = Annotated[
+    bool, typer.Option("--projnorm", help="ProjNorm as the paper: needs public ImageNet weights.")
+]
 Steps = Annotated[
-    int, typer.Option("--projnorm-steps", min=0, help="Steps of ProjNorm a shift; 0 leaves it out.")
+    int, typer.Option("--projnorm-steps", min=0, help="Steps a shift of our short ProjNorm; 0 leaves it out.")
+]
+Part = Annotated[str | None, typer.Option("--shard", help="Only part i of n of the work, as i/n.")]
+Cache = Annotated[Path | None, typer.Option("--cache", help="Keep corrupted sets in this directory.")]
+Redo = Annotated[bool, typer.Option("--redo", help="Score again what other weights, data or options made.")]
+Marginal = Annotated[
+    str | None, typer.Option("--marginal", help="Label shares: source or uniform; default: the authors'.")
 ]
 
 
@@ -68,55 +78,84 @@ def list_(data: Data = Path("data"), as_json: Json = False) -> None:
 @app.command()
 def train(
     name: Name, data: Data = Path("data"), runs: Runs = Path("runs"), network: Network = None,
-    recipe: RecipeName = None, seed: Seeds = None, device: Device = None, threads: Threads = None,
-    as_json: Json = False,
+    recipe: RecipeName = None, seed: Seeds = None, device: Device = None, precision: Precision = "auto",
+    workers: Workers = 0, threads: Threads = None, as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Train one network per seed; goes on where a killed run was."""
+    """Train one network per seed; goes on where a killed run was; several GPUs through torchrun."""
     from labelfree.experiments import bench
+    from labelfree.experiments.progress import shown
 
     _threads(threads)
-    with _progress() as show:
-        made = bench.train(name, bench.seeds_or(seed), data, runs, network, recipe, device, show)
+    with shown() as show:
+        given = bench.setting(
+            name,
+            data,
+            runs,
+            network,
+            recipe,
+            device=device,
+            precision=precision,
+            workers=workers,
+            progress=show,
+        )
+        made = bench.train(given, bench.seeds_or(seed))
     _tell({"trained": made}, [f"seed {m['seed']}: {m['checkpoint']}" for m in made], as_json)
 
 
 @app.command()
 def collect(
     name: Name, data: Data = Path("data"), runs: Runs = Path("runs"), network: Network = None,
-    recipe: RecipeName = None, seed: Seeds = None, device: Device = None, threads: Threads = None,
-    projnorm_steps: Steps = 0,
-    rows: RowLimit = None, as_json: Json = False,
+    recipe: RecipeName = None, seed: Seeds = None, device: Device = None, precision: Precision = "auto",
+    workers: Workers = 0, threads: Threads = None, projnorm: PaperNorm = False, projnorm_steps: Steps = 0,
+    rows: RowLimit = None, shard: Part = None, cache: Cache = None, redo: Redo = False, as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Score the source and every shift, once; with --projnorm-steps also ProjNorm."""
+    """Score the source and every shift, once; with --projnorm or --projnorm-steps also ProjNorm."""
     from labelfree.experiments import bench
+    from labelfree.experiments.progress import shown
+    from labelfree.experiments.shards import Shard
 
     _threads(threads)
-    seeds = bench.seeds_or(seed)
-    with _progress() as show:
-        made = bench.collect_scores(
-            name, seeds, data, runs, network, recipe, projnorm_steps, device, show, rows
-        )
+    with shown() as show:
+        given = bench.setting(
+            name, data, runs, network, recipe, device=device, precision=precision, workers=workers, rows=rows,
+            shard=Shard.parse(shard), cache=cache, redo=redo, progress=show,
+        )  # fmt: skip
+        _cache_size(given)
+        made = bench.collect_scores(given, bench.seeds_or(seed), projnorm, projnorm_steps)
+    _tell({"collected": made}, [_collected(m) for m in made], as_json)
+
+
+@app.command()
+def run(
+    name: Name, runs: Runs = Path("runs"), out: Out = Path("results"), network: Network = None,
+    marginal: Marginal = None, shard: Part = None, as_json: Json = False,
+) -> None:  # fmt: skip
+    """Every method on every collected shift, mild label shift and the batch ablation; resumes by shift."""
+    from labelfree.experiments import bench
+    from labelfree.experiments.progress import shown
+    from labelfree.experiments.shards import Shard
+
+    with shown() as show:
+        folder = bench.run(name, runs, out, network, marginal, Shard.parse(shard), show)
+    whole = Shard.parse(shard).count == 1
+    told = {"folder": str(folder), "mae": bench.summary(name, out, network)} if whole else {"shard": shard}
     _tell(
-        {"collected": made},
-        [f"seed {m['seed']}: {m['shifts']} shifts in {m['folder']}" for m in made],
+        told,
+        [str(folder) if whole else f"shard {shard} done; merge the shards, then run without --shard"],
         as_json,
     )
 
 
 @app.command()
-def run(
-    name: Name,
-    runs: Runs = Path("runs"),
-    out: Out = Path("results"),
-    network: Network = None,
-    as_json: Json = False,
-) -> None:
-    """Every method on every collected shift, mild label shift and the batch ablation."""
-    from labelfree.experiments import bench
+def merge(
+    parts: Annotated[list[Path], typer.Argument(help="Run directories of the shards.")],
+    runs: Runs = Path("runs"), as_json: Json = False,
+) -> None:  # fmt: skip
+    """Bring the run directories of several shards together; the same file must be the same bytes."""
+    from labelfree.experiments.shards import merge as bring
 
-    with _progress() as show:
-        folder = bench.run(name, runs, out, network, show)
-    _tell({"folder": str(folder), "mae": bench.summary(name, out, network)}, [str(folder)], as_json)
+    count = bring(parts, runs)
+    _tell({"runs": str(runs), "files": count}, [f"{runs}: {count} files"], as_json)
 
 
 @app.command()
@@ -135,12 +174,8 @@ def table(name: Name, out: Out = Path("results"), network: Network = None, as_js
 
 @app.command()
 def figures(
-    name: Name,
-    runs: Runs = Path("runs"),
-    out: Out = Path("results"),
-    network: Network = None,
-    as_json: Json = False,
-) -> None:
+    name: Name, runs: Runs = Path("runs"), out: Out = Path("results"), network: Network = None, as_json: Json = False,
+) -> None:  # fmt: skip
     """The paper's figures as PNG and SVG."""
     from labelfree.experiments import bench
 
@@ -148,26 +183,39 @@ def figures(
     _tell({"files": made}, made, as_json)
 
 
+@app.command()
+def joint(out: Out = Path("results"), as_json: Json = False) -> None:
+    """The paper's main table over all data sets, figure 2 and the scatter, from whatever has been run."""
+    from labelfree.experiments import joint as together
+
+    made = [str(path) for path in together.make(out)]
+    _tell({"files": made}, made, as_json)
+
+
 @app.command("all")
 def all_(
     name: Name, data: Data = Path("data"), runs: Runs = Path("runs"), out: Out = Path("results"),
     network: Network = None, recipe: RecipeName = None, seed: Seeds = None, device: Device = None,
-    threads: Threads = None, projnorm_steps: Steps = 100,
-    rows: RowLimit = None, as_json: Json = False,
+    precision: Precision = "auto", workers: Workers = 0, threads: Threads = None, projnorm: PaperNorm = False,
+    projnorm_steps: Steps = 0, rows: RowLimit = None, cache: Cache = None, redo: Redo = False,
+    marginal: Marginal = None, as_json: Json = False,
 ) -> None:  # fmt: skip
     """The whole chain for one data set: train, collect, run, table, figures."""
     from labelfree.experiments import bench
+    from labelfree.experiments.progress import shown
 
     _threads(threads)
-    seeds = bench.seeds_or(seed)
-    with _progress() as show:
-        bench.collect_scores(name, seeds, data, runs, network, recipe, projnorm_steps, device, show, rows)
-        folder = bench.run(name, runs, out, network, show)
-    made = [
-        str(path) for path in [*bench.table(name, out, network), *bench.figures(name, runs, out, network)]
-    ]
+    with shown() as show:
+        given = bench.setting(
+            name, data, runs, network, recipe, device=device, precision=precision, workers=workers, rows=rows,
+            cache=cache, redo=redo, progress=show,
+        )  # fmt: skip
+        _cache_size(given)
+        bench.collect_scores(given, bench.seeds_or(seed), projnorm, projnorm_steps)
+        folder = bench.run(name, runs, out, network, marginal, progress=show)
+    made = [*bench.table(name, out, network), *bench.figures(name, runs, out, network)]
     records = bench.summary(name, out, network)
-    _tell({"folder": str(folder), "files": made, "mae": records}, [], as_json)
+    _tell({"folder": str(folder), "files": [str(path) for path in made], "mae": records}, [], as_json)
     if not as_json:
         _print_mae(records)
         typer.echo(str(folder))
@@ -185,14 +233,32 @@ def _json(value: dict[str, Any]) -> None:
     typer.echo(json.dumps({"schema": 1, **value}, allow_nan=False))
 
 
+def _collected(made: dict[str, Any]) -> str:
+    missing = made["missing"]
+    first = "; ".join(f"{shift}: {why}" for shift, why in list(missing.items())[:3])
+    more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+    said = f"; missing {len(missing)} ({first}{more})" if missing else ""
+    return f"seed {made['seed']}: {made['shifts']} shifts in {made['folder']}{said}"
+
+
+def _cache_size(given: Any) -> None:
+    if given.cache is not None:
+        from labelfree.experiments.sets import cache_bytes
+
+        given.dataset.require(given.root)
+        size = cache_bytes(given.dataset.shifts(given.root)) / 1e9
+        typer.echo(f"corrupted sets will take up to {size:.1f} GB in {given.cache}", err=True)
+
+
 def _print_mae(records: list[dict[str, Any]]) -> None:
     shown = plain_table()
-    for column in ("data set", "shift", "method", "MAE", "over seeds", "worst", "paper"):
+    for column in ("data set", "shift", "method", "MAE", "over seeds", "worst", "shifts", "seeds", "paper"):
         shown.add_column(column, justify="left" if column in ("data set", "shift", "method") else "right")
     for r in records:
+        paper = "" if r["paper_mae"] is None else f"{100 * r['paper_mae']:.2f}"
         shown.add_row(
-            r["dataset"], r["shift"], r["method"], r["mae_percent"], f"± {r['std_percent']}", r["worst_percent"],
-            str(r["paper_mae_percent"]),
+            r["dataset"], r["shift"], r["method"], f"{100 * r['mae']:.2f}", f"± {100 * r['std']:.2f}",
+            f"{100 * r['worst']:.2f}", str(r["shifts"]), str(r["seeds"]), paper,
         )  # fmt: skip
     console().print(shown)
 
@@ -202,31 +268,3 @@ def _threads(count: int | None) -> None:
         import torch
 
         torch.set_num_threads(count)
-
-
-@contextmanager
-def _progress() -> Iterator[Any]:
-    """A bar on stderr; a plain line every so often where stderr is no terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    if not sys.stderr.isatty():
-        yield _plain()
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("starting", total=None)
-        yield lambda done, total, what: bar.update(task, completed=done, total=total, description=what)
-
-
-def _plain() -> Any:
-    import time
-
-    last = [time.monotonic()]
-
-    def show(done: int, total: int, what: str) -> None:
-        if time.monotonic() - last[0] > 10 or done == total:
-            last[0] = time.monotonic()
-            print(f"labelfree: {done}/{total} {what}", file=sys.stderr, flush=True)  # noqa: T201
-
-    return show

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -52,7 +53,7 @@ def budget(
     relied = _weight(weight)
     if rows is not None:
         check_ending(rows)
-        files.refuse_overwriting(rows, [source, target, reading.labels, labelled])
+        files.refuse_overwriting(rows, [source, target, reading.labels, labelled, marginal])
         if labelled is not None:
             raise InputError("--rows writes a plan and --labelled uses one; wanted one of the two")
     with working() as say:
@@ -125,13 +126,13 @@ def _print(plan: Plan, rows: Path | None, column: str) -> None:
     out.print(f"the rows to label: {where}; add {what} and come back with --labelled FILE")
 
 
-def _returned(path: Path, form: Form, target: Target) -> tuple[dict[str, Any], dict[int, Any]]:
+def _returned(path: Path, form: Form, target: Target) -> tuple[dict[str, Any], Mapping[int, Any]]:
     """The picks that the file lists, as `Plan.table` has them, and the labels by row number."""
     import numpy as np
 
     from labelfree import io
-    from labelfree.trust.budget import row_numbers
     from labelfree.trust.columns import is_missing
+    from labelfree.trust.labelling import as_mapping, row_numbers
 
     numbers = io.read_column(path, "row")
     values = _labels(path, form, target)
@@ -139,9 +140,8 @@ def _returned(path: Path, form: Form, target: Target) -> tuple[dict[str, Any], d
         raise FileError(
             f"{path}: rows and labels have the shapes {np.shape(numbers)} and {np.shape(values)}; wanted one each"
         )
-    kept = [
-        i for i, row in enumerate(numbers) if not is_missing(row)
-    ]  # spreadsheets leave blank lines behind
+    # Spreadsheets leave blank lines behind.
+    kept = [i for i, row in enumerate(numbers) if not is_missing(row)]
     lost = next((v for i, v in enumerate(values) if is_missing(numbers[i]) and not is_missing(v)), None)
     if lost is not None:
         raise FileError(f"{path}: a label, {lost}, stands without its row number; wanted both")
@@ -153,7 +153,7 @@ def _returned(path: Path, form: Form, target: Target) -> tuple[dict[str, Any], d
         except FileError:  # the plan says what it cannot do without
             continue
         table[name] = [column[i] for i in kept]
-    return table, {row: values[i] for row, i in zip(rows, kept, strict=True) if not is_missing(values[i])}
+    return table, as_mapping(rows, [values[i] for i in kept])
 
 
 def _labels(path: Path, form: Form, target: Target) -> Any:

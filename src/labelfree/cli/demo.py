@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import typer
 
-from labelfree.cli import files
+from labelfree.cli import options
 from labelfree.cli.screen import console, plain_table, working
 
 
-def demo(
-    as_json: files.AsJson = False,
-) -> None:
+def demo(as_json: options.AsJson = False) -> None:
     """Run all methods on real recorded predictions under shifts from mild to severe, beside the truth."""
     with working() as say:
         results = _run(say)
@@ -26,8 +25,9 @@ def demo(
 def _run(say: Any) -> dict[str, Any]:
     import numpy as np
 
-    from labelfree.estimators import METHODS, compare
+    from labelfree.estimators import METHODS
     from labelfree.io import demo_data
+    from labelfree.trust import compare
 
     recorded = demo_data()
     source = recorded.source
@@ -55,11 +55,11 @@ def _print(results: dict[str, Any]) -> None:
     from labelfree.estimators import METHODS
 
     methods = list(results["mae"])
-    table = plain_table(padding=(0, 1))
+    table = plain_table(padding=(0, 1, 0, 0))
     table.add_column("shift")
     table.add_column("truth", justify="right", style="bold")
-    for method in methods:
-        table.add_column(METHODS[method].title, justify="right")
+    for method in methods:  # headings of two lines where one would not leave room in 80 columns
+        table.add_column(re.sub("[ -]", "\n", METHODS[method].title, count=1), justify="right")
     for row in results["shifts"]:
         truth = row["true_error"]
         cells = [_shaded(row["estimates"][m], truth) for m in methods]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -42,22 +42,16 @@ def doctor(
 def _print(found: Diagnosis) -> None:
     from rich.text import Text
 
+    from labelfree.trust.diagnosis import shown
+
     table = plain_table()
     for column in ("status", "check", "measured", "what it means, and what to do"):
         table.add_column(column, justify="right" if column == "measured" else "left")
     for check in found.checks:
         style = STYLES[check.status]
-        table.add_row(Text(check.status, style=style), check.name, _value(check.value), Text(check.meaning))
+        table.add_row(Text(check.status, style=style), check.name, shown(check.value), Text(check.meaning))
         if check.advice:
             table.add_row("", "", "", Text(f"-> {check.advice}", style=style))
     out = console()
     out.print(table)
     out.print(f"verdict: {found.status}", style=STYLES[found.status])
-
-
-def _value(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, dict):
-        return "\n".join(f"{name.replace('_', ' ')} {_value(part)}" for name, part in value.items())
-    return f"{value:.3g}" if isinstance(value, float) else str(value)

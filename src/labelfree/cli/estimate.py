@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from labelfree.cli import files
-from labelfree.cli.screen import Say, console, plain_table, warn, working
+from labelfree.cli.screen import console, plain_table, warn, working
 from labelfree.errors import InputError
 
 if TYPE_CHECKING:
     from labelfree.results import Comparison
     from labelfree.types import Source, Target
 
-DEFAULT_METHOD = "cott"
+DEFAULT_METHOD = "auto"
 #: Replicates behind an interval, and how many scores are too many to resample without being asked.
 REPLICATES, MANY_SCORES = 200, 5_000_000
 
@@ -29,7 +28,7 @@ def estimate(
     method: Annotated[
         list[str] | None,
         typer.Option(
-            "--method", "-m", help="A method, or 'all'; may be repeated.  [default: cott]", show_default=False
+            "--method", "-m", help="A method, or 'all'; may be repeated.  [default: auto]", show_default=False
         ),
     ] = None,
     calibration: files.Calibration = "temperature",
@@ -68,39 +67,35 @@ def estimate(
     limit = _limit(fail_above)
 
     from labelfree import io
-    from labelfree.estimators import compare
-    from labelfree.estimators.rows import row_table
+    from labelfree.estimators import Pair
     from labelfree.io.write import check_ending
+    from labelfree.trust.answers import compared, true_error
+    from labelfree.trust.posteriors import row_table
 
     if rows is not None:
         check_ending(rows)
-        files.refuse_overwriting(rows, [source, target, second, reading.labels, target_labels])
+        files.refuse_overwriting(rows, [source, target, second, reading.labels, target_labels, marginal])
     with working() as say:
         known, unknown, truth = reading.both(
             source, target, say, second=second, target_labels=target_labels, check=check
         )
-        options = {"calibration": calibration, "marginal": files.marginal_of(marginal, known)}
+        shares = files.marginal_of(marginal, known)
         _refuse_idle_marginal(marginal, method)
-        comparison = compare(known, unknown, _methods(method), target_labels=truth, progress=say, **options)
-        resampling = {
-            "replicates": _replicates(replicates, method, known, unknown),
-            "level": level,
-            "seed": seed,
-            "groups": groups and files.column_of(target, groups, unknown.n),
-            "source_groups": source_groups and files.column_of(source, source_groups, known.n),
-        }
-        if resampling["replicates"]:
-            comparison = _with_intervals(comparison, known, unknown, options, resampling, say)
-            say("which shift it is")
-            comparison = _with_doubts(comparison, known, unknown, options)
-        elif groups or source_groups:
-            raise InputError(
-                "--groups are for the intervals, and there are none; name a method, or --replicates"
-            )
+        settings = _resampling(
+            _replicates(replicates, method, known, unknown),
+            level,
+            seed,
+            groups and files.column_of(target, groups, unknown.n),
+            source_groups and files.column_of(source, source_groups, known.n),
+        )
+        say("calibration")
+        pair = Pair(known, unknown, calibration, seed=seed, verb="estimate")
+        checked = true_error(unknown, truth)
+        comparison = compared(pair, _methods(method), settings, marginal=shares, truth=checked, progress=say)
         table = None
         if rows is not None:
             say("rows")
-            table = row_table(known, unknown, **options)
+            table = row_table(pair, _first(method), marginal=shares)
     first = _first(method)
     exceeded = _exceeded(comparison, first, limit)
     if as_json:
@@ -115,58 +110,25 @@ def estimate(
         raise typer.Exit(1)
 
 
+def _resampling(replicates: int, level: float, seed: int, groups: Any, source_groups: Any) -> Any:
+    """The bootstrap's settings, or None where no interval is wanted."""
+    from labelfree._door import check_fraction
+    from labelfree.trust.resampling import Resampling
+
+    if replicates:
+        return Resampling(replicates, level, seed, groups, source_groups)
+    check_fraction(level, "level", 0.95)
+    if groups is not None or source_groups is not None:
+        raise InputError("--groups are for the intervals, and there are none; name a method, or --replicates")
+    return None
+
+
 def _replicates(asked: int | None, named: list[str] | None, source: Source, target: Target) -> int:
     """How many replicates: as asked, or 200 for methods that were named while the data is not huge."""
     if asked is not None:
         return asked
     many = source.scores.size + target.scores.size > MANY_SCORES
     return 0 if many or "all" in (named or ()) else REPLICATES
-
-
-def _with_intervals(
-    comparison: Comparison,
-    source: Source,
-    target: Target,
-    options: dict[str, Any],
-    resampling: dict[str, Any],
-    say: Say,
-) -> Comparison:
-    from labelfree.estimators import METHODS
-    from labelfree.estimators.registry import accepts
-    from labelfree.trust import interval
-
-    estimates = []
-    for one in comparison:
-        if one.error is not None:
-            say(f"interval of {one.method}")
-            taken = {name: value for name, value in options.items() if accepts(METHODS[one.method], name)}
-            one = interval(source, target, one.method, **resampling, **taken)
-        estimates.append(one)
-    return replace(comparison, estimates=tuple(estimates))
-
-
-def _with_doubts(
-    comparison: Comparison, source: Source, target: Target, options: dict[str, Any]
-) -> Comparison:
-    """Warn where the kind of shift speaks against what a method assumes of the class proportions."""
-    from labelfree.estimators import METHODS
-    from labelfree.estimators.registry import accepts
-    from labelfree.labelshift import LABEL_SHIFT
-    from labelfree.trust import shift_test
-
-    kind = shift_test(source, target, calibration=options["calibration"]).kind
-    marginal = options["marginal"]
-    estimates = []
-    for one in comparison:
-        transports = accepts(METHODS[one.method], "marginal") and isinstance(marginal, str)
-        free = one.method == "label-shift" or (transports and marginal in LABEL_SHIFT)
-        doubt = None
-        if kind == "label" and transports and not free:
-            doubt = "only class proportions seem to have changed, and this takes the source's; try -m auto"
-        elif kind == "other" and free:
-            doubt = "more than class proportions changed, and this assumes that only they did; try -m auto"
-        estimates.append(one if doubt is None else replace(one, warnings=(*one.warnings, doubt)))
-    return replace(comparison, estimates=tuple(estimates))
 
 
 def _methods(named: list[str] | None) -> list[str] | None:
@@ -258,15 +220,15 @@ def _print_table(comparison: Comparison) -> None:
             Text("truth", style="bold"), Text(percent(truth), style="bold"), "", "by the labels in TARGET"
         )
     out.print(table)
-    shown = next((one.interval for one in comparison if one.interval is not None), None)
-    if shown is not None:
+    named = next((one.interval for one in comparison if one.interval and one.interval == one.sampling), None)
+    if named is not None:
         out.print(
-            f"[low, high]: {100 * shown.level:g}% interval for the error of the population that TARGET came from; "
-            f"{shown.kind}",
+            f"[low, high]: {100 * named.level:g}% interval for the error of the population that TARGET came from; "
+            f"{named.kind}",
             style="dim",
         )
     for one in comparison:
-        for note in one.notes()[: 2 if "choice" in one.details else 0]:
+        for note in one.notes() if one.choice() else ():
             out.print(f"{METHODS[one.method].title}: {note}")
     for warning in comparison.warnings:
         warn(out, warning)

@@ -3,49 +3,60 @@
 from __future__ import annotations
 
 import functools
+import glob
 import inspect
-from collections.abc import Callable, Iterable
+import os
+import re
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from labelfree._door import check_count
+from labelfree.cli.options import (
+    AsJson,
+    Calibration,
+    Check,
+    Level,
+    MarginalName,
+    Second,
+    Seed,
+    SourceFile,
+    TargetFile,
+    at_least,
+)
 from labelfree.errors import InputError
 
 if TYPE_CHECKING:
     from labelfree.cli.screen import Say
     from labelfree.io import Form
-    from labelfree.types import Source, Target
+    from labelfree.types import Sample, Source, Target
 
-
-def at_least(least: int) -> Callable[[typer.CallbackParam, int], int]:
-    """A check of a whole number: typer's own bounds would widen every help by a column."""
-
-    def check(param: typer.CallbackParam, value: int) -> int:
-        check_count(value, f"--{param.name}", least)
-        return value
-
-    return check
-
-
-SourceFile = Annotated[Path, typer.Argument(help="Scores with labels: .npz .npy .csv .parquet .arrow .pt")]
-TargetFile = Annotated[Path, typer.Argument(help="Scores without labels, in any of the same forms")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table")]
-Calibration = Annotated[str, typer.Option(help="temperature, vector or none")]
-MarginalName = Annotated[
-    str,
-    typer.Option(
-        help="The target's label shares: source, shrunk, bbse, rlls, mlls, or a file (class,mass CSV or 1-D .npy)"
-    ),
+__all__ = [
+    "AsJson",
+    "Calibration",
+    "Check",
+    "Level",
+    "MarginalName",
+    "Reading",
+    "Second",
+    "Seed",
+    "SourceFile",
+    "TargetFile",
+    "at_least",
+    "column_of",
+    "marginal_of",
+    "reads",
+    "refuse_overwriting",
 ]
-Seed = Annotated[int, typer.Option(callback=at_least(0), help="Of everything drawn at random")]
-Level = Annotated[float, typer.Option(help="Of the intervals, a fraction")]
-Second = Annotated[
-    Path | None, typer.Option(help="A second model's scores or predictions on TARGET, for gde")
-]
-Check = Annotated[bool, typer.Option("--check", help="TARGET has labels: show each method's miss")]
+
+
+#: The options that mean something only where there are columns with names.
+ABOUT_COLUMNS = (
+    *("label_column", "logit_prefix", "prob_prefix", "positive", "negative", "weight_column"),
+    *("prediction_column", "id"),
+)
 
 
 @dataclass(frozen=True)
@@ -67,10 +78,24 @@ class Reading:
     ] = None
     weight_column: Annotated[str | None, typer.Option(help="A table's column of row weights")] = None
     prediction_column: Annotated[
+        str,
+        typer.Option(help="A table's column of deployed decisions, read where it is there; '' for none"),
+    ] = "prediction"
+    id: Annotated[
         str | None,
-        typer.Option(help="A table's column of deployed decisions"),
+        typer.Option("--id", help="A table's column that rows are known by; it goes where rows go"),
+    ] = None
+    threshold: Annotated[
+        str | None,
+        typer.Option(help="Two classes: decide for the second, or NAME=, from this probability on"),
     ] = None
     tolerance: Annotated[float | None, typer.Option(help="How far probabilities may sum from 1")] = None
+    insist: Annotated[
+        bool, typer.Option("--insist", help="They are logits, though they look like probabilities")
+    ] = False
+    drop_unlabelled: Annotated[
+        bool, typer.Option("--drop-unlabelled", help="Leave out SOURCE's rows without a label")
+    ] = False
 
     def __post_init__(self) -> None:
         if self.logits and self.probs:
@@ -80,7 +105,7 @@ class Reading:
         """What was said of these files; refuses options about columns where no file has any."""
         from labelfree.io import Form, is_table
 
-        columns = [f for f in fields(self) if f.name not in ("logits", "probs", "labels", "tolerance")]
+        columns = [f for f in fields(self) if f.name in ABOUT_COLUMNS]
         said = [f.name for f in columns if getattr(self, f.name) != f.default]
         if said and not any(is_table(path) for path in paths if path is not None):
             raise InputError(
@@ -93,7 +118,11 @@ class Reading:
             prob_prefix=self.prob_prefix,
             label=self.label_column,
             weight=self.weight_column,
-            prediction=self.prediction_column,
+            prediction=self.prediction_column or None,
+            id=self.id,
+            threshold=_threshold(self.threshold),
+            insist=self.insist,
+            drop_unlabelled=self.drop_unlabelled,
             positive=self.positive,
             negative=self.negative,
             tolerance=self.tolerance,
@@ -120,11 +149,16 @@ class Reading:
 
         if target_labels is not None and not check:
             raise InputError(f"--target-labels {target_labels}: they are used by --check alone; pass it too")
+        _refuse_two_from_stdin(source, target, self.labels, second, target_labels, *others)
         form = self.form(source, target, self.labels, second, target_labels, *others)
         say(f"reading {source}")
         known = io.read_source(source, form, self.labels)
+        if isinstance(form.threshold, float) and known.classes is not None and known.k == 2:
+            form = form.but(
+                threshold={known.classes[1]: form.threshold}
+            )  # whatever the order of TARGET's columns
         say(f"reading {target}")
-        unknown, truth = io.read_target(target, form, second)
+        unknown, truth = io.read_checked(target, form, second, like=known)
         if target_labels is not None:
             truth = io.read_labels(target_labels, form, unknown.classes)
         if check and truth is None:
@@ -158,23 +192,69 @@ def reads(verb: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def refuse_overwriting(out: Path, inputs: Iterable[Path | None]) -> None:
-    """Refuse to write to a file that was named as an input."""
-    for path in inputs:
-        if path is not None and out.exists() and path.exists() and out.samefile(path):
-            raise InputError(f"--rows {out}: that is an input, which would be lost; wanted another file")
+def _threshold(text: str | None) -> float | dict[Hashable, float] | None:
+    """`0.9`, or `fraud=0.9`."""
+    if text is None:
+        return None
+    name, _, number = text.rpartition("=")
+    try:
+        least = float(number)
+    except ValueError:
+        raise InputError(f"--threshold {text}: wanted a fraction such as 0.9, or NAME=0.9") from None
+    return {name: least} if name else least
 
 
-def column_of(path: Path, name: str, rows: int) -> Any:
-    """A column or key that says something of each of the scores' rows."""
-    from labelfree.io import read_column
-
-    values = read_column(path, name)
-    if values.shape != (rows,):
+def _refuse_two_from_stdin(*paths: Path | None) -> None:
+    if sum(str(path) == "-" for path in paths) > 1:
         raise InputError(
-            f"{path}: {name!r} arrived with shape {values.shape}; wanted one value per row of scores, ({rows},)"
+            "-: standard input was named twice; wanted one of the files there, the others on disk"
         )
-    return values
+
+
+def refuse_overwriting(out: Path, inputs: Iterable[str | Path | None], option: str = "--rows") -> None:
+    """Refuse to write to a file that is an input, or into a folder or a pattern that is one.
+
+    Args:
+        out: where the command is to write.
+        inputs: every file, folder and glob that it reads; names that are no files, such as a marginal's, pass.
+        option: what named the output.
+    """
+    for given in inputs:
+        if given is not None and _is_read(out, Path(given)):
+            raise InputError(f"{option} {out}: that is an input, which would be lost; wanted another file")
+
+
+def _is_read(out: Path, path: Path) -> bool:
+    """Whether the path that is read includes the file that is to be written, there already or not yet."""
+    real = Path(os.path.realpath(out))
+    if path.is_dir():
+        return Path(os.path.realpath(path)) in real.parents
+    if path.exists():
+        return out.exists() and out.samefile(path)
+    pattern = os.path.abspath(path)
+    if not glob.has_magic(pattern):
+        return False
+    if any(Path(found).samefile(out) for found in glob.glob(pattern, recursive=True) if out.exists()):
+        return True
+    parts = re.escape(pattern).replace(r"\*\*/", "(.*/)?").replace(r"\*", "[^/]*").replace(r"\?", "[^/]")
+    return re.fullmatch(parts, os.path.abspath(out)) is not None
+
+
+def column_of(path: Path, name: str, rows: int | Sample) -> Any:
+    """A column or key that says something of each of the scores' rows; times may be binned (`time:1d`).
+
+    Args:
+        path: the file that holds it.
+        name: the column, or the column and the width of its bins.
+        rows: the number of rows; or the sample, so that rows it dropped are dropped here too.
+    """
+    from labelfree.io import read_groups
+
+    if isinstance(rows, int):
+        return read_groups(path, [name], rows)[name]
+    whole = rows.n if rows.kept is None else None
+    values = read_groups(path, [name], whole)[name]
+    return values if rows.kept is None else values[rows.kept]
 
 
 def marginal_of(name: str, source: Source) -> Any:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from labelfree.cli import files
+from labelfree.cli import files, options
 from labelfree.cli.screen import console, plain_table, warn, working
 from labelfree.errors import InputError
 
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 def metrics(
     source: files.SourceFile,
     target: files.TargetFile,
+    method: options.OneMethod = None,
     calibration: files.Calibration = "temperature",
-    marginal: files.MarginalName = "source",
+    marginal: options.GivenMarginal = None,
     cost: Annotated[
         Path | None,
         typer.Option(help="A .npy or .csv of K x K costs, true classes in rows, predictions in columns"),
@@ -49,34 +50,29 @@ def metrics(
     *,
     reading: files.Reading,
 ) -> None:
-    """Estimate every metric of the classifier on TARGET from SCOT's posteriors."""
-    from labelfree.trust import label_shares
-    from labelfree.trust import metrics as measure
+    """Estimate every metric of the classifier on TARGET from the posterior behind a method's answer."""
+    from labelfree.estimators.pair import Pair, meant
+    from labelfree.trust.posteriors import measured
+    from labelfree.trust.posteriors.proportions import estimated_shares
+    from labelfree.trust.resampling import Resampling
 
     if bias_correction and shares is None:
         raise InputError("--bias-correction is about the label shares; pass --shares mlls too")
     with working() as say:
         known, unknown, _ = reading.both(source, target, say)
+        settings = Resampling(replicates, level, seed)
         say("transport")
-        chosen = files.marginal_of(marginal, known)
-        found = measure(known, unknown, calibration=calibration, marginal=chosen, cost=_cost(cost))
+        name, own = meant(method, None if marginal is None else files.marginal_of(marginal, known))
+        pair = Pair(known, unknown, calibration, verb="metrics")
+        found = measured(pair, name, cost=_cost(cost), **own)
         estimated = None
         if shares is not None:
             say("resampling")
-            estimated = label_shares(
-                known,
-                unknown,
-                shares,
-                bias_correction=bias_correction,
-                calibration=calibration,
-                level=level,
-                replicates=replicates,
-                seed=seed,
-            )
+            estimated = estimated_shares(pair, shares, settings, bias_correction=bias_correction)
     if as_json:
-        document = {"schema": 1, **found.to_dict()}
+        document = found.to_dict()
         if estimated is not None:
-            document["label_shares"] = estimated.to_dict()
+            document["label_shares"] = estimated.content()
         typer.echo(json.dumps(document, allow_nan=False))
         return
     _print(found, confusion)
@@ -107,7 +103,7 @@ def _print(found: Metrics, confusion: bool) -> None:
 
     out = console()
     out.print(
-        f"error {percent(found.error)} by SCOT, {percent(found.cott_error)} by COTT; kappa {found.kappa:.3f}"
+        f"error {percent(found.error)} by {found.method}, {percent(found.cott_error)} by cott; kappa {found.kappa:.3f}"
         + ("" if found.roc_auc is None else f"; ROC-AUC {found.roc_auc:.3f}")
         + ("" if found.average_precision is None else f"; average precision {found.average_precision:.3f}")
         + ("" if found.cost is None else f"; mean cost {found.cost:.4g}")
@@ -129,7 +125,7 @@ def _print(found: Metrics, confusion: bool) -> None:
     out.print(table)
     if confusion:
         out.print(_matrix(found))
-    out.print("estimated, not counted: it rests on the label shares named by --marginal")
+    out.print(f"estimated, not counted: it rests on what {found.method} assumes")
     for warning in found.warnings:
         warn(out, warning)
 

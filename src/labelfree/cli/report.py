@@ -51,7 +51,7 @@ def report(
 ) -> None:
     """Write one self-contained page: the estimated error on TARGET, its interval, and how far to trust it."""
     wanted = _format("json" if as_json else form, out)
-    from labelfree.report import report as build
+    from labelfree.reports import report as build
 
     with working() as say:
         known, unknown, truth = reading.both(source, target, say, second=second, check=check)
@@ -92,7 +92,7 @@ def _format(asked: str | None, out: Path | None) -> str:
         if asked is None or asked == "html":
             raise InputError("report: where to? pass -o report.html, or --format md or json to print it")
         return asked
-    from labelfree.report.report import check_path
+    from labelfree.reports.document import check_path
 
     ending = check_path(out).suffix[1:]
     if out.is_dir():

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
-
-import typer
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -16,6 +14,11 @@ if TYPE_CHECKING:
 
 #: Nothing is shown for work that is done sooner than this.
 PATIENCE_SECONDS = 1.0
+#: A terminal narrower than this is written to as if it were so wide: rich prints nothing at a width of 0.
+NARROWEST = 40
+# Whatever moves the cursor, changes colours or turns the reading direction; line ends and tabs stay.
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_silent = False
 
 
 class Say(Protocol):
@@ -26,19 +29,53 @@ class Say(Protocol):
         ...
 
 
+def printable(text: str) -> str:
+    r"""The text with control characters spelled out, so that a file's names cannot steer the terminal.
+
+    >>> print(printable("a\x1b[2Jb"))
+    a\x1b[2Jb
+    """
+    return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+@contextmanager
+def quietly(silent: bool) -> Iterator[None]:
+    """Within, `console()` prints nothing and `working()` shows nothing, if silent; `alarm` still speaks."""
+    global _silent
+    before, _silent = _silent, silent or _silent
+    try:
+        yield
+    finally:
+        _silent = before
+
+
 def console() -> Console:
     """A console on stdout that never wraps or colours what goes to a file; brackets in names are no markup."""
+    return _console(quiet=_silent)
+
+
+def alarm(text: str, style: str = "bold red") -> None:
+    """Print what must be heard even with --quiet, such as a limit that was exceeded."""
+    _console(quiet=False).print(text, style=style)
+
+
+def _console(quiet: bool) -> Console:
     from rich.console import Console
 
-    class Quiet(Console):
-        """A console that leaves a broken pipe to the command, which knows what to do."""
+    class Spelled(Console):
+        """A console that spells control characters out."""
 
-        def on_broken_pipe(self) -> None:
-            raise BrokenPipeError
+        def render_str(self, text: str, **options: Any) -> Any:
+            return super().render_str(printable(text), **options)
+
+        def render(self, renderable: Any, options: Any = None) -> Any:
+            for part in super().render(renderable, options):
+                yield part if part.control else part._replace(text=printable(part.text))
 
     terminal = sys.stdout.isatty()
-    width = None if terminal else 200
-    return Quiet(soft_wrap=not terminal, markup=False, emoji=False, highlight=False, width=width)
+    made = Spelled(soft_wrap=not terminal, markup=False, emoji=False, highlight=False, quiet=quiet)
+    made.width = max(made.width, NARROWEST) if terminal else 200
+    return made
 
 
 def plain_table(**options: Any) -> Table:
@@ -55,9 +92,9 @@ def warn(out: Console, text: str) -> None:
 
 @contextmanager
 def working(quiet: bool = False) -> Iterator[Say]:
-    """Show the current step on stderr once the work takes longer than a second."""
-    if quiet or not sys.stderr.isatty():
-        yield _plain_steps(quiet)
+    """Show the current step on a terminal's stderr once the work takes longer than a second."""
+    if quiet or _silent or not sys.stderr.isatty():
+        yield lambda step: None
         return
     import threading
 
@@ -69,17 +106,7 @@ def working(quiet: bool = False) -> Iterator[Say]:
     timer.daemon = True
     timer.start()
     try:
-        yield lambda step: status.update(Text(step))
+        yield lambda step: status.update(Text(printable(step)))
     finally:
         timer.cancel()
         status.stop()
-
-
-def _plain_steps(quiet: bool) -> Say:
-    begun = time.monotonic()
-
-    def say(step: str) -> None:
-        if not quiet and time.monotonic() - begun > PATIENCE_SECONDS:
-            typer.echo(f"labelfree: {step} ...", err=True)
-
-    return say

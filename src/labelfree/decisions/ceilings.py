@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import html
-import json
 from dataclasses import dataclass
 from typing import Any
 
-from labelfree.decisions.answers import Answer, answer, check_level
+from labelfree.decisions.answers import Answer, check_level
 from labelfree.decisions.critic import Discrepancy, discrepancy
-from labelfree.results import percent
+from labelfree.estimators.pair import Pair
+from labelfree.results import Result, percent
 from labelfree.types import Source, Target
 
 #: From here on a ceiling says nothing.
 VACUOUS = 0.95
 
 
-@dataclass(frozen=True)
-class Ceiling:
+@dataclass(frozen=True, repr=False)
+class Ceiling(Result):
     """The error is at most this.
 
     Attributes:
@@ -49,7 +48,7 @@ class Ceiling:
             return f"no useful ceiling: {self.largest} allows {percent(self.largest_error)}"
         return f"the error is at most {percent(self.value)} (held in {100 * self.level:g}% where it was measured)"
 
-    def to_dict(self) -> dict[str, Any]:
+    def content(self) -> dict[str, Any]:
         """The ceiling as plain values."""
         return {
             **{name: value for name, value in vars(self).items() if name != "critic"},
@@ -61,15 +60,8 @@ class Ceiling:
             "sentence": self.sentence(),
         }
 
-    def to_json(self, *, indent: int | None = None) -> str:
-        """The ceiling as JSON."""
-        return json.dumps({"schema": 1, **self.to_dict()}, indent=indent, allow_nan=False)
-
     def __repr__(self) -> str:
         return f"Ceiling({self.sentence()})"
-
-    def _repr_html_(self) -> str:
-        return f"<p><b>{percent(self.value)}</b>: {html.escape(self.sentence())}</p>"
 
 
 def ceiling(
@@ -102,7 +94,7 @@ def ceiling(
     True
     """
     check_level("ceiling", level)
-    return ceiling_of(answer("ceiling", source, target, calibration, proportions), level)
+    return ceiling_of(Answer(Pair(source, target, calibration, verb="ceiling"), proportions), level)
 
 
 def ceiling_of(found: Answer, level: float = 0.95) -> Ceiling:
@@ -111,8 +103,7 @@ def ceiling_of(found: Answer, level: float = 0.95) -> Ceiling:
     answers = {**found.estimate.details["answers"], "auto": found.error}
     kept = {name: value for name, value in answers.items() if value <= held.high}
     largest = max(kept, key=lambda name: kept[name])
-    critic = discrepancy(found.source, found.target, level=level)
-    source_error = float(found.estimate.details["source_error"])
+    critic = discrepancy(found.pair.source, found.pair.target, level=level)
     return Ceiling(
         value=held.high,
         error=found.error,
@@ -122,5 +113,5 @@ def ceiling_of(found: Answer, level: float = 0.95) -> Ceiling:
         margin=max(0.0, held.high - kept[largest] - held.sampling),
         sampling=held.sampling,
         critic=critic,
-        critic_bound=min(1.0, source_error + critic.value + critic.noise),
+        critic_bound=min(1.0, found.source_error + critic.value + critic.noise),
     )

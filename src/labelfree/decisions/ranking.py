@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import html
-import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
-from labelfree.decisions.answers import Answer, answer
+from labelfree.decisions.answers import Answer
 from labelfree.errors import InputError
-from labelfree.results import percent
+from labelfree.estimators.pair import Pair
+from labelfree.results import Result, percent
 from labelfree.types import Source, Target
 
 #: Of pairs of models on natural tables whose expected errors differ by so much, this share had the order right.
@@ -36,8 +35,8 @@ class Ranked:
     source_error: float
 
 
-@dataclass(frozen=True)
-class Ranking:
+@dataclass(frozen=True, repr=False)
+class Ranking(Result):
     """Models, best first.
 
     Attributes:
@@ -62,26 +61,22 @@ class Ranking:
             f"such an order was right in {100 * self.sure:.0f}%"
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def content(self) -> dict[str, Any]:
         """The ranking as plain values."""
         models = [dict(vars(m)) for m in self.models]
         return {"best": self.best, "sure": self.sure, "sentence": self.sentence(), "models": models}
 
-    def to_json(self, *, indent: int | None = None) -> str:
-        """The ranking as JSON."""
-        return json.dumps({"schema": 1, **self.to_dict()}, indent=indent, allow_nan=False)
-
     def __repr__(self) -> str:
         return f"Ranking({self.sentence()})"
 
-    def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{html.escape(m.name)}</td><td>{percent(m.expected)}</td><td>{percent(m.error)}</td>"
-            f"<td>{percent(m.source_error)}</td></tr>"
-            for m in self.models
-        )
-        head = "<tr><th>model</th><th>expected</th><th>estimated</th><th>source</th></tr>"
-        return f"<p>{html.escape(self.sentence())}</p><table>{head}{rows}</table>"
+    def heading(self) -> str:
+        """The ranking in one line."""
+        return self.sentence()
+
+    def table_rows(self) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+        """One row per model."""
+        rows = [(m.name, percent(m.expected), percent(m.error), percent(m.source_error)) for m in self.models]
+        return ("model", "expected", "estimated", "source"), rows
 
 
 def rank(
@@ -105,10 +100,10 @@ def rank(
     if not isinstance(models, Mapping) or len(models) < 2:
         raise InputError("rank: wanted a mapping of at least two models: name -> (source, target)")
     found = {
-        name: answer(f"rank ({name})", *_pair(name, held), calibration, proportions)
+        name: Answer(Pair(*_pair(name, held), calibration, verb=f"rank ({name})"), proportions)
         for name, held in models.items()
     }
-    if len({a.target.n for a in found.values()}) > 1:
+    if len({a.pair.target.n for a in found.values()}) > 1:
         raise InputError(
             "rank: the targets have different numbers of rows; wanted the same rows for every model"
         )
@@ -126,8 +121,7 @@ def _pair(name: str, held: Any) -> tuple[Any, Any]:
 
 
 def _ranked(name: str, found: Answer) -> Ranked:
-    source_error = float(found.estimate.details["source_error"])
-    return Ranked(name, (found.error + source_error) / 2, found.error, source_error)
+    return Ranked(name, (found.error + found.source_error) / 2, found.error, found.source_error)
 
 
 def _sure(first: Answer, second: Answer, difference: float) -> float:
@@ -135,11 +129,12 @@ def _sure(first: Answer, second: Answer, difference: float) -> float:
     from scipy.special import ndtr
 
     measured = float(np.interp(difference, *np.array(MEASURED).T))
-    apart = (1.0 - first.target.confidence) - (1.0 - second.target.confidence)
-    mass = first.target.mass
+    apart = (1.0 - first.pair.target.confidence) - (1.0 - second.pair.target.confidence)
+    mass = first.pair.target.mass
     spread = float(mass @ np.square(apart - mass @ apart))
     noise = np.sqrt(
-        spread / first.target.n_effective + 2.0 * first.error * (1.0 - first.error) / first.source.n_effective
+        spread / first.pair.target.n_effective
+        + 2.0 * first.error * (1.0 - first.error) / first.pair.source.n_effective
     )
     by_chance = float(ndtr(difference / noise)) if noise > 0.0 else 1.0
     return max(0.5, min(measured, by_chance))

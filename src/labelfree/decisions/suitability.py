@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import html
-import json
 from dataclasses import dataclass
 from typing import Any
 
 from labelfree import _door
-from labelfree.decisions.answers import Answer, answer, check_level
-from labelfree.results import percent
+from labelfree.decisions.answers import Answer, check_level
+from labelfree.estimators.pair import Pair
+from labelfree.results import Result, percent
 from labelfree.types import Source, Target
 
 SUITABLE, NOT, UNSURE = "suitable", "not suitable", "cannot say"
 
 
-@dataclass(frozen=True)
-class Suitability:
+@dataclass(frozen=True, repr=False)
+class Suitability(Result):
     """The verdict on "the error is at most the source's plus the margin".
 
     Attributes:
@@ -40,19 +39,12 @@ class Suitability:
         between = f"{percent(self.low)} to {percent(self.high)}"
         return f"{self.verdict}: the error is {between}, the limit {percent(self.limit)}"
 
-    def to_dict(self) -> dict[str, Any]:
+    def content(self) -> dict[str, Any]:
         """The verdict as plain values."""
         return {**vars(self), "sentence": self.sentence()}
 
-    def to_json(self, *, indent: int | None = None) -> str:
-        """The verdict as JSON."""
-        return json.dumps({"schema": 1, **self.to_dict()}, indent=indent, allow_nan=False)
-
     def __repr__(self) -> str:
         return f"Suitability({self.sentence()})"
-
-    def _repr_html_(self) -> str:
-        return f"<p><b>{html.escape(self.verdict)}</b>: {html.escape(self.sentence())}</p>"
 
 
 def suitable(
@@ -82,12 +74,12 @@ def suitable(
     """
     check_level("suitable", level)
     _door.check_fraction(margin, "margin", 0.05)
-    return suitable_of(answer("suitable", source, target, calibration, proportions), margin, level)
+    return suitable_of(Answer(Pair(source, target, calibration, verb="suitable"), proportions), margin, level)
 
 
 def suitable_of(found: Answer, margin: float, level: float = 0.95) -> Suitability:
     """The same for an answer that is there already."""
     held = found.span(level)
-    limit = min(1.0, float(found.estimate.details["source_error"]) + margin)
+    limit = min(1.0, found.source_error + margin)
     verdict = SUITABLE if held.high <= limit else NOT if held.floor > limit else UNSURE
     return Suitability(verdict, found.error, held.floor, held.high, limit, margin, level)

@@ -6,7 +6,6 @@ from labelfree.estimators.atc import ATCMC, ATCNE
 from labelfree.estimators.auto import Auto
 from labelfree.estimators.base import Estimator, Reading
 from labelfree.estimators.cbpe import CBPE
-from labelfree.estimators.compare import compare, estimate
 from labelfree.estimators.cot import COT
 from labelfree.estimators.cott import COTT
 from labelfree.estimators.doc import DoC
@@ -16,7 +15,8 @@ from labelfree.estimators.im import IM
 from labelfree.estimators.label_shift import LabelShift
 from labelfree.estimators.mano import MaNo
 from labelfree.estimators.nuclear_norm import NuclearNorm
-from labelfree.estimators.registry import METHODS, load, make
+from labelfree.estimators.pair import Pair
+from labelfree.estimators.registry import DEFAULT, METHODS, load, make
 from labelfree.estimators.scot import SCOT
 from labelfree.estimators.unchanged import Unchanged
 
@@ -27,6 +27,7 @@ __all__ = [
     "CBPE",
     "COT",
     "COTT",
+    "DEFAULT",
     "GDE",
     "IM",
     "METHODS",
@@ -38,6 +39,7 @@ __all__ = [
     "LabelShift",
     "MaNo",
     "NuclearNorm",
+    "Pair",
     "Reading",
     "Unchanged",
     "aline",

@@ -22,6 +22,7 @@ from labelfree.estimators.span import KIND, STOP, Span, span, unlikeness
 from labelfree.estimators.unchanged import Unchanged
 from labelfree.estimators.view import View
 from labelfree.labelshift import JTest, confidence_cells, j_test, runner_up_cells, unexplained
+from labelfree.results import Interval
 
 Array = npt.NDArray[np.float64]
 
@@ -228,7 +229,8 @@ class Auto(Estimator):
                 "do not act on the number alone; label some rows (labelfree budget)"
             )
         details = _details(choice, signs, answers, self.proportions, band)
-        return Reading(error=error, details=details, warnings=warnings)
+        held = Interval(RANGE_LEVEL, band.low, band.high, KIND)
+        return Reading(error=error, details=details, warnings=warnings, interval=held)
 
     def _look(self, target: View, shares: Array) -> Signs:
         rows = Rows.of(target)
@@ -241,28 +243,11 @@ class Auto(Estimator):
         strange = unexplained(left, self.source_labels_, source.mass, right, rows.mass, cells, shares)
         return Signs(test, test.kind(), novelty(source, rows), strange, unlikeness(source, rows))
 
-    def posterior(self, target: View, choice: Choice) -> Array:
-        """(n, K) the posterior behind the answer: each method's own, by its weight.
-
-        DoC, ATC and `unchanged` believe the calibrated probabilities, SCOT its plan, label-shift (and COTT at
-        the MLLS marginal) the re-weighted ones. Its doubt of the prediction is near the answer, not equal to
-        it: DoC's offset and the thresholds have no row of their own.
-        """
-        from labelfree.labelshift import mlls, reweighted
-
-        out = np.zeros_like(target.probs)
+    def parts(self, details: Mapping[str, Any]) -> list[tuple[float, Estimator]]:
+        """The fitted methods behind an answer with these details, with their weights."""
         fitted = self._fitted()
-        for part in choice.parts:
-            if part.method == "scot":
-                scot = fitted["scot:shrunk"]
-                assert isinstance(scot, SCOT)
-                out += part.weight * target.soft_transport(scot.masses(target)).posterior
-            elif part.method == "label-shift" or part.marginal == "mlls":
-                prior = self.learned_["label-shift"]["prior_"]
-                out += part.weight * reweighted(target.probs, mlls(target.probs, prior, target.mass).weights)
-            else:
-                out += part.weight * target.probs
-        return out
+        chosen = [Part(**part) for part in details["parts"]]
+        return [(part.weight, fitted[part.label]) for part in chosen]
 
 
 def ramp(value: float, low: float, high: float) -> float:

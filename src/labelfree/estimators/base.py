@@ -21,8 +21,8 @@ from labelfree.calibration import Calibration, check_calibration, fit_calibratio
 from labelfree.errors import FileError, InputError, LabelfreeError, NotFittedError
 from labelfree.estimators.saved import read_document, restored, write_document
 from labelfree.estimators.view import View
-from labelfree.results import Estimate
-from labelfree.types import Source, Target
+from labelfree.results import Estimate, Interval
+from labelfree.types import Source, Target, check_sample
 
 E = TypeVar("E", bound="Estimator")
 
@@ -35,6 +35,7 @@ class Reading:
     score: float | None = None
     details: dict[str, Any] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+    interval: Interval | None = None
 
 
 class Estimator(ABC):
@@ -69,10 +70,7 @@ class Estimator(ABC):
 
     def fit(self: E, source: Source) -> E:
         """Calibrate on the source and learn what the method needs from it."""
-        if not isinstance(source, Source):
-            raise InputError(
-                f"fit: arrived {type(source).__name__}; wanted labelfree.Source(logits=..., labels=...)"
-            )
+        check_sample(source, Source, "fit")
         return self.fit_view(View(source, fit_calibration(self.calibration, source)))
 
     def fit_view(self: E, view: View) -> E:
@@ -93,10 +91,7 @@ class Estimator(ABC):
         """Read the error (or score) off the target."""
         if not hasattr(self, "calibration_"):
             raise NotFittedError(f"{self.title} is not fitted; call fit(source) before estimate(target)")
-        if not isinstance(target, Target):
-            raise InputError(
-                f"estimate: arrived {type(target).__name__}; wanted labelfree.Target(logits=...)"
-            )
+        check_sample(target, Target, "estimate")
         aligned = target.aligned(self.classes_, len(self.label_marginal_))
         return self.estimate_view(View(aligned, self.calibration_))
 
@@ -121,6 +116,7 @@ class Estimator(ABC):
             score=reading.score,
             n_source=self.n_source_,
             n_target=target.n,
+            interval=reading.interval,
             details={**details, **reading.details},
             warnings=(*warnings, *reading.warnings),
         )

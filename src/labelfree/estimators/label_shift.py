@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from labelfree.estimators.base import Estimator, Reading
 from labelfree.estimators.view import View
-from labelfree.labelshift import mlls, reweighted, total_variation
+from labelfree.labelshift import reweighted, total_variation
 
 
 class LabelShift(Estimator):
@@ -37,7 +37,7 @@ class LabelShift(Estimator):
         self.prior_ = source.mean_posterior
 
     def _read(self, target: View) -> Reading:
-        found = mlls(target.probs, self.prior_, target.mass)
+        found = target.label_shares(self.prior_)
         r = reweighted(target.probs, found.weights)
         shift = total_variation(target.pseudo_labels, found.shares)
         return Reading(

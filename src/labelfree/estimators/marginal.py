@@ -17,7 +17,6 @@ from labelfree.labelshift import (
     bbse,
     check_marginal,
     joint_confusion,
-    mlls,
     rlls,
     shrink,
     total_variation,
@@ -107,5 +106,5 @@ class MarginalEstimator(Estimator):
         if self.marginal == "rlls":
             shares = rlls(self.confusion_, target.pseudo_labels, self.n_source_effective_)
             return shares, {"marginal": "rlls"}
-        found = mlls(target.probs, self.prior_, target.mass)
+        found = target.label_shares(self.prior_)
         return found.shares, {"marginal": "mlls", "likelihood_gap": found.gap}

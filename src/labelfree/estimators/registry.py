@@ -33,6 +33,9 @@ METHODS: dict[str, type[Estimator]] = {
     )
 }
 
+#: The method that answers unless another is named.
+DEFAULT = "auto"
+
 
 def find(name: str) -> type[Estimator]:
     """The method of that name; an unknown one is refused with the nearest known name."""
@@ -48,7 +51,10 @@ def accepts(method: type[Estimator], option: str) -> bool:
 
 
 def load(path: str | Path) -> Estimator:
-    """Read a fitted estimator that `save` wrote. Nothing is unpickled."""
+    """Read a fitted estimator from the JSON file that its `save` wrote. Nothing is unpickled.
+
+    Samples are read by `Source.load` and `Target.load`.
+    """
     name = read_document(path)["method"]
     if not isinstance(name, str) or name not in METHODS:
         raise FileError(f"{path}: holds the unknown method {name!r}; was it saved by a newer labelfree?")

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from labelfree._door import as_array
+from labelfree._files import write_text
 from labelfree.calibration import Calibration
 from labelfree.errors import FileError
 
 FORMAT = "labelfree-estimator"
+#: What `labelfree.load` reads.
+WANTED = "a fitted estimator, as its save() wrote it"
 PAIRS = "pairs"
 DTYPE = "dtype"
 
@@ -27,13 +29,7 @@ def write_document(path: str | Path, method: str, params: dict[str, Any], state:
         "state": {name: _plain(value) for name, value in state.items()},
     }
     document = {"format": FORMAT, "schema": 1, **content, "digest": _digest(content)}
-    file = Path(path)
-    part = file.with_name(f".{file.name}.{os.getpid()}.part")
-    try:
-        part.write_text(json.dumps(document), encoding="utf-8")
-        os.replace(part, file)
-    except OSError as problem:
-        raise FileError(f"{path}: cannot be written ({problem.strerror or problem})") from None
+    write_text(path, json.dumps(document))
 
 
 def read_document(path: str | Path) -> dict[str, Any]:
@@ -41,13 +37,11 @@ def read_document(path: str | Path) -> dict[str, Any]:
     try:
         document = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as problem:
-        raise FileError(
-            f"{path}: cannot be read ({problem.strerror}); wanted a file that save() wrote"
-        ) from None
-    except ValueError:
-        raise FileError(f"{path}: not JSON; wanted a file that save() wrote") from None
+        raise FileError(f"{path}: cannot be read ({problem.strerror}); wanted {WANTED}") from None
+    except (ValueError, RecursionError):
+        raise FileError(f"{path}: not JSON; wanted {WANTED}{_other(path)}") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise FileError(f"{path}: not a saved estimator; wanted a file that save() wrote")
+        raise FileError(f"{path}: not a saved estimator; wanted {WANTED}{_other(path)}")
     if document.get("schema") != 1:
         raise FileError(
             f"{path}: written by a newer labelfree (schema {document.get('schema')}); upgrade to read it"
@@ -55,8 +49,16 @@ def read_document(path: str | Path) -> dict[str, Any]:
     content: dict[str, Any] = {name: document.get(name) for name in ("method", "params", "state")}
     if document.get("digest") != _digest(content):
         raise FileError(f"{path}: was changed or damaged since save() wrote it; save it again")
+    if not isinstance(content["params"], dict) or not isinstance(content["state"], dict):
+        raise FileError(f"{path}: not a saved estimator; wanted {WANTED}")
     content["params"] = {name: _unpaired(value) for name, value in content["params"].items()}
     return content
+
+
+def _other(path: str | Path) -> str:
+    """What the file may be instead, by its ending."""
+    is_sample = Path(path).suffix.lower() == ".npz"
+    return "; samples are read by Source.load and Target.load" if is_sample else ""
 
 
 def restored(name: str, value: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -105,6 +105,20 @@ def span(
         float(np.clip(high + above + sampling, error, 1.0)),
         sampling,
         float(np.clip(least - under - sampling, 0.0, error)),
+    )
+
+
+def span_of(error: float, details: Mapping[str, Any], n_source: float, n_target: float, level: float) -> Span:
+    """The range of an answer of `auto`, from its details, at another level."""
+    return span(
+        details["answers"],
+        error,
+        details["shift"],
+        details["unlikeness"],
+        n_source,
+        n_target,
+        proportions=details["proportions"],
+        level=level,
     )
 
 

@@ -1,11 +1,9 @@
-"""Files that are whole or absent: write beside the final name, then rename."""
+"""What every stage reads and writes: whole files below folders that are made on the way."""
 
 from __future__ import annotations
 
 import json
-import os
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -13,25 +11,16 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from labelfree.errors import FileError
+from labelfree import _files
+from labelfree.errors import FileError, LabelfreeError
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """Open a temporary file that becomes ``path`` when the block ends well, and vanishes when it does not."""
+    """Open a file that becomes ``path`` when the block ends well, and vanishes when it does not."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        # mkstemp makes private files; results are meant to be read by others.
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    with _files.replacing(path) as part, part.open("wb") as file:
+        yield file
 
 
 def write_arrays(path: Path, **arrays: NDArray[Any]) -> None:
@@ -43,7 +32,7 @@ def write_arrays(path: Path, **arrays: NDArray[Any]) -> None:
 def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     """Read an ``.npz`` without pickle; a broken file is one clear line."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             return {key: file[key] for key in file.files}
     except FileNotFoundError:
         raise FileError(f"{path} does not exist; run `labelfree bench collect` first") from None
@@ -75,5 +64,12 @@ def write_text(path: Path, text: str) -> None:
         file.write(text.encode())
 
 
-Progress = Callable[[int, int, str], None]
-"""Called with (done, total, what is being done)."""
+@contextmanager
+def naming(what: str) -> Iterator[None]:
+    """Say where in a long run an error happened: its message begins with ``what``."""
+    try:
+        yield
+    except LabelfreeError as error:
+        raise type(error)(f"{what}: {error}") from error
+    except Exception as error:
+        raise RuntimeError(f"{what}: {type(error).__name__}: {error}") from error

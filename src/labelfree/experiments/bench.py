@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
-from dataclasses import asdict, fields
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from labelfree.experiments import ablation, collect, pipeline, protocol, resampling
-from labelfree.experiments._store import Progress, write_text
+from labelfree.experiments import ablation, collect, protocol, resampling
+from labelfree.experiments._store import read_json, write_json
+from labelfree.experiments.about import about_of, notes_of
 from labelfree.experiments.datasets import DATASETS, Dataset, dataset
-from labelfree.experiments.recipes import Recipe, recipe
+from labelfree.experiments.pipeline import Setting
+from labelfree.experiments.progress import Progress, silent
+from labelfree.experiments.projnorm import PAPER, short
+from labelfree.experiments.recipes import SEEDS, recipe
+from labelfree.experiments.records import read_records, write_records
 from labelfree.experiments.scores import Scores, seeds_of
+from labelfree.experiments.shards import Shard
 
-ESTIMATES = "estimates.csv"
+ESTIMATES, BATCHES, ABOUT = "estimates.csv", "batches_estimates.csv", "about.json"
 
 
 def listing(root: Path) -> list[dict[str, Any]]:
-    """Every known data set: found or missing, where expected, origin, licence, size, splits."""
+    """Every known data set: found or missing, where expected, origin, licence, size, splits, absent shifts."""
     return [
         {
             "name": known.name,
@@ -41,61 +44,71 @@ def listing(root: Path) -> list[dict[str, Any]]:
     ]
 
 
-def choose(name: str, network: str | None, recipe_name: str | None) -> tuple[Dataset, str, Recipe]:
+def setting(
+    name: str, root: Path, runs: Path, network: str | None = None, recipe_name: str | None = None, **how: Any
+) -> Setting:
     """The data set with its own network and recipe, or the ones asked for."""
     known = dataset(name)
-    return known, network or known.network, recipe(recipe_name or known.recipe)
+    return Setting(known, network or known.network, recipe(recipe_name or known.recipe), root, runs, **how)
 
 
-def train(
-    name: str, seeds: Sequence[int], root: Path, runs: Path, network: str | None = None,
-    recipe_name: str | None = None, device: str | None = None, progress: Progress | None = None,
-) -> list[dict[str, Any]]:  # fmt: skip
+def train(given: Setting, seeds: Sequence[int]) -> list[dict[str, Any]]:
     """Train one network per seed."""
-    known, network, how = choose(name, network, recipe_name)
     made = []
     for seed in seeds:
-        pipeline.train_network(known, network, how, seed, root, runs, device, progress)
-        made.append({"seed": seed, "checkpoint": str(pipeline.checkpoint_path(runs, name, network, seed))})
+        if given.dataset.score is None:
+            given.trained(seed)
+        made.append({"seed": seed, "checkpoint": str(given.checkpoint(seed))})
     return made
 
 
 def collect_scores(
-    name: str,
-    seeds: Sequence[int],
-    root: Path,
-    runs: Path,
-    network: str | None = None,
-    recipe_name: str | None = None,
-    projnorm_steps: int = 0,
-    device: str | None = None,
-    progress: Progress | None = None,
-    rows: int | None = None,
+    given: Setting, seeds: Sequence[int], projnorm: bool = False, projnorm_steps: int = 0
 ) -> list[dict[str, Any]]:
     """Score source and shifts with each seed's network (trained on the way where it was not), ProjNorm if asked."""
-    known, network, how = choose(name, network, recipe_name)
-    models = {s: pipeline.train_network(known, network, how, s, root, runs, device, progress) for s in seeds}
-    made = collect.collect(known, network, models, how, root, runs, device, progress, rows)
-    if projnorm_steps:
-        fresh = {s: pipeline.make_network(known, network, how, s, root) for s in seeds}
-        collect.collect_projnorm(known, network, fresh, root, runs, projnorm_steps, device, progress)
-    return [{"seed": s, "folder": str(at.folder), "shifts": len(at.shifts())} for s, at in made.items()]
+    if given.dataset.score is not None:
+        found = given.dataset.score(given.root, given.runs, given.network, given.progress)
+        return [{"seed": 0, "folder": str(given.runs), "shifts": sum(found.values()), "missing": {}}]
+    made = collect.collect(given, seeds)
+    for form in [*([PAPER] if projnorm else []), *([short(projnorm_steps)] if projnorm_steps else [])]:
+        collect.collect_projnorm(given, seeds, form)
+    return [
+        {"seed": s, "folder": str(at.folder), "shifts": len(at.shifts()), "missing": at.missing()}
+        for s, at in made.items()
+    ]
 
 
 def run(
-    name: str, runs: Path, out: Path, network: str | None = None, progress: Progress | None = None
-) -> Path:
-    """Estimates of every method on every shift, the two mild label shifts and the batch ablation, as CSV."""
-    network = network or dataset(name).network
+    name: str, runs: Path, out: Path, network: str | None = None, marginal: str | None = None,
+    shard: Shard | None = None, progress: Progress = silent,
+) -> Path:  # fmt: skip
+    """Estimates of every method on every shift, the two mild label shifts and the batch ablation, as CSV.
+
+    A shard only works its part out; the tables are written by the run without one (after merging).
+    """
+    known = dataset(name)
+    network, shares = network or known.network, marginal or known.marginal
+    parts = known.collections or ("",)
+    sweeps: dict[str, Any] = {ESTIMATES: protocol.sweep(marginal=shares)}
+    sweeps |= {f"mild_label_shift_{s}.csv": resampling.sweep(s, shares) for s in resampling.SCALES}
+    sweeps[BATCHES] = ablation.sweep(marginal=shares)
     folder = results_folder(out, name, network)
-    protocol.write_rows(folder / ESTIMATES, protocol.run(runs, name, network, progress=progress))
-    for scale in resampling.SCALES:
-        rows = resampling.run_mild(runs, name, network, scale, progress)
-        protocol.write_rows(folder / f"mild_label_shift_{scale}.csv", rows)
-    write_batched(
-        folder / "batches_estimates.csv", ablation.run_batches(runs, name, network, progress=progress)
-    )
+    for file, sweep in sweeps.items():
+        rows = [
+            _named(name, part, row)
+            for part in parts
+            for row in sweep.run(runs, f"{name}/{part}" if part else name, network, shard, progress)
+        ]
+        if shard is None or shard.count == 1:
+            write_records(folder / file, sweep.kind, rows)
+    if shard is None or shard.count == 1:
+        write_json(folder / ABOUT, about_of(runs, known, network, shares))
     return folder
+
+
+def _named(name: str, part: str, row: Any) -> Any:
+    """A record of a part, under the name of its data set."""
+    return replace(row, dataset=name, shift=f"{part}/{row.shift}") if part else row
 
 
 def results_folder(out: Path, name: str, network: str) -> Path:
@@ -103,93 +116,65 @@ def results_folder(out: Path, name: str, network: str) -> Path:
     return out / name / network
 
 
+def about(folder: Path) -> dict[str, Any]:
+    """What a folder of results says about itself; empty where it says nothing."""
+    path = folder / ABOUT
+    return dict(read_json(path)) if path.exists() else {}
+
+
 def table(name: str, out: Path, network: str | None = None) -> list[Path]:
     """Tables of what ``run`` wrote, as Markdown, LaTeX and CSV."""
     from labelfree.experiments import tables
 
-    folder = results_folder(out, name, network or dataset(name).network)
-    rows = protocol.read_rows(folder / ESTIMATES)
+    known: Dataset = dataset(name)
+    folder = results_folder(out, name, network or known.network)
+    rows, told = protocol.read_rows(folder / ESTIMATES), about(folder)
+    notes = notes_of(told, known.note)
     made = [
-        *tables.main_table(rows, extra=[_distinct(rows)]).write(folder / "tables"),
+        *tables.main_table(_with_all(known, rows), extra=notes).write(folder / "tables"),
         *tables.correlations(rows).write(folder / "tables"),
         *tables.thresholding(rows).write(folder / "tables"),
-        *tables.batches(read_batched(folder / "batches_estimates.csv")).write(folder / "tables"),
+        *tables.batches(read_records(folder / BATCHES, ablation.Batched)).write(folder / "tables"),
+        *tables.shifts(rows, told).write(folder / "tables"),
     ]
     for scale, beta in zip(resampling.SCALES, ("alpha q", "alpha K q"), strict=True):
         shifted = protocol.read_rows(folder / f"mild_label_shift_{scale}.csv")
         title = f"Mean absolute error under mild label shift, Dirichlet({beta}), alpha = 50"
-        made += tables.main_table(shifted, f"mild_label_shift_{scale}", title).write(folder / "tables")
+        shifted = _with_all(known, shifted)
+        made += tables.main_table(shifted, f"mild_label_shift_{scale}", title, notes).write(folder / "tables")
     return made
 
 
-def _distinct(rows: Sequence[protocol.Row]) -> str:
-    errors: dict[str, dict[int, tuple[float, float]]] = {}
-    for row in rows:
-        errors.setdefault(row.shift, {})[row.seed] = (row.true_error, row.pseudo_shift)
-    clean = errors.get("clean")
-    same = sorted(name for name, found in errors.items() if name != "clean" and found == clean)
-    total = len(errors) - (clean is not None)
-    said = f"{total - len(same)} of {total} shifted sets differ from the clean one"
-    return said + (f"; {', '.join(same)} do nothing to these images." if same else ".")
+def _with_all(known: Dataset, rows: list[protocol.Row]) -> list[protocol.Row]:
+    # A data set of several families gets a row over all of them.
+    return rows + [replace(row, kind="all") for row in rows] if known.collections else rows
 
 
 def figures(name: str, runs: Path, out: Path, network: str | None = None) -> list[Path]:
-    """Figures of what ``run`` wrote and of the first seed's scores, as PNG and SVG."""
+    """Figures of what ``run`` wrote and, where they are there, of the first seed's scores, as PNG and SVG."""
     from labelfree.experiments import figures as drawing
 
-    network = network or dataset(name).network
+    known = dataset(name)
+    network = network or known.network
     folder = results_folder(out, name, network)
     rows = protocol.read_rows(folder / ESTIMATES)
-    scores = Scores.of(runs, name, network, seeds_of(runs, name, network)[0])
-    return drawing.make_all(rows, scores, folder / "figures", f"{dataset(name).title}, {network}")
+
+    def find(shift: str) -> tuple[Scores, str]:
+        part, _, rest = shift.rpartition("/") if known.collections else ("", "", shift)
+        place = f"{name}/{part}" if part else name
+        return Scores.of(runs, place, network, seeds_of(runs, place, network)[0]), rest
+
+    return drawing.make_all(rows, find, folder / "figures", f"{known.title}, {network}")
 
 
 def summary(name: str, out: Path, network: str | None = None) -> list[dict[str, Any]]:
-    """The main table as records: method, MAE, deviation, worst, the paper's MAE."""
+    """The main table as records, errors as fractions: method, MAE, deviation, worst, the paper's MAE."""
     from labelfree.experiments import tables
 
     folder = results_folder(out, name, network or dataset(name).network)
-    return tables.main_table(protocol.read_rows(folder / ESTIMATES)).data
+    return tables.main_table(_with_all(dataset(name), protocol.read_rows(folder / ESTIMATES))).data
 
 
-def write_batched(path: Path, found: Sequence[ablation.Batched]) -> None:
-    """Write the batch ablation as CSV."""
-    names = [field.name for field in fields(ablation.Batched)]
-    lines = [",".join(names)]
-    for entry in found:
-        lines.append(",".join(f"{v:.6f}" if isinstance(v, float) else str(v) for v in asdict(entry).values()))
-    write_text(path, "\n".join(lines) + "\n")
-
-
-def read_batched(path: Path) -> list[ablation.Batched]:
-    """Read the batch ablation."""
-    from labelfree.errors import FileError
-
-    try:
-        with path.open(newline="") as file:
-            lines = list(csv.DictReader(file))
-        return [
-            ablation.Batched(
-                line["dataset"],
-                line["network"],
-                int(line["seed"]),
-                line["shift"],
-                line["kind"],
-                line["method"],
-                float(line["true_error"]),
-                float(line["whole"]),
-                float(line["batched"]),
-            )
-            for line in lines
-        ]
-    except FileNotFoundError:
-        raise FileError(f"{path} does not exist; run `labelfree bench run` first") from None
-    except (KeyError, ValueError) as error:
-        raise FileError(f"{path} is not the table of batches ({error})") from None
-
-
-def seeds_or(default: Sequence[int] | None) -> list[int]:
+def seeds_or(given: Sequence[int] | None) -> list[int]:
     """The seeds asked for, or the paper's."""
-    from labelfree.experiments.recipes import SEEDS
-
-    return [int(seed) for seed in np.unique(default)] if default else list(SEEDS)
+    return sorted(set(given)) if given else list(SEEDS)

@@ -1,106 +1,161 @@
-"""Score every shift with trained networks, once; what is there already is not scored again.
+"""Score every shift with trained networks, once; what is there already and was made alike is not scored again.
 
 Shifts are the outer loop and seeds the inner one: a corrupted set is made once for all networks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from labelfree._version import __version__
-from labelfree.experiments._store import Progress
-from labelfree.experiments.datasets import Dataset
-from labelfree.experiments.projnorm import Parameters, TorchRefit, parameters_of, projnorm
-from labelfree.experiments.recipes import Recipe
+from labelfree.errors import FileError
+from labelfree.experiments._store import naming
+from labelfree.experiments.datasets import Shift
+from labelfree.experiments.examples import Examples
+from labelfree.experiments.pipeline import Setting
+from labelfree.experiments.projnorm import Form, Parameters, TorchRefit, parameters_of, projnorm
+from labelfree.experiments.provenance import code_digest, difference, files_digest, weights_digest
 from labelfree.experiments.scores import Scores
+from labelfree.experiments.sets import cached
 
 
-def collect(
-    dataset: Dataset,
-    network: str,
-    models: Mapping[int, Any],
-    recipe: Recipe,
-    root: Path,
-    runs: Path,
-    device: str | None = None,
-    progress: Progress | None = None,
-    rows: int | None = None,
-) -> dict[int, Scores]:
+def collect(setting: Setting, seeds: Sequence[int]) -> dict[int, Scores]:
     """Write the scores of the source and of every shift for each seed's network; returns where they are.
 
-    ``rows`` keeps the first so many rows of every shifted set, for machines without a GPU.
+    Scores that other weights, data, code or options made are refused (or made again with ``redo``).
     """
-    from labelfree.experiments.corruptions import frost_origin
-    from labelfree.experiments.training import score
-
-    dataset.require(root)
-    shifts = list(dataset.shifts(root))
-    places = {seed: Scores.of(runs, dataset.name, network, seed) for seed in models}
+    setting.dataset.require(setting.root)
+    every = list(setting.dataset.shifts(setting.root))
+    present = [shift for shift in every if not shift.absent]
+    places = {seed: _place(setting, seed) for seed in seeds}
+    models = {seed: setting.trained(seed) for seed in seeds}
+    weights = {seed: weights_digest(model) for seed, model in models.items()}
     for seed, scores in places.items():
-        scores.describe(
-            dataset=dataset.name,
-            network=network,
-            seed=seed,
-            recipe=asdict(recipe),
-            frost=frost_origin(),
-            version=__version__,
-            shifts=[shift.name for shift in shifts],
-            rows=rows,
-        )
-    for done, shift in enumerate([None, *shifts]):
-        name, kind = ("source", "source") if shift is None else (shift.name, shift.kind)
-        wanting = [seed for seed, scores in places.items() if not scores.has(None if shift is None else name)]
+        scores.describe(**_about(setting, seed, every, weights[seed]))
+    units = [None, *present]
+    for number, shift in enumerate(units):
+        mine = [seed for i, seed in enumerate(seeds) if setting.shard.takes(i * len(units) + number)]
+        wanted = {seed: made_by(setting, shift, weights[seed]) for seed in mine}
+        wanting = [seed for seed in mine if _wanting(places[seed], shift, wanted[seed], setting.redo)]
         if wanting:
-            examples = dataset.validation(root) if shift is None else shift.load()
-            if shift is not None and rows is not None:
-                examples = examples.take(np.arange(min(rows, len(examples))))
-            for seed in wanting:
-                logits = score(models[seed], examples, device=device)
-                places[seed].write(None if shift is None else name, logits, examples.labels, kind)
-        if progress:
-            progress(done + 1, len(shifts) + 1, f"scoring {name}")
+            _score(setting, shift, {seed: models[seed] for seed in wanting}, places, wanted)
+        name = "source" if shift is None else shift.name
+        setting.progress("shifts scored", number + 1, len(units), name)
     return places
 
 
-def collect_projnorm(
-    dataset: Dataset,
-    network: str,
-    initial: Mapping[int, Any],
-    root: Path,
-    runs: Path,
-    steps: int = 100,
-    device: str | None = None,
-    progress: Progress | None = None,
-) -> None:
-    """Write ProjNorm of every shift: ``steps`` steps from the initial weights, on labels and on pseudo-labels.
+def _place(setting: Setting, seed: int) -> Scores:
+    return Scores.of(setting.runs, setting.dataset.name, setting.network, seed)
 
-    ``initial`` are the untrained networks; the pseudo-labels are those of the collected scores.
-    """
-    source, shifts = dataset.validation(root), list(dataset.shifts(root))
-    refits = {
-        seed: TorchRefit(model, steps=steps, seed=seed, device=device) for seed, model in initial.items()
+
+def made_by(setting: Setting, shift: Shift | None, weights: str) -> dict[str, Any]:
+    """What a file of scores is made by: nothing that could change a score may be missing here."""
+    files = tuple(setting.root / path for path in setting.dataset.expects) if shift is None else shift.files
+    return {
+        "weights": weights,
+        "data": files_digest(path for path in files if path.exists()),
+        "made": "" if shift is None else shift.made,
+        "code": code_digest(),
+        "rows": None if shift is None else setting.rows,
+        "precision": setting.precision,
     }
-    references: dict[int, Parameters] = {}
-    for done, shift in enumerate(shifts):
-        places = {seed: Scores.of(runs, dataset.name, network, seed) for seed in initial}
-        wanting = [seed for seed, scores in places.items() if scores.projnorm(shift.name) is None]
-        if not wanting:
-            continue
-        examples = shift.load()
+
+
+def _about(setting: Setting, seed: int, every: Sequence[Shift], weights: str) -> dict[str, Any]:
+    from labelfree.experiments.corruptions import frost_origin
+
+    return {
+        "dataset": setting.dataset.name,
+        "network": setting.network,
+        "seed": seed,
+        "recipe": setting.recipe.settings(),
+        "frost": frost_origin(),
+        "version": __version__,
+        "shifts": [shift.name for shift in every],
+        "origins": {shift.name: shift.origin for shift in every if not shift.absent},
+        "missing": {shift.name: shift.absent for shift in every if shift.absent},
+        "rows": setting.rows,
+        "weights": weights,
+        "code": code_digest(),
+        "note": setting.dataset.note,
+    }
+
+
+def _wanting(scores: Scores, shift: Shift | None, wanted: Mapping[str, Any], redo: bool) -> bool:
+    name = None if shift is None else shift.name
+    found = scores.made_by(name)
+    if found is None:
+        return True
+    changed = difference(found, wanted)
+    if changed and not redo:
+        raise FileError(
+            f"{scores.path(name)} was made with other {changed}; score it again with --redo, "
+            "or choose another directory with --runs"
+        )
+    return bool(changed)
+
+
+def _score(
+    setting: Setting,
+    shift: Shift | None,
+    models: Mapping[int, Any],
+    places: Mapping[int, Scores],
+    wanted: Mapping[int, Mapping[str, Any]],
+) -> None:
+    from labelfree.experiments.training import score
+
+    name, kind = (None, "source") if shift is None else (shift.name, shift.kind)
+    with naming(f"{setting.dataset.name}, {name or 'source'}"):
+        examples = load(setting, shift)
+        for seed, model in models.items():
+            seen = hashlib.sha256()
+            stage = f"scoring {name or 'the source'}, seed {seed}"
+            logits = score(model, examples, run=setting.run(), stage=stage, seen=seen)
+            places[seed].write(name, logits, examples.labels, kind, wanted[seed], seen.hexdigest()[:16])
+
+
+def load(setting: Setting, shift: Shift | None) -> Examples:
+    """The examples of the source or of a shift, its first rows only where that was asked for."""
+    if shift is None:
+        return setting.dataset.validation(setting.root)
+    examples = _kept(setting, shift)
+    return examples if setting.rows is None else examples.take(np.arange(min(setting.rows, len(examples))))
+
+
+def _kept(setting: Setting, shift: Shift) -> Examples:
+    if setting.cache is None:
+        return shift.load()
+    return cached(shift, setting.cache / setting.dataset.name, setting.workers, setting.progress)
+
+
+def collect_projnorm(setting: Setting, seeds: Sequence[int], form: Form) -> None:
+    """Write ProjNorm of every scored shift: refitted on labels and on the pseudo-labels of the collected scores."""
+    source = (setting.dataset.training if form.on_training else setting.dataset.validation)(setting.root)
+    shifts = [shift for shift in setting.dataset.shifts(setting.root) if not shift.absent]
+    start = setting.recipe.pretrained or "imagenet" if form.pretrained else None
+    networks = {seed: setting.fresh(seed, start) for seed in seeds}
+    references: dict[tuple[int, int], Parameters] = {}
+    for number, shift in enumerate(shifts):
+        mine = [seed for i, seed in enumerate(seeds) if setting.shard.takes(i * len(shifts) + number)]
+        wanting = [s for s in mine if _place(setting, s).projnorm(shift.name, form.name) is None]
+        examples = load(setting, shift) if wanting else None
         for seed in wanting:
-            start = parameters_of(initial[seed])
-            if seed not in references:
-                references[seed] = refits[seed](start, source, source.labels)
-            pseudo = places[seed].read(shift.name).logits.argmax(1)
-            examples = examples.take(np.arange(len(pseudo)))
-            value = projnorm(
-                refits[seed], start, (source, source.labels), (examples, pseudo), references[seed]
+            assert examples is not None
+            scores, network = _place(setting, seed), networks[seed]
+            pseudo = scores.read(shift.name).logits.argmax(1)
+            steps = form.steps_for(len(pseudo))
+            refit = TorchRefit(
+                network, steps, form.batch, form.rate, seed=seed, device=setting.device, cosine=form.cosine
             )
-            places[seed].write_projnorm(shift.name, value, steps=steps)
-        if progress:
-            progress(done + 1, len(shifts), f"ProjNorm of {shift.name}")
+            initial = parameters_of(network)
+            if (seed, steps) not in references:
+                references[seed, steps] = refit(initial, source, source.labels)
+            reference = references[seed, steps]
+            value = projnorm(refit, initial, (source, source.labels), (examples, pseudo), reference)
+            scores.write_projnorm(shift.name, value, form.name, **asdict(form) | {"steps": steps})
+        setting.progress(f"{form.name} of shifts", number + 1, len(shifts), shift.name)

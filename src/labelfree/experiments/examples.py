@@ -1,7 +1,9 @@
 """Labelled examples that can hand out batches: images in memory, images in files, texts.
 
 Everything that trains or scores sees one small contract: ``labels``, ``len`` and
-``batch(rows, rng)``. A generator asks for the training view (augmented); none asks for the plain one.
+``batch(rows, draws)``. ``draws`` are one random number a row and ask for the training view (augmented); none
+asks for the plain one. A row's view depends on its own number alone, so that several processes that share a
+batch see what one process would.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from labelfree.errors import FileError, InputError
 
 Pixels = NDArray[np.uint8]
 Rows = NDArray[np.int64]
+Draws = NDArray[np.uint64]
 
 
 class Examples(Protocol):
@@ -30,8 +33,8 @@ class Examples(Protocol):
     def __len__(self) -> int:
         """How many examples there are."""
 
-    def batch(self, rows: Rows, rng: np.random.Generator | None = None) -> Pixels | list[str]:
-        """The inputs of ``rows``: images (b, H, W, 3) or texts; augmented where ``rng`` is given."""
+    def batch(self, rows: Rows, draws: Draws | None = None) -> Pixels | list[str]:
+        """The inputs of ``rows``: images (b, H, W, 3) or texts; augmented where ``draws`` (b,) are given."""
 
     def take(self, rows: Rows) -> Examples:
         """Only these rows."""
@@ -60,27 +63,29 @@ class ArrayImages:
         """How many images there are."""
         return len(self.labels)
 
-    def batch(self, rows: Rows, rng: np.random.Generator | None = None) -> Pixels:
+    def batch(self, rows: Rows, draws: Draws | None = None) -> Pixels:
         """The images of ``rows``."""
         images = self.pixels[rows]
-        return images if rng is None else crop_and_mirror(images, rng, self.pad, self.mirror)
+        return images if draws is None else crop_and_mirror(images, draws, self.pad, self.mirror)
 
     def take(self, rows: Rows) -> ArrayImages:
         """Only these rows."""
         return replace(self, pixels=self.pixels[rows], labels=self.labels[rows])
 
 
-def crop_and_mirror(images: Pixels, rng: np.random.Generator, pad: int, mirror: bool) -> Pixels:
+def crop_and_mirror(images: Pixels, draws: Draws, pad: int, mirror: bool) -> Pixels:
     """Pad with zeros, cut a window of the old size at a random place, mirror every second image or so.
 
-    One gather for the whole batch: window starts and mirroring become index arrays.
+    One gather for the whole batch: window starts and mirroring are digits of the rows' numbers.
     """
     n, height, width, _ = images.shape
     padded = np.pad(images, ((0, 0), (pad, pad), (pad, pad), (0, 0)))
-    top, left = rng.integers(0, 2 * pad + 1, size=(2, n))
+    places = np.uint64(2 * pad + 1)
+    top, rest = (draws % places).astype(np.int64), draws // places
+    left = (rest % places).astype(np.int64)
     columns = left[:, None] + np.arange(width)
     if mirror:
-        flip = rng.random(n) < 0.5
+        flip = rest // places % np.uint64(2) == 1
         columns[flip] = columns[flip, ::-1]
     lines = top[:, None] + np.arange(height)
     return np.asarray(padded[np.arange(n)[:, None, None], lines[:, :, None], columns[:, None, :]])
@@ -105,9 +110,10 @@ class FileImages:
         """How many images there are."""
         return len(self.labels)
 
-    def batch(self, rows: Rows, rng: np.random.Generator | None = None) -> Pixels:
+    def batch(self, rows: Rows, draws: Draws | None = None) -> Pixels:
         """The images of ``rows``, read now."""
-        return np.stack([self._read(self.paths[row], rng) for row in rows])
+        rngs = [None] * len(rows) if draws is None else [np.random.default_rng(int(draw)) for draw in draws]
+        return np.stack([self._read(self.paths[row], rng) for row, rng in zip(rows, rngs, strict=True)])
 
     def take(self, rows: Rows) -> FileImages:
         """Only these rows."""
@@ -132,10 +138,14 @@ class FileImages:
         return pixels
 
     def _middle(self, image: Any) -> Pixels:
+        # Sizes, filter and rounding are torchvision's Resize and CenterCrop, which the authors use.
         if not self.ready:
-            scale = self.size * 8 / 7 / min(image.size)
-            image = image.resize((round(image.width * scale), round(image.height * scale)))
-        left, top = (image.width - self.size) // 2, (image.height - self.size) // 2
+            from PIL import Image
+
+            short, shorter = self.size * 8 // 7, min(image.size)
+            wanted = [short if side == shorter else int(short * side / shorter) for side in image.size]
+            image = image.resize((wanted[0], wanted[1]), Image.Resampling.BILINEAR)
+        left, top = round((image.width - self.size) / 2), round((image.height - self.size) / 2)
         return np.asarray(image.crop((left, top, left + self.size, top + self.size)))
 
 
@@ -164,7 +174,7 @@ class Texts:
         """How many texts there are."""
         return len(self.labels)
 
-    def batch(self, rows: Rows, rng: np.random.Generator | None = None) -> list[str]:
+    def batch(self, rows: Rows, draws: Draws | None = None) -> list[str]:
         """The texts of ``rows``."""
         return [self.texts[row] for row in rows]
 
@@ -195,11 +205,11 @@ class Shifted:
         """How many images there are."""
         return len(self.base)
 
-    def batch(self, rows: Rows, rng: np.random.Generator | None = None) -> Pixels:
+    def batch(self, rows: Rows, draws: Draws | None = None) -> Pixels:
         """The corrupted images of ``rows``."""
         from labelfree.experiments.corruptions import corrupt
 
-        images = self.base.batch(rows, rng)
+        images = self.base.batch(rows, draws)
         if isinstance(images, list):
             raise InputError("corruptions are for images; this set holds texts")
         key = (self.seed, int(rows[0]) if len(rows) else 0)

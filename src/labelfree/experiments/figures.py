@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +33,12 @@ def save(figure: Any, folder: Path, name: str) -> list[Path]:
     return made
 
 
-def make_all(rows: Sequence[Row], scores: Scores, folder: Path, title: str) -> list[Path]:
-    """All figures of one (data set, network); cost distributions and triangles are of the given seed."""
+Find = Callable[[str], tuple[Scores, str]]
+"""Where the scores of a shift are, and its name there."""
+
+
+def make_all(rows: Sequence[Row], find: Find, folder: Path, title: str) -> list[Path]:
+    """All figures of one (data set, network); cost distributions and triangles are of its first seed."""
     made = []
     shifted = [row for row in rows if row.kind != "clean"]
     for name, methods, figure in (
@@ -43,9 +47,9 @@ def make_all(rows: Sequence[Row], scores: Scores, folder: Path, title: str) -> l
         ("figure4", ("ac", "atc-mc", "atc-ne", "cot", "cott", "scot"), _scatter),
     ):
         made += save(figure(shifted, methods, title), folder, name)
-    for name, shift in _three(shifted, scores).items():
-        made += save(triangle_of(scores, shift), folder, f"figure1_{name}")
-        made += save(costs_of(scores, shift), folder, f"costs_{name}")
+    for name, shift in _three(shifted).items():
+        made += save(triangle_of(*find(shift)), folder, f"figure1_{name}")
+        made += save(costs_of(*find(shift)), folder, f"costs_{name}")
     return made
 
 
@@ -70,9 +74,9 @@ def _scatter(rows: Sequence[Row], methods: Sequence[str], title: str) -> Any:
     return plots.scatter(_points(rows, methods, "estimate", "true_error"), title)
 
 
-def _three(rows: Sequence[Row], scores: Scores) -> dict[str, str]:
-    # Quarter points of pseudo-label shift among this seed's collected shifts.
-    seed = scores.about["seed"]
+def _three(rows: Sequence[Row]) -> dict[str, str]:
+    # Quarter points of pseudo-label shift among the first seed's shifts.
+    seed = min(row.seed for row in rows)
     order = sorted({(row.pseudo_shift, row.shift) for row in rows if row.seed == seed})
     names = [shift for _, shift in order]
     return {

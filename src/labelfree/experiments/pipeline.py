@@ -1,52 +1,70 @@
-"""Train and collect one (data set, network, seed): what the commands call, and scripts may."""
+"""One (data set, network, recipe), where its files are and how it is run: what every stage is given."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from labelfree.experiments._store import Progress
 from labelfree.experiments.datasets import Dataset
+from labelfree.experiments.networks import public_weights
+from labelfree.experiments.progress import Progress, silent
 from labelfree.experiments.recipes import Recipe
+from labelfree.experiments.shards import Shard
 
 
-def checkpoint_path(runs: Path, dataset: str, network: str, seed: int) -> Path:
-    """``runs/checkpoints/<data set>/<network>/seed<seed>.pt``."""
-    return runs / "checkpoints" / dataset / network / f"seed{seed}.pt"
+@dataclass(frozen=True)
+class Setting:
+    """What is run (data set, network, recipe), on which files (root, runs), and how.
 
+    ``rows`` keeps the first so many rows of every shifted set, for machines without a GPU. ``cache`` is a
+    directory for corrupted sets. ``redo`` makes scores again that something else made.
+    """
 
-def make_network(dataset: Dataset, network: str, recipe: Recipe, seed: int, root: Path) -> Any:
-    """A fresh network for a data set; where the recipe says so, on public weights under ``root/weights``."""
-    from labelfree.experiments.networks import build
+    dataset: Dataset
+    network: str
+    recipe: Recipe
+    root: Path
+    runs: Path
+    device: str | None = None
+    precision: str = "auto"
+    workers: int = 0
+    rows: int | None = None
+    shard: Shard = field(default_factory=Shard)
+    cache: Path | None = None
+    redo: bool = False
+    progress: Progress = silent
 
-    options: dict[str, Any] = {}
-    if recipe.max_tokens:
-        options["max_tokens"] = recipe.max_tokens
-    if recipe.pretrained and network in ("resnet18", "resnet50"):
-        options["weights"] = root / "weights" / f"{network}.pth"
-    if dataset.name == "rxrx1" and network == "resnet50":
-        options["standardise"] = True
-    if recipe.pretrained and network == "distilbert":
-        local = root / "weights" / recipe.pretrained
-        options["weights"] = local if local.exists() else recipe.pretrained
-    return build(network, dataset.classes, seed, **options)
+    def checkpoint(self, seed: int) -> Path:
+        """``runs/checkpoints/<data set>/<network>/seed<seed>.pt``."""
+        return self.runs / "checkpoints" / self.dataset.name / self.network / f"seed{seed}.pt"
 
+    def run(self, seed: int | None = None) -> Any:
+        """How training and scoring happen; with a seed, where its checkpoint is."""
+        from labelfree.experiments.training import Run
 
-def train_network(
-    dataset: Dataset,
-    network: str,
-    recipe: Recipe,
-    seed: int,
-    root: Path,
-    runs: Path,
-    device: str | None = None,
-    progress: Progress | None = None,
-) -> Any:
-    """Train (or go on training, or just load) one network."""
-    from labelfree.experiments.training import Run, train
+        path = None if seed is None else self.checkpoint(seed)
+        return Run(path, self.device, progress=self.progress, precision=self.precision, workers=self.workers)
 
-    dataset.require(root)
-    path = checkpoint_path(runs, dataset.name, network, seed)
-    model = make_network(dataset, network, recipe, seed, root)
-    run = Run(checkpoint=path, device=device, progress=progress)
-    return train(model, dataset.training(root), recipe, seed, run)
+    def fresh(self, seed: int, pretrained: str | None = "") -> Any:
+        """The network before training, on public weights below ``root/weights`` where the recipe says so."""
+        from labelfree.experiments.networks import build
+
+        start = self.recipe.pretrained if pretrained == "" else pretrained
+        options: dict[str, Any] = {"max_tokens": self.recipe.max_tokens} if self.recipe.max_tokens else {}
+        file = public_weights(self.network)
+        if start and file:
+            options["weights"] = self.root / "weights" / file
+        if file and not self.network.endswith("-224"):
+            options["statistics"] = self.dataset.statistics
+        if start and self.network == "distilbert":
+            local = self.root / "weights" / start
+            options["weights"] = local if local.exists() else start
+        return build(self.network, self.dataset.classes, seed, **options)
+
+    def trained(self, seed: int) -> Any:
+        """Train (or go on training, or just load) one network."""
+        from labelfree.experiments.training import train
+
+        self.dataset.require(self.root)
+        return train(self.fresh(seed), self.dataset.training(self.root), self.recipe, seed, self.run(seed))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +12,20 @@ from numpy.typing import NDArray
 
 import labelfree as lf
 from labelfree.calibration import fit_calibration
-from labelfree.errors import FileError
+from labelfree.errors import InputError
 from labelfree.estimators import METHODS
 from labelfree.estimators.registry import accepts, make
 from labelfree.estimators.view import View
-from labelfree.experiments._store import Progress, write_text
-from labelfree.experiments.scores import Recorded, Scores, seeds_of
+from labelfree.experiments.progress import Progress, silent
+from labelfree.experiments.records import read_records, write_records
+from labelfree.experiments.scores import Recorded
+from labelfree.experiments.shards import Shard
+from labelfree.experiments.sweep import Sweep, Unit
 from labelfree.labelshift.marginal import total_variation
 
 SHRUNK = "+shrunk"
 """Suffix of a method with the noise-aware marginal."""
+MARGINALS = ("source", "uniform")
 
 
 @dataclass(frozen=True)
@@ -49,23 +51,34 @@ class Row:
 
 
 class Panel:
-    """All methods fitted once on a source; each target is then calibrated and transported once."""
+    """All methods fitted once on a source; each target is then calibrated and transported once.
+
+    ``marginal`` is ``source`` (the source's label shares, as the paper says) or ``uniform`` (as its authors'
+    code takes for CIFAR, ImageNet and BREEDS).
+    """
 
     def __init__(
-        self, source: Recorded, calibration: str = "temperature", methods: Sequence[str] = ()
+        self,
+        source: Recorded,
+        calibration: str = "temperature",
+        methods: Sequence[str] = (),
+        marginal: str = "source",
     ) -> None:
+        if marginal not in MARGINALS:
+            raise InputError(f"the marginal is {marginal!r}; it must be one of {', '.join(MARGINALS)}")
         sample = lf.Source(logits=source.logits, labels=source.labels)
         self._view = View(sample, fit_calibration(calibration, sample))
+        classes = source.logits.shape[1]
+        plain: Any = "source" if marginal == "source" else np.full(classes, 1 / classes)
         self._methods = []
         for name, method in METHODS.items():
-            variants = ["source", "shrunk"] if accepts(method, "marginal") else [None]
-            for marginal in variants:
-                label = name + SHRUNK if marginal == "shrunk" else name
-                if methods and label not in methods:
+            variants = {"": plain, SHRUNK: "shrunk"} if accepts(method, "marginal") else {"": None}
+            for suffix, masses in variants.items():
+                if methods and name + suffix not in methods:
                     continue
-                options: dict[str, Any] = {} if marginal is None else {"marginal": marginal}
+                options: dict[str, Any] = {} if masses is None else {"marginal": masses}
                 estimator = make(name, calibration=calibration, **options).fit_view(self._view)
-                self._methods.append((label, estimator))
+                self._methods.append((name + suffix, estimator))
 
     def estimate(
         self, logits: NDArray[Any], second: NDArray[Any] | None = None
@@ -83,48 +96,53 @@ class Panel:
         return found
 
 
-def run(
-    runs: Path, dataset: str, network: str, calibration: str = "temperature", progress: Progress | None = None
-) -> list[Row]:
-    """Every method on every collected shift of every seed.
+FORMS = ("projnorm", "projnorm-short")
+"""The two forms of ProjNorm: the paper's, and ours of a few steps from the initial weights."""
+
+
+def sweep(calibration: str = "temperature", marginal: str = "source") -> Sweep[Row]:
+    """Every method on every collected shift.
 
     GDE's second network is the next seed's (the last one's is the first seed's). ProjNorm joins where it
-    was computed.
+    was computed. ``marginal`` are the label shares to transport to: ``source`` or ``uniform``.
     """
-    seeds = seeds_of(runs, dataset, network)
-    collected = [Scores.of(runs, dataset, network, seed) for seed in seeds]
-    total = sum(len(scores.shifts()) for scores in collected)
-    rows: list[Row] = []
-    done = 0
-    for index, (seed, scores) in enumerate(zip(seeds, collected, strict=True)):
-        panel = Panel(scores.read(), calibration)
-        other = collected[(index + 1) % len(seeds)] if len(seeds) > 1 else None
-        for shift in scores.shifts():
-            target = scores.read(shift)
-            second = other.read(shift).logits.argmax(1) if other is not None and other.has(shift) else None
-            found = panel.estimate(target.logits, second)
-            projnorm = scores.projnorm(shift)
-            if projnorm is not None:
-                found["projnorm"] = (projnorm, True)
-            pseudo = pseudo_label_shift(target)
-            rows += [
-                Row(
-                    dataset,
-                    network,
-                    seed,
-                    shift,
-                    target.kind,
-                    len(target.labels),
-                    target.error,
-                    pseudo,
-                    *parts,
-                )
-                for parts in ((name, value, score) for name, (value, score) in found.items())
-            ]
-            done += 1
-            if progress:
-                progress(done, total, f"seed {seed}, {shift}")
-    return rows
+    return Sweep(
+        "estimates",
+        Row,
+        lambda source: Panel(source, calibration, marginal=marginal),
+        _estimates,
+        {"calibration": calibration, "marginal": marginal},
+    )
+
+
+def run(
+    runs: Path, dataset: str, network: str, calibration: str = "temperature", marginal: str = "source",
+    shard: Shard | None = None, progress: Progress = silent,
+) -> list[Row]:  # fmt: skip
+    """Every method on every collected shift of every seed."""
+    return sweep(calibration, marginal).run(runs, dataset, network, shard, progress)
+
+
+def _estimates(panel: Panel, unit: Unit) -> list[Row]:
+    target = unit.target()
+    found = panel.estimate(target.logits, unit.second())
+    for form in FORMS:
+        value = unit.scores.projnorm(unit.shift, form)
+        if value is not None:
+            found[form] = (value, True)
+    return rows_of(unit, target, found)
+
+
+def rows_of(unit: Unit, target: Recorded, found: Mapping[str, tuple[float, bool]]) -> list[Row]:
+    """A row for every method's answer, beside the truth."""
+    pseudo = pseudo_label_shift(target)
+    return [
+        Row(
+            unit.dataset, unit.network, unit.seed, unit.shift, target.kind, len(target.labels), target.error,
+            pseudo, name, value, is_score,
+        )
+        for name, (value, is_score) in found.items()
+    ]  # fmt: skip
 
 
 def pseudo_label_shift(target: Recorded) -> float:
@@ -134,38 +152,11 @@ def pseudo_label_shift(target: Recorded) -> float:
     return total_variation(predicted, np.bincount(target.labels, minlength=k) / n)
 
 
-def write_rows(path: Path, rows: Iterable[Row]) -> None:
-    """Write the table as CSV, six decimals."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, [field.name for field in fields(Row)], lineterminator="\n")
-    writer.writeheader()
-    for row in rows:
-        writer.writerow({key: f"{v:.6f}" if isinstance(v, float) else v for key, v in asdict(row).items()})
-    write_text(path, text.getvalue())
-
-
 def read_rows(path: Path) -> list[Row]:
-    """Read a table that ``write_rows`` wrote."""
-    try:
-        with path.open(newline="") as file:
-            return [_row(line) for line in csv.DictReader(file)]
-    except FileNotFoundError:
-        raise FileError(f"{path} does not exist; run `labelfree bench run` first") from None
-    except (KeyError, ValueError, TypeError) as error:
-        raise FileError(f"{path} is not a table of estimates ({error})") from None
+    """Read a table of estimates."""
+    return read_records(path, Row)
 
 
-def _row(line: dict[str, str]) -> Row:
-    return Row(
-        line["dataset"],
-        line["network"],
-        int(line["seed"]),
-        line["shift"],
-        line["kind"],
-        int(line["n"]),
-        float(line["true_error"]),
-        float(line["pseudo_shift"]),
-        line["method"],
-        float(line["estimate"]),
-        line["is_score"] == "True",
-    )
+def write_rows(path: Path, rows: Iterable[Row]) -> None:
+    """Write a table of estimates."""
+    write_records(path, Row, rows)

@@ -43,9 +43,14 @@ METHODS = {
     "cott": "COTT",
     "entropy": "Entropy",
     "projnorm": "ProjNorm",
+    "projnorm-short": "ProjNorm short",
     "scot": "SCOT",
 }
-NETWORKS = {"resnet18-cifar": "ResNet18", "resnet50-cifar": "ResNet50", "vgg11-cifar": "VGG11"}
+NETWORKS = {
+    f"{network}-{size}": title
+    for network, title in (("resnet18", "ResNet18"), ("resnet50", "ResNet50"), ("vgg11", "VGG11"))
+    for size in ("224", "cifar")
+}
 
 
 @cache
@@ -67,6 +72,17 @@ def mae(dataset: str, kind: str, method: str, table: str = "mae") -> tuple[float
         if (line["dataset"], line["shift"], line["method"]) == key:
             return float(line["mae_percent"]), float(line["std_percent"])
     return None
+
+
+@cache
+def rows() -> tuple[tuple[str, str], ...]:
+    """(data set, kind of shift) of every row of the paper's main table, by our names, in its order.
+
+    >>> rows()[0], len(rows())
+    (('cifar10', 'natural'), 17)
+    """
+    ours = {theirs: name for name, theirs in DATASETS.items()}
+    return tuple(dict.fromkeys((ours[line["dataset"]], line["shift"].lower()) for line in _read("mae")))
 
 
 def correlation(dataset: str, network: str, method: str) -> tuple[float, float] | None:

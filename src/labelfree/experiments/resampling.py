@@ -12,9 +12,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from labelfree.experiments._store import Progress
-from labelfree.experiments.protocol import Panel, Row, pseudo_label_shift
-from labelfree.experiments.scores import Recorded, Scores, seeds_of
+from labelfree.experiments.progress import Progress, silent
+from labelfree.experiments.protocol import Panel, Row, rows_of
+from labelfree.experiments.scores import Recorded
+from labelfree.experiments.shards import Shard
+from labelfree.experiments.sweep import Sweep, Unit
 from labelfree.labelshift import dirichlet_shares, resample_to
 
 ALPHA = 50.0
@@ -30,32 +32,26 @@ def shifted_rows(
     return resample_to(labels, shares, seed=rng).astype(np.int64)
 
 
-def run_mild(
-    runs: Path, dataset: str, network: str, scale: str = "text", progress: Progress | None = None
-) -> list[Row]:
+def sweep(scale: str = "text", marginal: str = "source") -> Sweep[Row]:
     """Every method on every shift, each resampled once per seed."""
-    seeds = seeds_of(runs, dataset, network)
-    collected = [Scores.of(runs, dataset, network, seed) for seed in seeds]
-    rows: list[Row] = []
-    for index, (seed, scores) in enumerate(zip(seeds, collected, strict=True)):
-        panel = Panel(scores.read())
-        other = collected[(index + 1) % len(seeds)] if len(seeds) > 1 else None
-        names = scores.shifts()
-        for number, shift in enumerate(names):
-            full = scores.read(shift)
-            rng = np.random.default_rng([seed, number, SCALES.index(scale)])
-            kept = shifted_rows(full.labels, full.logits.shape[1], rng, scale=scale)
-            target = Recorded(full.logits[kept], full.labels[kept], full.kind)
-            second = (
-                other.read(shift).logits[kept].argmax(1) if other is not None and other.has(shift) else None
-            )
-            rows += [
-                Row(
-                    dataset, network, seed, shift, full.kind, len(kept), target.error,
-                    pseudo_label_shift(target), method, value, score,
-                )
-                for method, (value, score) in panel.estimate(target.logits, second).items()
-            ]  # fmt: skip
-            if progress:
-                progress(index * len(names) + number + 1, len(seeds) * len(names), f"seed {seed}, {shift}")
-    return rows
+
+    def work(panel: Panel, unit: Unit) -> list[Row]:
+        full, second = unit.target(), unit.second()
+        rng = np.random.default_rng([unit.seed, unit.number, SCALES.index(scale)])
+        kept = shifted_rows(full.labels, full.logits.shape[1], rng, scale=scale)
+        if not len(kept):
+            # The drawn shares ask so much of a scarce class that no row is left: nothing to estimate.
+            return []
+        target = Recorded(full.logits[kept], full.labels[kept], full.kind)
+        return rows_of(unit, target, panel.estimate(target.logits, None if second is None else second[kept]))
+
+    options = {"scale": scale, "alpha": ALPHA, "marginal": marginal}
+    return Sweep(f"mild-{scale}", Row, lambda source: Panel(source, marginal=marginal), work, options)
+
+
+def run_mild(
+    runs: Path, dataset: str, network: str, scale: str = "text", marginal: str = "source",
+    shard: Shard | None = None, progress: Progress = silent,
+) -> list[Row]:  # fmt: skip
+    """Every method on every shift of every seed, under mild label shift."""
+    return sweep(scale, marginal).run(runs, dataset, network, shard, progress)

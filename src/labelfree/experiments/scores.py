@@ -1,17 +1,20 @@
 """Where collected scores live, so that estimates never need the images again.
 
     <runs>/scores/<data set>/<network>/seed<seed>/
-        about.json            data set, network, seed, recipe, origin of the frost textures, version
+        about.json            data set, network, seed, recipe, every shift with origin and rows, what is missing
         source.npz            logits (n, K) float16, labels (n,)
         shifts/<name>.npz     logits (n, K) float16, labels (n,), kind (one word)
         projnorm/<name>.json  ProjNorm of the shift, where it was computed
 
 Every file is written beside its name and renamed, so what exists is whole, and a collection that was
-killed goes on where it was.
+killed goes on where it was. Every ``.npz`` also carries ``made_by`` (digests of weights, data files and code,
+and the options) and ``inputs`` (a digest of the very images or texts that were scored).
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +33,7 @@ class Recorded:
     logits: NDArray[np.float16]
     labels: NDArray[np.int64]
     kind: str = "source"
+    inputs: str = ""
 
     @property
     def error(self) -> float:
@@ -62,8 +66,25 @@ class Scores:
         """Whether it was collected."""
         return self.path(shift).exists()
 
+    def made_by(self, shift: str | None) -> dict[str, Any] | None:
+        """What made a recorded set; None if there is none, or it is not whole (it is then made again)."""
+        if not self.has(shift):
+            return None
+        try:
+            arrays = read_arrays(self.path(shift))
+            recorded = json.loads(str(arrays["made_by"])) if "made_by" in arrays else {}
+        except (FileError, ValueError):
+            return None
+        return dict(recorded) if {"logits", "labels", "kind"} <= arrays.keys() else None
+
     def write(
-        self, shift: str | None, logits: NDArray[Any], labels: NDArray[Any], kind: str = "source"
+        self,
+        shift: str | None,
+        logits: NDArray[Any],
+        labels: NDArray[Any],
+        kind: str = "source",
+        made_by: Mapping[str, Any] | None = None,
+        inputs: str = "",
     ) -> None:
         """Record one set; logits beyond float16's range are refused, not clipped."""
         with np.errstate(over="ignore"):
@@ -72,13 +93,22 @@ class Scores:
             raise FileError(
                 f"{self.path(shift)}: logits are not finite in float16; did the training diverge?"
             )
-        write_arrays(self.path(shift), logits=half, labels=labels.astype(np.int64), kind=np.array(kind))
+        write_arrays(
+            self.path(shift),
+            logits=half,
+            labels=labels.astype(np.int64),
+            kind=np.array(kind),
+            made_by=np.array(json.dumps(dict(made_by or {}), sort_keys=True)),
+            inputs=np.array(inputs),
+        )
 
     def read(self, shift: str | None = None) -> Recorded:
         """Read one set."""
         arrays = read_arrays(self.path(shift))
         try:
-            return Recorded(arrays["logits"], arrays["labels"], str(arrays["kind"]))
+            return Recorded(
+                arrays["logits"], arrays["labels"], str(arrays["kind"]), str(arrays.get("inputs", ""))
+            )
         except KeyError as error:
             raise FileError(f"{self.path(shift)} has no {error}; delete it and collect again") from None
 
@@ -88,18 +118,24 @@ class Scores:
         order = [name for name in self.about.get("shifts", []) if name in found]
         return order + sorted(found - set(order))
 
+    def missing(self) -> dict[str, str]:
+        """Shifts of the data set without scores, each with the reason."""
+        absent = dict(self.about.get("missing", {}))
+        wanting = [name for name in self.about.get("shifts", []) if not self.has(name) and name not in absent]
+        return absent | dict.fromkeys(wanting, "not scored yet")
+
     def describe(self, **about: Any) -> None:
         """Write ``about.json``."""
         write_json(self.folder / "about.json", about)
 
-    def projnorm(self, shift: str) -> float | None:
-        """ProjNorm of a shift, if it was computed."""
-        path = self.folder / "projnorm" / f"{shift}.json"
+    def projnorm(self, shift: str, form: str = "projnorm") -> float | None:
+        """ProjNorm of a shift in one of its forms, if it was computed."""
+        path = self.folder / form / f"{shift}.json"
         return float(read_json(path)["projnorm"]) if path.exists() else None
 
-    def write_projnorm(self, shift: str, value: float, **how: Any) -> None:
-        """Record ProjNorm of a shift."""
-        write_json(self.folder / "projnorm" / f"{shift}.json", {"projnorm": value, **how})
+    def write_projnorm(self, shift: str, value: float, form: str = "projnorm", **how: Any) -> None:
+        """Record ProjNorm of a shift and how it was computed."""
+        write_json(self.folder / form / f"{shift}.json", {"projnorm": value, **how})
 
 
 def seeds_of(runs: Path, dataset: str, network: str) -> list[int]:

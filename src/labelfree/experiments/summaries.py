@@ -11,10 +11,16 @@ from numpy.typing import NDArray
 
 from labelfree.experiments.protocol import Row
 
+CORRUPTED = ("synthetic", "same")
+
 
 @dataclass(frozen=True)
 class Mae:
-    """Mean absolute error over the shifts of one kind, in fractions; mean and deviation over seeds."""
+    """Mean absolute error over the shifts of one kind, in fractions; mean and deviation over seeds.
+
+    ``shifts`` counts the sets of the seed that has most of them and ``fewest`` of the one that has fewest;
+    ``least`` and ``most`` are the smallest and largest numbers of rows of a set.
+    """
 
     dataset: str
     network: str
@@ -24,7 +30,10 @@ class Mae:
     deviation: float
     worst: float
     shifts: int
+    fewest: int
     seeds: int
+    least: int
+    most: int
 
 
 def mae_table(rows: Iterable[Row]) -> list[Mae]:
@@ -33,17 +42,21 @@ def mae_table(rows: Iterable[Row]) -> list[Mae]:
     The mean over shifts is taken per seed; ``mean`` and ``deviation`` (dividing by the number of seeds,
     as numpy does) are over seeds; ``worst`` is the largest single miss.
     """
-    misses: dict[tuple[str, str, str, str], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    groups: dict[tuple[str, str, str, str], dict[int, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         if not row.is_score and row.kind != "clean":
-            misses[row.dataset, row.network, row.kind, row.method][row.seed].append(row.miss)
-    table = []
-    for key, by_seed in misses.items():
-        means = [float(np.mean(values)) for values in by_seed.values()]
-        worst = max(max(values) for values in by_seed.values())
-        count = max(len(values) for values in by_seed.values())
-        table.append(Mae(*key, float(np.mean(means)), float(np.std(means)), worst, count, len(means)))
-    return table
+            groups[row.dataset, row.network, row.kind, row.method][row.seed].append(row)
+    return [_mae(key, list(by_seed.values())) for key, by_seed in groups.items()]
+
+
+def _mae(key: tuple[str, str, str, str], by_seed: list[list[Row]]) -> Mae:
+    means = [float(np.mean([row.miss for row in rows])) for rows in by_seed]
+    counts, sizes = [len(rows) for rows in by_seed], [row.n for rows in by_seed for row in rows]
+    worst = max(row.miss for rows in by_seed for row in rows)
+    return Mae(
+        *key, float(np.mean(means)), float(np.std(means)), worst, max(counts), min(counts), len(means),
+        min(sizes), max(sizes),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -60,15 +73,18 @@ class Correlation:
 
 
 def correlation_table(rows: Iterable[Row]) -> list[Correlation]:
-    """R^2 (squared Pearson) and Spearman's rho per (data set, network, method), over the synthetic shifts.
+    """R^2 (squared Pearson) and Spearman's rho per (data set, network, method), over the corrupted sets.
 
-    Both are taken per seed and averaged. The paper does not say which ATC it means; both are here.
+    A data set without any takes all its shifted sets. Both are taken per seed and averaged. The paper does
+    not say which ATC it means; both are here.
     """
+    rows = list(rows)
+    corrupted = {row.dataset for row in rows if row.kind in CORRUPTED}
     pairs: dict[tuple[str, str, str], dict[int, list[tuple[float, float]]]] = defaultdict(
         lambda: defaultdict(list)
     )
     for row in rows:
-        if row.kind in ("synthetic", "same"):
+        if row.kind in CORRUPTED or (row.kind != "clean" and row.dataset not in corrupted):
             pairs[row.dataset, row.network, row.method][row.seed].append((row.estimate, row.true_error))
     table = []
     for key, by_seed in pairs.items():

@@ -1,91 +1,22 @@
-"""Tables as Markdown, LaTeX and CSV, the paper's numbers beside ours."""
+"""The paper's tables, its numbers beside ours."""
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass, field, fields
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from labelfree.estimators import METHODS
 from labelfree.experiments import published
-from labelfree.experiments._store import write_text
-from labelfree.experiments.ablation import Batched
+from labelfree.experiments.ablation import SIZE, Batched
 from labelfree.experiments.protocol import SHRUNK, Row
 from labelfree.experiments.summaries import Mae, correlation_table, mae_table, thresholding_table
+from labelfree.experiments.table import Table
 
 ORDER = (
     "ac", "doc", "im", "gde", "atc-mc", "atc-ne", "cot", "cott", "scot",
-    "cot+shrunk", "cott+shrunk", "scot+shrunk", "label-shift", "entropy", "projnorm",
+    "cot+shrunk", "cott+shrunk", "scot+shrunk", "label-shift", "auto", "entropy", "projnorm", "projnorm-short",
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Table:
-    """A printable table: cells are text already; ``data`` holds the same as records for CSV."""
-
-    name: str
-    title: str
-    header: list[str]
-    rows: list[list[str]]
-    notes: tuple[str, ...] = ()
-    data: list[dict[str, Any]] = field(default_factory=list)
-
-    def markdown(self) -> str:
-        """GitHub's dialect."""
-        lines = [f"### {self.title}", "", _line(self.header), _line(["---"] * len(self.header))]
-        lines += [_line(row) for row in self.rows]
-        lines += ["", *(f"- {note}" for note in self.notes)] if self.notes else []
-        return "\n".join(lines) + "\n"
-
-    def latex(self) -> str:
-        """A booktabs tabular in a table environment."""
-        body = [" & ".join(map(_tex, row)) + r" \\" for row in self.rows]
-        notes = " ".join(_tex(note) for note in self.notes)
-        return "\n".join(
-            [
-                r"\begin{table}",
-                rf"\caption{{{_tex(self.title)}. {notes}}}",
-                rf"\begin{{tabular}}{{{'l' * 2}{'r' * (len(self.header) - 2)}}}",
-                r"\toprule",
-                " & ".join(map(_tex, self.header)) + r" \\",
-                r"\midrule",
-                *body,
-                r"\bottomrule",
-                r"\end{tabular}",
-                r"\end{table}",
-                "",
-            ]
-        )
-
-    def csv(self) -> str:
-        """One record a line."""
-        text = io.StringIO()
-        records = self.data or [dict(zip(self.header, row, strict=True)) for row in self.rows]
-        if records:
-            writer = csv.DictWriter(text, list(records[0]), lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(records)
-        return text.getvalue()
-
-    def write(self, folder: Path) -> list[Path]:
-        """Write ``<name>.md``, ``.tex`` and ``.csv``."""
-        made = {".md": self.markdown(), ".tex": self.latex(), ".csv": self.csv()}
-        for ending, text in made.items():
-            write_text(folder / f"{self.name}{ending}", text)
-        return [folder / f"{self.name}{ending}" for ending in made]
-
-
-def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
-
-
-def _tex(text: str) -> str:
-    for old, new in (("\\", r"\textbackslash "), ("%", r"\%"), ("_", r"\_"), ("&", r"\&"), ("±", r"$\pm$")):
-        text = text.replace(old, new)
-    return text.replace("^2", "$^2$").replace("ρ", r"$\rho$")
 
 
 def title_of(method: str) -> str:
@@ -100,38 +31,62 @@ def _sorted(methods: set[str]) -> list[str]:
 
 
 def main_table(rows: Sequence[Row], name: str = "mae", title: str = "", extra: Sequence[str] = ()) -> Table:
-    """MAE in percentage points per data set and kind of shift; ``name`` says with which of the paper's tables."""
+    """MAE per data set and kind of shift, in percentage points; ``name`` says with which of the paper's tables."""
     source = "mild_label_shift" if name.startswith("mild") else "mae"
     found = mae_table(rows)
     methods = _sorted({entry.method for entry in found})
     lines, data = [], []
     for group in dict.fromkeys((e.dataset, e.network, e.kind) for e in found):
         entries = {e.method: e for e in found if (e.dataset, e.network, e.kind) == group}
-        any_entry = next(iter(entries.values()))
-        label = f"{group[1]}, {any_entry.seeds} seed{'s' * (any_entry.seeds > 1)}, {any_entry.shifts} shifts"
-        place = f"{group[0]} {group[2]}"
-        lines.append(
-            [
-                place,
-                label,
-                *(_cell(entries.get(m), lambda e: f"{e.mean:.2%} ± {e.deviation:.2%}") for m in methods),
-            ]
-        )
-        lines.append(
-            [place, "worst shift", *(_cell(entries.get(m), lambda e: f"{e.worst:.2%}") for m in methods)]
-        )
         paper = {m: published.mae(group[0], group[2], m, source) for m in methods}
-        if any(paper.values()):
-            lines.append([place, "paper", *(f"{p[0]:.2f} ± {p[1]:.2f}" if p else "" for p in paper.values())])
+        lines += _group_lines(group, entries, methods, paper)
         data += [_mae_record(entries[m], paper[m]) for m in methods if m in entries]
-    lines = [[cell.replace("%", "") for cell in line] for line in lines]
     notes = (
         f"Mean absolute error in percentage points. Paper: {published.CITATION}.",
         *extra,
         *published.ERRATA,
     )
-    return Table(
-        name, title or "Mean absolute error", ["data set", "run", *map(title_of, methods)], lines, notes, data
+    header = ["data set", "run", *map(title_of, methods)]
+    return Table(name, title or "Mean absolute error", header, lines, notes, data)
+
+
+def _group_lines(
+    group: tuple[str, str, str],
+    entries: Mapping[str, Mae],
+    methods: Sequence[str],
+    paper: Mapping[str, tuple[float, float] | None],
+) -> list[list[str]]:
+    place, seeds = f"{group[0]} {group[2]}", max(e.seeds for e in entries.values())
+    lines = [
+        [
+            place,
+            run_label(group[1], list(entries.values())),
+            *(_cell(entries.get(m), _mean(seeds)) for m in methods),
+        ],
+        [place, "worst shift", *(_cell(entries.get(m), lambda e: f"{100 * e.worst:.2f}") for m in methods)],
+    ]
+    if any(paper.values()):
+        lines.append([place, "paper", *(f"{p[0]:.2f} ± {p[1]:.2f}" if p else "" for p in paper.values())])
+    return lines
+
+
+def run_label(network: str, entries: Sequence[Mae]) -> str:
+    """``resnet20, 2 seeds, 95 shifts of 10,000 rows``; ranges where seeds or shifts differ."""
+    seeds = max(e.seeds for e in entries)
+    shifts = _span(min(e.fewest for e in entries), max(e.shifts for e in entries))
+    rows = _span(min(e.least for e in entries), max(e.most for e in entries))
+    return f"{network}, {seeds} seed{'s' * (seeds > 1)}, {shifts} shift{'s' * (shifts != '1')} of {rows} rows"
+
+
+def _span(low: int, high: int) -> str:
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def _mean(seeds: int) -> Callable[[Mae], str]:
+    # A cell that lacks seeds of its row says so.
+    return lambda e: (
+        f"{100 * e.mean:.2f} ± {100 * e.deviation:.2f}"
+        + ("" if e.seeds == seeds else f" ({e.seeds} of {seeds} seeds)")
     )
 
 
@@ -145,13 +100,16 @@ def _mae_record(entry: Mae, paper: tuple[float, float] | None) -> dict[str, Any]
         "network": entry.network,
         "shift": entry.kind,
         "method": entry.method,
-        "mae_percent": f"{100 * entry.mean:.3f}",
-        "std_percent": f"{100 * entry.deviation:.3f}",
-        "worst_percent": f"{100 * entry.worst:.3f}",
+        "mae": round(entry.mean, 6),
+        "std": round(entry.deviation, 6),
+        "worst": round(entry.worst, 6),
         "shifts": entry.shifts,
+        "fewest_shifts": entry.fewest,
         "seeds": entry.seeds,
-        "paper_mae_percent": "" if paper is None else paper[0],
-        "paper_std_percent": "" if paper is None else paper[1],
+        "rows_least": entry.least,
+        "rows_most": entry.most,
+        "paper_mae": None if paper is None else round(paper[0] / 100, 6),
+        "paper_std": None if paper is None else round(paper[1] / 100, 6),
     }
 
 
@@ -163,34 +121,21 @@ def correlations(rows: Sequence[Row]) -> Table:
     for group in dict.fromkeys((e.dataset, e.network) for e in found):
         entries = {e.method: e for e in found if (e.dataset, e.network) == group}
         paper = {m: published.correlation(*group, m) for m in methods}
-        for what in ("r2", "rho"):
-            label = f"{group[1]} {'R^2' if what == 'r2' else 'ρ'}"
-            lines.append(
-                [
-                    group[0],
-                    label,
-                    *(f"{getattr(entries[m], what):.3f}" if m in entries else "" for m in methods),
-                ]
-            )
+        for index, (what, sign) in enumerate((("r2", "R^2"), ("rho", "ρ"))):
+            ours = [f"{getattr(entries[m], what):.3f}" if m in entries else "" for m in methods]
+            lines.append([group[0], f"{group[1]} {sign}", *ours])
             if any(paper.values()):
-                index = 0 if what == "r2" else 1
-                lines.append(
-                    [group[0], f"paper {label}", *(f"{p[index]:.3f}" if p else "" for p in paper.values())]
-                )
-        data += [dict(zip((f.name for f in fields(e)), astuple(e), strict=True)) for e in entries.values()]
+                theirs = [f"{p[index]:.3f}" if p else "" for p in paper.values()]
+                lines.append([group[0], f"paper {group[1]} {sign}", *theirs])
+        data += [asdict(e) for e in entries.values()]
     notes = (
-        "R^2 is the squared Pearson correlation, ρ is Spearman's; over the corrupted sets, mean over seeds.",
-        "Entropy and ProjNorm are scores: only their correlation is meaningful.",
+        "R^2 is the squared Pearson correlation, ρ is Spearman's; over the shifted sets, mean over seeds.",
+        "Entropy and ProjNorm are scores: only their correlation is meaningful. ProjNorm short is ours: a few "
+        "steps from the initial weights.",
         published.ERRATA[2],
     )
-    return Table(
-        "correlation",
-        "Correlation with the true error",
-        ["data set", "network", *map(title_of, methods)],
-        lines,
-        notes,
-        data,
-    )
+    header = ["data set", "network", *map(title_of, methods)]
+    return Table("correlation", "Correlation with the true error", header, lines, notes, data)
 
 
 def thresholding(rows: Sequence[Row]) -> Table:
@@ -207,42 +152,63 @@ def thresholding(rows: Sequence[Row]) -> Table:
         f"The threshold helps COT on {helped} of {len(found)} sets, AC on {sum(t.atc < t.ac for t in found)}.",
     )
     header = [
-        "data set",
-        "shift",
-        "true error",
-        "AC",
-        "ATC-MC",
-        "COT",
-        "COTT",
-        "threshold helps AC",
-        "helps COT",
-    ]
-    return Table("thresholding", "Thresholding against averaging", header, lines, notes)
+        "data set", "shift", "true error", "AC", "ATC-MC", "COT", "COTT", "threshold helps AC", "helps COT",
+    ]  # fmt: skip
+    data = [asdict(t) for t in found]
+    return Table("thresholding", "Thresholding against averaging", header, lines, notes, data)
 
 
-def batches(found: Sequence[Batched], size: int = 10_000) -> Table:
-    """Batches with replacement against the whole target."""
-    lines = []
+def batches(found: Sequence[Batched], size: int = SIZE) -> Table:
+    """Batches with replacement against the whole target, for targets of more rows than a batch."""
+    lines, data = [], []
     for group in dict.fromkeys((b.dataset, b.network, b.method) for b in found):
         here = [b for b in found if (b.dataset, b.network, b.method) == group]
-        gap = [abs(b.whole - b.batched) for b in here]
-        lines.append(
-            [group[0], group[1], title_of(group[2]),
-             *(f"{100 * v:.3f}" for v in (
-                 sum(abs(b.whole - b.true_error) for b in here) / len(here),
-                 sum(abs(b.batched - b.true_error) for b in here) / len(here),
-                 sum(gap) / len(gap), max(gap)))]
-        )  # fmt: skip
+        gaps = [abs(b.whole - b.batched) for b in here]
+        values = {
+            "mae_whole": sum(abs(b.whole - b.true_error) for b in here) / len(here),
+            "mae_batches": sum(abs(b.batched - b.true_error) for b in here) / len(here),
+            "mean_difference": sum(gaps) / len(gaps),
+            "largest_difference": max(gaps),
+        }
+        lines.append([group[0], group[1], title_of(group[2]), *(f"{100 * v:.3f}" for v in values.values())])
+        data.append({"dataset": group[0], "network": group[1], "method": group[2], **values})
     header = [
-        "data set",
-        "network",
-        "method",
-        "MAE whole",
-        "MAE batches",
-        "mean difference",
-        "largest difference",
+        "data set", "network", "method", "MAE whole", "MAE batches", "mean difference", "largest difference",
+    ]  # fmt: skip
+    applies = f"Batches of {size:,} rows drawn with replacement, ceil(n / {size:,}) of them, averaged."
+    none = f"No set here has more than {size:,} rows, so the paper takes no batches and there is nothing to compare."
+    notes = (f"Percentage points. {applies}" if found else none,)
+    return Table("batches", "The whole target against batches with replacement", header, lines, notes, data)
+
+
+def shifts(rows: Sequence[Row], about: Mapping[str, Any]) -> Table:
+    """Every set: its kind, rows, seeds, true error, and whether it is published or was made here."""
+    known, missing = about.get("shifts", {}), about.get("missing", {})
+    lines, data = [], []
+    for (dataset, network, name), here in _by_shift(rows).items():
+        seeds = sorted({row.seed for row in here})
+        record = {
+            "dataset": dataset,
+            "network": network,
+            "shift": name,
+            "kind": here[0].kind,
+            "n": here[0].n,
+            "seeds": len(seeds),
+            "true_error": sum({row.seed: row.true_error for row in here}.values()) / len(seeds),
+            "origin": known.get(name, {}).get("origin", ""),
+        }
+        data.append(record)
+        shown = {**record, "n": f"{here[0].n:,}", "true_error": f"{100 * record['true_error']:.2f}"}
+        lines.append([str(value) for value in shown.values()])
+    lines += [
+        [str(about.get("dataset", "")), "", name, "", "not run", "", "", why] for name, why in missing.items()
     ]
-    notes = (
-        f"Percentage points. Batches of {size:,} rows drawn with replacement, ceil(n / {size:,}) of them, averaged.",
-    )
-    return Table("batches", "The whole target against batches with replacement", header, lines, notes)
+    header = ["data set", "network", "shift", "kind", "rows", "seeds", "true error", "origin"]
+    return Table("shifts", "The sets", header, lines, ("True error in percent, mean over seeds.",), data)
+
+
+def _by_shift(rows: Sequence[Row]) -> dict[tuple[str, str, str], list[Row]]:
+    found: dict[tuple[str, str, str], list[Row]] = {}
+    for row in rows:
+        found.setdefault((row.dataset, row.network, row.shift), []).append(row)
+    return found

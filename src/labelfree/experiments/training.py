@@ -1,13 +1,14 @@
 """Train a network by a recipe: resumable after a kill, the same bit for bit for the same seed.
 
-Every random choice of a step is drawn from (seed, epoch, step) and the learning rate is a function of
-the step, so a checkpoint holds weights, optimiser state and a step number, and nothing else.
+What a step reads, its dropout and its learning rate are functions of (seed, step), so a checkpoint holds
+weights, the states of optimiser and gradient scaler, a step number, and what they must belong to.
 """
 
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,102 +17,126 @@ import torch
 from numpy.typing import NDArray
 from torch.nn.functional import cross_entropy
 
-from labelfree.errors import FileError, InputError
-from labelfree.experiments._store import Progress, replacing
+from labelfree.errors import InputError
+from labelfree.experiments.checkpoints import load_checkpoint, resume, save_checkpoint
 from labelfree.experiments.examples import Examples
+from labelfree.experiments.loading import InOrder, Plan, batches
+from labelfree.experiments.parallel import Group, unwrapped
+from labelfree.experiments.progress import Progress, silent
 from labelfree.experiments.recipes import Recipe
+
+__all__ = ["PRECISIONS", "Run", "load_checkpoint", "make_optimiser", "score", "to_inputs", "train"]
+
+PRECISIONS = ("auto", "float32", "bfloat16", "float16")
 
 
 @dataclass(frozen=True)
 class Run:
-    """Where a training happens: device, mixed precision, how often to save, whom to tell."""
+    """Where a training happens: device, precision, worker processes, how often to save, whom to tell.
+
+    ``precision`` ``auto`` is float16 with a gradient scaler on a GPU, as the paper's authors train, and
+    float32 elsewhere. ``watch`` hears the loss of every step.
+    """
 
     checkpoint: Path | None = None
     device: str | None = None
     every_seconds: float = 60.0
-    progress: Progress | None = None
+    progress: Progress = silent
+    precision: str = "auto"
+    workers: int = 0
     stop_after: int | None = None
     """Leave after this many steps in all, as a kill would (for tests and time limits)."""
+    watch: Callable[[int, float], None] | None = None
 
     @property
     def on(self) -> Any:
-        """The device: the one asked for, else a GPU if there is one."""
-        return torch.device(self.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        """The device: the one asked for, else a GPU if there is one (each of several processes its own)."""
+        import os
+
+        if self.device is None and torch.cuda.is_available():
+            return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+        return torch.device(self.device or "cpu")
+
+    @property
+    def dtype(self) -> Any:
+        """The type of activations."""
+        if self.precision not in PRECISIONS:
+            raise InputError(f"precision is {self.precision!r}; it must be one of {', '.join(PRECISIONS)}")
+        automatic = "float16" if self.on.type == "cuda" else "float32"
+        name = automatic if self.precision == "auto" else self.precision
+        if name == "float16" and self.on.type != "cuda":
+            raise InputError("float16 needs a GPU; on a CPU choose float32 or bfloat16")
+        return getattr(torch, name)
+
+    def autocast(self) -> Any:
+        """Mixed precision where it was asked for."""
+        return torch.autocast(self.on.type, dtype=self.dtype, enabled=self.dtype != torch.float32)
 
 
 def train(network: Any, examples: Examples, recipe: Recipe, seed: int, run: Run | None = None) -> Any:
     """Train ``network`` in place and return it.
 
-    With ``run.checkpoint``, progress is saved there and a later call with the same recipe and seed goes
-    on where it was; a finished checkpoint is loaded without training.
+    With ``run.checkpoint``, progress is saved there and a later call with the same recipe, seed and
+    precision goes on where it was; a finished checkpoint is loaded without training. Under ``torchrun``
+    the processes share every batch.
     """
     run = run or Run()
-    network = network.to(run.on)
-    if run.on.type == "cpu":
-        network = network.to(memory_format=torch.channels_last)
+    group = Group.joined(run.device)
+    group.check(recipe.batch)
+    network = network.to(run.on, memory_format=torch.channels_last)
     optimiser = make_optimiser(network, recipe)
-    steps = len(examples) // recipe.batch or 1
-    total = max(1, round(steps * recipe.epochs))
-    step = _resume(run.checkpoint, network, optimiser, recipe, seed)
-    scaler = torch.amp.GradScaler(run.on.type, enabled=run.on.type == "cuda")
-    network.train()
-    saved = time.monotonic()
+    scaler = torch.amp.GradScaler(run.on.type, enabled=run.dtype == torch.float16)
+    told = {"recipe": recipe.settings(), "seed": seed, "precision": str(run.dtype)}
+    start = resume(run.checkpoint, network, optimiser, scaler, told)
+    network = group.wrap(network, run.on).train()
+    plan = Plan(len(examples), recipe.batch, seed, recipe.augment, group.rank, group.size)
+    total = max(1, round(plan.steps * recipe.epochs))
     stop = total if run.stop_after is None else min(total, run.stop_after)
-    order = _order(seed, step // steps, len(examples))
-    while step < stop:
-        epoch, within = divmod(step, steps)
-        if within == 0:
-            order = _order(seed, epoch, len(examples))
-        for group in optimiser.param_groups:
+    saved = time.monotonic()
+    for step, inputs, labels in batches(examples, plan, start, stop, run.workers, run.on.type == "cuda"):
+        for weights in optimiser.param_groups:
             # The middle of the step, so that a warm-up's first step moves.
-            group["lr"] = recipe.rate_at((step + 0.5) / steps)
-        rows = order[within * recipe.batch : (within + 1) * recipe.batch]
-        loss = _step(
-            network, examples, rows, optimiser, scaler, np.random.default_rng([seed, epoch, within]), run.on
-        )
-        step += 1
-        if run.progress and (step % 10 == 0 or step == total):
-            run.progress(step, total, f"epoch {epoch + 1}, loss {float(loss):.3f}")
-        if run.checkpoint and (time.monotonic() - saved > run.every_seconds or step == stop):
-            _save(run.checkpoint, network, optimiser, recipe, seed, step)
+            weights["lr"] = recipe.rate_at((step + 0.5) / plan.steps)
+        dropout = [seed, *divmod(step, plan.steps), group.rank, 1]
+        loss = _step(network, inputs, labels, optimiser, scaler, run, dropout)
+        if run.watch:
+            run.watch(step, group.mean(loss))
+        done = step + 1
+        if group.first and (done % 10 == 0 or done == stop):
+            said = f"epoch {step // plan.steps + 1}, loss {float(loss):.3f}"
+            run.progress(f"training, seed {seed}", done, total, said)
+        if group.first and run.checkpoint and (time.monotonic() - saved > run.every_seconds or done == stop):
+            save_checkpoint(run.checkpoint, unwrapped(network), optimiser, scaler, done, told)
             saved = time.monotonic()
-    return network.eval()
-
-
-def _order(seed: int, epoch: int, n: int) -> NDArray[np.int64]:
-    return np.random.default_rng([seed, epoch]).permutation(n)
+    group.wait()
+    return unwrapped(network).eval()
 
 
 def make_optimiser(network: Any, recipe: Recipe) -> Any:
-    """The recipe's optimiser over all weights."""
-    weights = [p for p in network.parameters() if p.requires_grad]
+    """The recipe's optimiser over all weights; those the recipe exempts do not decay."""
+    named = [(name, p) for name, p in network.named_parameters() if p.requires_grad]
+    exempt = [p for name, p in named if any(part in name for part in recipe.exempt)]
+    decaying = [p for name, p in named if not any(part in name for part in recipe.exempt)]
+    groups = [{"params": decaying, "weight_decay": recipe.weight_decay}]
+    groups += [{"params": exempt, "weight_decay": 0.0}] if exempt else []
     if recipe.optimiser == "sgd":
-        return torch.optim.SGD(
-            weights, recipe.rate, recipe.momentum, weight_decay=recipe.weight_decay, nesterov=recipe.nesterov
-        )
+        return torch.optim.SGD(groups, recipe.rate, recipe.momentum, nesterov=recipe.nesterov)
     if recipe.optimiser == "adam":
-        return torch.optim.Adam(weights, recipe.rate, weight_decay=recipe.weight_decay)
+        return torch.optim.Adam(groups, recipe.rate)
     if recipe.optimiser == "adamw":
-        return torch.optim.AdamW(weights, recipe.rate, weight_decay=recipe.weight_decay)
+        return torch.optim.AdamW(groups, recipe.rate)
     raise InputError(f"no optimiser is called {recipe.optimiser!r}; known: sgd, adam, adamw")
 
 
 def _step(
-    network: Any,
-    examples: Examples,
-    rows: NDArray[np.int64],
-    optimiser: Any,
-    scaler: Any,
-    rng: np.random.Generator,
-    device: Any,
+    network: Any, inputs: Any, labels: Any, optimiser: Any, scaler: Any, run: Run, dropout: list[int]
 ) -> Any:
     # Dropout draws from torch's global generator; seed it from the step and put it back afterwards.
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        torch.manual_seed(int(rng.integers(2**62)))
-        inputs = to_inputs(network, examples.batch(rows, rng), device)
-        labels = torch.from_numpy(examples.labels[rows].astype(np.int64)).to(device)
-        with torch.autocast(device.type, enabled=device.type == "cuda"):
-            loss = cross_entropy(network(inputs), labels)
+    with torch.random.fork_rng(devices=[run.on] if run.on.type == "cuda" else []):
+        torch.manual_seed(int(np.random.default_rng(dropout).integers(2**62)))
+        with run.autocast():
+            outputs = network(to_inputs(unwrapped(network), inputs, run.on))
+            loss = cross_entropy(outputs.float(), labels.to(run.on, non_blocking=True))
         optimiser.zero_grad(set_to_none=True)
         scaler.scale(loss).backward()
         scaler.step(optimiser)
@@ -119,12 +144,16 @@ def _step(
     return loss.detach()
 
 
-def to_inputs(network: Any, batch: NDArray[np.uint8] | list[str], device: Any) -> Any:
-    """What the network's forward takes: images as floats in [0, 1], texts through its own ``encode``."""
+def to_inputs(network: Any, batch: Any, device: Any) -> Any:
+    """What the network's forward takes: images as floats in [0, 1], texts through its own ``encode``.
+
+    batch: bytes (n, H, W, 3), as a tensor or an array, or a list of texts.
+    """
     if isinstance(batch, list):
         return network.encode(batch, device)
+    pixels = torch.from_numpy(batch) if isinstance(batch, np.ndarray) else batch
     # (n, H, W, 3) seen as (n, 3, H, W) is already channels-last in memory.
-    return torch.from_numpy(batch).to(device).permute(0, 3, 1, 2).float().div_(255)
+    return pixels.to(device, non_blocking=True).permute(0, 3, 1, 2).float().div_(255)
 
 
 @torch.no_grad()  # type: ignore[untyped-decorator]
@@ -132,55 +161,20 @@ def score(
     network: Any,
     examples: Examples,
     batch: int = 500,
-    device: str | None = None,
-    progress: Progress | None = None,
+    run: Run | None = None,
+    stage: str = "scoring",
+    seen: Any = None,
 ) -> NDArray[np.float32]:
-    """Logits (n, classes) of every example, in order."""
-    run = Run(device=device)
-    network = network.to(run.on).eval()
-    parts = []
-    for start in range(0, len(examples), batch):
-        rows = np.arange(start, min(start + batch, len(examples)))
-        with torch.autocast(run.on.type, enabled=run.on.type == "cuda"):
-            parts.append(network(to_inputs(network, examples.batch(rows), run.on)).float().cpu().numpy())
-        if progress:
-            progress(int(rows[-1]) + 1, len(examples), "scoring")
-    if not parts:
+    """Logits (n, classes) of every example, in order; ``seen`` (a hash) is fed the inputs themselves."""
+    run = run or Run()
+    if not len(examples):
         raise InputError("there are no examples to score")
+    network = network.to(run.on, memory_format=torch.channels_last).eval()
+    parts, plan = [], InOrder(len(examples), batch)
+    for step, inputs, _ in batches(examples, plan, 0, plan.steps, run.workers, run.on.type == "cuda"):
+        if seen is not None:
+            seen.update("\0".join(inputs).encode() if isinstance(inputs, list) else inputs.numpy().tobytes())
+        with run.autocast():
+            parts.append(network(to_inputs(network, inputs, run.on)).float().cpu().numpy())
+        run.progress(stage, min((step + 1) * batch, len(examples)), len(examples), "rows")
     return np.concatenate(parts)
-
-
-def _save(path: Path, network: Any, optimiser: Any, recipe: Recipe, seed: int, step: int) -> None:
-    state = {
-        "network": network.state_dict(),
-        "optimiser": optimiser.state_dict(),
-        "step": step,
-        "recipe": asdict(recipe),
-        "seed": seed,
-    }
-    with replacing(path) as file:
-        torch.save(state, file)
-
-
-def load_checkpoint(path: Path) -> dict[str, Any]:
-    """Read a checkpoint without unpickling arbitrary objects."""
-    try:
-        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
-        return state
-    except FileNotFoundError:
-        raise FileError(f"{path} does not exist; run `labelfree bench train` first") from None
-    except Exception as error:
-        raise FileError(
-            f"{path} is not a checkpoint ({type(error).__name__}); delete it to train anew"
-        ) from None
-
-
-def _resume(path: Path | None, network: Any, optimiser: Any, recipe: Recipe, seed: int) -> int:
-    if path is None or not path.exists():
-        return 0
-    state = load_checkpoint(path)
-    if state["recipe"] != asdict(recipe) or state["seed"] != seed:
-        raise FileError(f"{path} was made by another recipe or seed; delete it or choose another directory")
-    network.load_state_dict(state["network"])
-    optimiser.load_state_dict(state["optimiser"])
-    return int(state["step"])

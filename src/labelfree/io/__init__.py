@@ -1,16 +1,16 @@
-"""Files in and out: npz, npy, CSV, Parquet, Arrow and torch files. Nothing is ever unpickled."""
+"""Files in and out: npz, npy, CSV, JSON lines, Parquet, Arrow and torch files. Nothing is ever unpickled."""
 
+from labelfree.io.columns import (
+    read_column,
+    read_columns,
+    read_costs,
+    read_groups,
+    read_marginal,
+    read_picks,
+)
 from labelfree.io.demo import Demo, demo_data
 from labelfree.io.form import Form
-from labelfree.io.read import (
-    is_table,
-    read_column,
-    read_labels,
-    read_marginal,
-    read_second,
-    read_source,
-    read_target,
-)
+from labelfree.io.read import is_table, read_checked, read_labels, read_second, read_source, read_target
 from labelfree.io.write import write_table
 
 __all__ = [
@@ -18,9 +18,14 @@ __all__ = [
     "Form",
     "demo_data",
     "is_table",
+    "read_checked",
     "read_column",
+    "read_columns",
+    "read_costs",
+    "read_groups",
     "read_labels",
     "read_marginal",
+    "read_picks",
     "read_second",
     "read_source",
     "read_target",

@@ -2,51 +2,42 @@
 
 from __future__ import annotations
 
-import zipfile
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from labelfree._npz import read_npy, read_npz
+from labelfree._samples import KEYS
 from labelfree.errors import FileError, MissingDependencyError
 from labelfree.io.form import Content, Form, refuse_misspelt
 
-KEYS = ("logits", "probs", "labels", "classes", "weights", "predictions", "second")
 
-
-def read_npy(path: Path) -> npt.NDArray[Any]:
-    """One array, memory-mapped: it is read from disk only where it is looked at."""
-    try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except ValueError as problem:
-        raise FileError(_refusal(path, problem, "npy")) from None
-    except (EOFError, OSError) as problem:
-        raise FileError(f"{path}: cannot be read as .npy ({_short(problem)}); is it complete?") from None
-    if not isinstance(array, np.ndarray):
-        raise FileError(f"{path}: is an .npz archive; rename it to .npz")
-    return array
-
-
-def read_mapping(path: Path) -> dict[str, Any]:
-    """The arrays of an `.npz` or the tensors of a `.pt` file, by name."""
-    return _read_npz(path) if path.suffix.lower() == ".npz" else _read_torch(path)
+def read_mapping(path: Path, keys: Collection[str]) -> tuple[dict[str, Any], list[str]]:
+    """The arrays of an `.npz` or the tensors of a `.pt` file under these keys, and the names of all it holds."""
+    if path.suffix.lower() == ".npz":
+        return read_npz(path, keys)
+    held = _read_torch(path)
+    return {key: held[key] for key in held if key in keys}, list(held)
 
 
 def read_scores_npy(path: Path, form: Form) -> Content:
     """Scores alone in an `.npy`; whether logits or probabilities must be said."""
     if form.kind is None:
-        raise FileError(f"{path}: a .npy file does not say what it holds; pass --logits or --probs")
+        raise FileError(
+            f"{path}: a .npy file does not say what it holds; pass --logits or --probs (kind='logits')"
+        )
     return Content(scores=read_npy(path), kind=form.kind)
 
 
 def read_scores_mapping(path: Path, form: Form) -> Content:
-    """Scores with labels, class names and the rest, by key."""
-    held = read_mapping(path)
-    refuse_misspelt(held, KEYS, path, "key")
+    """Scores with labels, class names and the rest, by key; no other key is read."""
+    held, names = read_mapping(path, KEYS)
+    refuse_misspelt(names, KEYS, path, "key")
     kinds = [key for key in ("logits", "probs") if key in held]
     if not kinds:
-        found = ", ".join(repr(key) for key in list(held)[:8]) or "nothing"
+        found = ", ".join(repr(key) for key in names[:8]) or "nothing"
         raise FileError(f"{path}: no key 'logits' or 'probs'; found {found}")
     classes = held.get("classes")
     if classes is not None and np.ndim(classes) != 1:
@@ -58,23 +49,10 @@ def read_scores_mapping(path: Path, form: Form) -> Content:
         labels=held.get("labels"),
         classes=None if classes is None else tuple(np.asarray(classes).tolist()),
         weights=held.get("weights"),
-        predictions=held.get("predictions"),
+        predictions=None if form.prediction is None else held.get("predictions"),
         second=held.get("second"),
+        ids=held.get("ids"),
     )
-
-
-def _read_npz(path: Path) -> dict[str, Any]:
-    try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            if isinstance(archive, np.ndarray):
-                raise FileError(f"{path}: is a single .npy array; rename it to .npy")
-            return {key: archive[key] for key in archive.files}
-    except ValueError as problem:
-        raise FileError(_refusal(path, problem, "npz")) from None
-    except (zipfile.BadZipFile, EOFError, OSError, KeyError, zipfile.LargeZipFile) as problem:
-        raise FileError(f"{path}: cannot be read as .npz ({_short(problem)}); is it complete?") from None
-    except Exception as problem:  # zlib and the zip reader raise their own on damaged data
-        raise FileError(f"{path}: cannot be read as .npz ({_short(problem)}); is it complete?") from None
 
 
 def _read_torch(path: Path) -> dict[str, Any]:
@@ -87,25 +65,12 @@ def _read_torch(path: Path) -> dict[str, Any]:
     try:
         held = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as problem:  # torch raises many kinds; whatever it is, the file is refused
+        text = (str(problem).strip().splitlines() or [type(problem).__name__])[0][:120].rstrip(".")
         raise FileError(
-            f"{path}: refused by torch's safe loader ({_short(problem)}); wanted a dictionary of plain tensors"
+            f"{path}: refused by torch's safe loader ({text}); wanted a dictionary of plain tensors"
         ) from None
     if not isinstance(held, dict):
         raise FileError(
             f"{path}: holds a {type(held).__name__}; wanted a dictionary with 'logits' or 'probs'"
         )
     return {str(key): value for key, value in held.items()}
-
-
-def _refusal(path: Path, problem: ValueError, kind: str) -> str:
-    if "allow_pickle" in str(problem):
-        return (
-            f"{path}: not a .{kind} file of plain numbers, or it holds pickled objects, which are never loaded; "
-            "save plain arrays with numpy.savez"
-        )
-    return f"{path}: cannot be read as .{kind} ({_short(problem)}); is it complete?"
-
-
-def _short(problem: BaseException) -> str:
-    text = str(problem).strip().splitlines()
-    return (text[0] if text else type(problem).__name__)[:120].rstrip(".")

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from labelfree.types import Source, Target
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Demo:
     """A small network trained on Fashion-MNIST, and its scores on shifted test images.
 
@@ -25,13 +25,16 @@ class Demo:
     targets: dict[str, Target]
     labels: npt.NDArray[np.str_]
 
+    def __repr__(self) -> str:
+        return f"Demo({self.source}, {len(self.targets)} targets of {len(self.labels)} rows)"
+
 
 def demo_data() -> Demo:
     """Load the recorded predictions (see `scripts/make_demo_data.py` for how they were made).
 
     >>> demo = demo_data()
     >>> demo.source
-    Source(logits, 5000 rows x 10 classes, classes=['T-shirt', 'Trouser', 'Pullover']...)
+    Source(logits, 5000 rows x 10 classes, classes=['T-shirt', 'Trouser', 'Pullover', ...])
     """
     with resources.files("labelfree").joinpath("data/demo.npz").open("rb") as file:
         held = dict(np.load(file, allow_pickle=False))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Hashable, Iterable, Mapping
+from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from typing import Any
 
-from labelfree.errors import FileError
+from labelfree.errors import FileError, InputError, nearest
 
 
 @dataclass(frozen=True)
@@ -17,9 +17,15 @@ class Form:
     Attributes:
         kind: `"logits"`, `"probs"`, or None where the file itself says it.
         logit_prefix, prob_prefix: what the columns of a table begin with, before the class name.
-        label, weight, prediction: names of columns; weight and prediction are read only if named.
+        label: the column of labels.
+        weight: the column of row weights; read only if named.
+        prediction: the column of deployed decisions; read where it is there, and never if None.
         positive, negative: class names for a table of two classes with the single column `prob`.
         tolerance: how far probabilities may sum from 1; None for the default of their precision.
+        id: the column of what rows are known by; read only if named.
+        threshold: of two classes, from which probability on the second is decided for, or `{name: threshold}`.
+        insist: take scores as logits though they look like probabilities.
+        drop_unlabelled: leave out source rows without a label.
     """
 
     kind: str | None = None
@@ -27,10 +33,24 @@ class Form:
     prob_prefix: str = "prob_"
     label: str = "label"
     weight: str | None = None
-    prediction: str | None = None
+    prediction: str | None = "prediction"
     positive: str | None = None
     negative: str | None = None
     tolerance: float | None = None
+    id: str | None = None
+    threshold: float | Mapping[Hashable, float] | None = None
+    insist: bool = False
+    drop_unlabelled: bool = False
+
+    def but(self, **said: Any) -> Form:
+        """The same with some of it said otherwise; refuses words that it does not know."""
+        names = [f.name for f in fields(self)]
+        for name in said:
+            if name not in names:
+                raise InputError(f"{name}= is not known{nearest(name, names)}; wanted {', '.join(names)}")
+        if said.get("kind") not in (None, "logits", "probs"):
+            raise InputError(f"kind {said['kind']!r} is not known; wanted 'logits' or 'probs'")
+        return replace(self, **said)
 
     def choose(self, held: Iterable[str], path: object) -> str:
         """Which of `logits` and `probs` to read from a file that holds these."""
@@ -41,8 +61,15 @@ class Form:
                 raise FileError(f"{path}: --{self.kind} was asked for, but the file holds {found}")
             return self.kind
         if len(kinds) == 2:
-            raise FileError(f"{path}: holds both logits and probs; say which with --logits or --probs")
+            raise FileError(
+                f"{path}: holds both logits and probs; say which with --logits or --probs (kind=)"
+            )
         return kinds[0]
+
+    def wanted_prediction(self, names: Collection[str]) -> str | None:
+        """The column of decisions to read: one that was named, or the usual one if it is there."""
+        usual = self.prediction == Form.prediction
+        return None if usual and "prediction" not in names else self.prediction
 
 
 @dataclass(frozen=True)
@@ -56,16 +83,22 @@ class Content:
     weights: Any = None
     predictions: Any = None
     second: Any = None
+    ids: Any = None
     columns: tuple[str, ...] = ()  # of a table
+    likely: str | None = None  # the column that may hold the labels, where the one asked for is not there
+    notes: tuple[str, ...] = ()
 
-    def arguments(self, tolerance: float | None) -> dict[str, Any]:
+    def arguments(self, form: Form) -> dict[str, Any]:
         """The arguments that `Source` and `Target` share."""
         return {
             self.kind: self.scores,
             "classes": self.classes,
             "weights": self.weights,
             "predictions": self.predictions,
-            "tolerance": tolerance,
+            "threshold": form.threshold,
+            "ids": self.ids,
+            "tolerance": form.tolerance,
+            "insist": form.insist,
         }
 
 

@@ -2,63 +2,69 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from labelfree._files import check_writable, replacing
+from labelfree._npz import write_npz
 from labelfree.errors import FileError
 
 ENDINGS = (".csv", ".parquet", ".arrow", ".feather", ".npz")
+#: A text that begins so is a formula to a spreadsheet.
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def check_ending(path: str | Path) -> Path:
-    """Refuse a file name that no table can be written to."""
+    """Refuse, before any work is done, a name that no table can be written to."""
     file = Path(path)
-    if file.suffix not in ENDINGS:
+    if file.suffix.lower() not in ENDINGS:
         raise FileError(
             f"{path}: cannot tell its form from {repr(file.suffix) if file.suffix else 'its name'}; "
             f"wanted a name ending in {', '.join(ENDINGS)}"
         )
-    if file.is_dir():
-        raise FileError(f"{path}: is a folder; wanted the name of a file")
-    if not file.parent.is_dir():
-        raise FileError(f"{path}: the folder {file.parent} does not exist")
-    return file
+    return check_writable(file)
 
 
 def write_table(path: str | Path, columns: Mapping[str, Any]) -> None:
-    """Write named columns of equal length; an existing file is replaced only when the new one is complete."""
-    file = check_ending(path)
-    part = file.with_name(f".{file.name}.{os.getpid()}.part{file.suffix}")
-    try:
-        _write(part, file.suffix, columns)
-        os.replace(part, file)
-    except OSError as problem:
-        raise FileError(f"{path}: cannot be written ({problem.strerror or problem})") from None
-    finally:
-        part.unlink(missing_ok=True)
+    """Write named columns of equal length; an existing file is replaced only when the new one is complete.
 
-
-def _write(part: Path, suffix: str, columns: Mapping[str, Any]) -> None:
+    In a CSV a text that a spreadsheet would take for a formula gets an apostrophe before it.
+    """
+    suffix = check_ending(path).suffix.lower()
     if suffix == ".npz":
-        arrays: dict[str, Any] = {name: np.asarray(values) for name, values in columns.items()}
-        np.savez_compressed(part, **arrays)
+        write_npz(path, {name: np.asarray(values) for name, values in columns.items()}, compressed=True)
         return
     import pyarrow as pa
 
     table = pa.table({name: pa.array(values) for name, values in columns.items()})
-    if suffix == ".csv":
-        from pyarrow import csv
+    with replacing(path, suffix) as part:
+        if suffix == ".csv":
+            from pyarrow import csv
 
-        csv.write_csv(table, part)
-    elif suffix == ".parquet":
-        from pyarrow import parquet
+            csv.write_csv(_without_formulas(table), part)
+        elif suffix == ".parquet":
+            from pyarrow import parquet
 
-        parquet.write_table(table, part)
-    else:
-        from pyarrow import feather
+            parquet.write_table(table, part, write_page_checksum=True)
+        else:
+            from pyarrow import feather
 
-        feather.write_feather(table, part)
+            feather.write_feather(table, part)
+
+
+def _without_formulas(table: Any) -> Any:
+    import pyarrow as pa
+    from pyarrow import compute
+
+    for place, field in enumerate(table.schema):
+        if pa.types.is_string(field.type) or pa.types.is_large_string(field.type):
+            column = table.column(place)
+            risky = compute.is_in(compute.utf8_slice_codeunits(column, 0, 1), pa.array(FORMULA, field.type))
+            marked = compute.binary_join_element_wise(
+                pa.scalar("'", field.type), column, pa.scalar("", field.type)
+            )
+            table = table.set_column(place, field.name, compute.if_else(risky, marked, column))
+    return table

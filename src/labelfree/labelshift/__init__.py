@@ -1,10 +1,10 @@
 """What the target's labels are taken to be: the label marginal, its assumptions, and label shift."""
 
-from labelfree.labelshift.bbse import bbse
-from labelfree.labelshift.bias_corrected import BiasCorrected, bias_corrected
+from labelfree.labelshift.black_box import bbse
 from labelfree.labelshift.cells import confidence_cells, runner_up_cells
 from labelfree.labelshift.confusion import joint_confusion
 from labelfree.labelshift.dirichlet import dirichlet_shares, resample_to
+from labelfree.labelshift.likelihood import LabelShares, mlls, reweighted
 from labelfree.labelshift.marginal import (
     LABEL_SHIFT,
     MARGINALS,
@@ -12,20 +12,17 @@ from labelfree.labelshift.marginal import (
     check_marginal,
     total_variation,
 )
-from labelfree.labelshift.mlls import LabelShares, mlls, reweighted
-from labelfree.labelshift.rlls import rlls
+from labelfree.labelshift.regularised import rlls
 from labelfree.labelshift.shift_test import JTest, j_test, unexplained
 from labelfree.labelshift.shrinkage import shrink
 
 __all__ = [
     "LABEL_SHIFT",
     "MARGINALS",
-    "BiasCorrected",
     "JTest",
     "LabelShares",
     "Marginal",
     "bbse",
-    "bias_corrected",
     "check_marginal",
     "confidence_cells",
     "dirichlet_shares",

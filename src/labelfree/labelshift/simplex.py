@@ -27,7 +27,9 @@ def on_simplex(N: Array, b: Array) -> Array:
     k = b.shape[-1]
     right = np.asarray(b, dtype=np.float64).reshape(-1, k)
     left = np.asarray(N, dtype=np.float64).reshape(-1, k, k)
+    # A ridge against singular systems; where N is zero altogether (labels of one or two rows), any will do.
     ridge = 1e-12 * np.trace(left, axis1=1, axis2=2) / k
+    ridge = np.where(ridge > 0.0, ridge, 1.0)
     left = left + ridge[:, None, None] * np.eye(k)
     pi = np.maximum(_pivoted(left, right), 0.0)
     return np.asarray((pi / pi.sum(axis=1, keepdims=True)).reshape(b.shape))

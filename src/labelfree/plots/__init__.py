@@ -6,7 +6,7 @@ Colours are Okabe and Ito's, distinguishable with every common form of colour bl
 from labelfree.plots.answers import estimates, truth
 from labelfree.plots.experiment import against_pseudo_shift, cost_distribution, scatter
 from labelfree.plots.sample import confidence, costs, proportions, reliability
-from labelfree.plots.triangle import triangle
+from labelfree.plots.ternary import triangle
 
 __all__ = [
     "against_pseudo_shift",

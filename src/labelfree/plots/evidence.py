@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,31 +9,15 @@ import numpy.typing as npt
 
 from labelfree.calibration import fit_calibration
 from labelfree.calibration.metrics import confidence_bin, ece
-from labelfree.errors import InputError
-from labelfree.estimators import COTT
+from labelfree.estimators import COTT, Pair
+from labelfree.estimators.threshold import share_beyond
 from labelfree.estimators.view import View
-from labelfree.labelshift import Marginal, mlls
-from labelfree.types import Source, Target
+from labelfree.labelshift import Marginal
+from labelfree.types import Source
 
 Array = npt.NDArray[np.float64]
 BINS = 20
 RELIABILITY_BINS = 10
-
-
-@dataclass(frozen=True)
-class Pair:
-    """A source and a target seen through one calibration, fitted once for every figure."""
-
-    source: View
-    target: View
-
-    @staticmethod
-    def of(source: Source, target: Target, calibration: str = "temperature") -> Pair:
-        """Calibrate on the source and match the target's columns to it."""
-        if not isinstance(source, Source) or not isinstance(target, Target):
-            raise InputError("plots: wanted labelfree.Source(...) and labelfree.Target(...)")
-        fitted = fit_calibration(calibration, source)
-        return Pair(View(source, fitted), View(target.aligned(source.classes, source.k), fitted))
 
 
 def confidence_table(pair: Pair) -> dict[str, Any]:
@@ -52,19 +35,19 @@ def proportions_table(pair: Pair) -> dict[str, Any]:
     The last holds if nothing but the class proportions changed between source and target.
     """
     source, target = pair.source, pair.target
-    found = mlls(target.probs, source.mean_posterior, target.mass)
     return {
-        "classes": [str(source.sample.class_name(j)) for j in range(source.k)],
-        "source_labels": np.bincount(source.labels, source.mass, source.k).tolist(),
+        "classes": [str(name) for name in pair.classes],
+        "source_labels": source.label_marginal.tolist(),
         "source_predictions": source.pseudo_labels.tolist(),
         "target_predictions": target.pseudo_labels.tolist(),
-        "estimated_target_labels": found.shares.tolist(),
+        "estimated_target_labels": pair.label_shares.shares.tolist(),
     }
 
 
 def costs_table(pair: Pair, marginal: Marginal = "source") -> dict[str, Any]:
     """Transport costs of source and target in equal bins, COTT's threshold, and the shares beyond it."""
-    fitted = COTT(calibration=pair.source.calibration.name, marginal=marginal).fit_view(pair.source)
+    fitted = pair.fitted("cott", marginal=marginal)
+    assert isinstance(fitted, COTT)
     plans = {
         "source": pair.source.transport(fitted.label_marginal_),
         "target": pair.target.transport(fitted.masses(pair.target)),
@@ -74,7 +57,7 @@ def costs_table(pair: Pair, marginal: Marginal = "source") -> dict[str, Any]:
         _, _, mass, cost = plan.pieces()
         out[name] = _histogram(cost, mass)
         out[f"{name}_mean"] = float(mass @ cost)
-        out[f"{name}_beyond"] = float(min(1.0, mass[cost >= fitted.threshold_ - 1e-12].sum()))
+        out[f"{name}_beyond"] = share_beyond(cost, mass, fitted.threshold_)
     return out
 
 

@@ -36,6 +36,32 @@ def scatter(points: Mapping[str, tuple[ArrayLike, ArrayLike]], title: str = "") 
     return figure
 
 
+def scatter_sets(points: Mapping[str, Mapping[str, tuple[ArrayLike, ArrayLike]]]) -> Any:
+    """Estimated error against true error over many data sets: a panel a method, a colour a data set.
+
+    points: method -> data set -> (estimates, true errors), fractions.
+    """
+    names = list(dict.fromkeys(name for sets in points.values() for name in sets))
+    columns = min(3, len(points))
+    figure, grid = axes(columns, -(-len(points) // columns), width=3.0, height=3.0, sharex=True, sharey=True)
+    for number, (method, sets) in enumerate(points.items()):
+        ax = grid[divmod(number, columns)]
+        ax.plot([0, 1], [0, 1], "--", color=INK, linewidth=1, zorder=1)
+        for name, (estimates, truths) in sets.items():
+            place = names.index(name)
+            colour, marker = PALETTE[place % len(PALETTE)], MARKERS[place % len(MARKERS)]
+            ax.scatter(estimates, truths, s=10, color=colour, marker=marker, alpha=0.6, label=name)
+        ax.set_title(method, fontsize=10)
+        ax.set(xlabel="estimated error", ylabel="true error" if number % columns == 0 else "")
+        percent(ax.xaxis)
+        percent(ax.yaxis)
+    for ax in grid.flat[len(points) :]:
+        ax.set_axis_off()
+    grid[0, 0].set(xlim=(0, 1), ylim=(0, 1))
+    grid[0, 0].legend(frameon=False, fontsize=7, loc="lower right")
+    return figure
+
+
 def against_pseudo_shift(
     points: Mapping[str, tuple[ArrayLike, ArrayLike]], ylabel: str = "absolute miss", title: str = ""
 ) -> Any:

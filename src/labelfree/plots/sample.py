@@ -12,11 +12,11 @@ import numpy as np
 
 from labelfree.calibration import fit_calibration
 from labelfree.errors import InputError
+from labelfree.estimators import Pair
 from labelfree.estimators.view import View
 from labelfree.labelshift import Marginal
 from labelfree.plots._style import INK, PALETTE, axes, percent
 from labelfree.plots.evidence import (
-    Pair,
     confidence_table,
     costs_table,
     proportions_table,
@@ -33,19 +33,19 @@ SMALL = 8
 
 def confidence(source: Source, target: Target, *, calibration: str = "temperature") -> Any:
     """How sure the model is on source and on target: two histograms of (calibrated) confidence."""
-    return draw_confidence(confidence_table(Pair.of(source, target, calibration)))
+    return draw_confidence(confidence_table(Pair(source, target, calibration, verb="plots")))
 
 
 def proportions(source: Source, target: Target, *, calibration: str = "temperature") -> Any:
     """Class shares: source labels and predictions, target predictions, estimated target labels."""
-    return draw_proportions(proportions_table(Pair.of(source, target, calibration)))
+    return draw_proportions(proportions_table(Pair(source, target, calibration, verb="plots")))
 
 
 def costs(
     source: Source, target: Target, *, calibration: str = "temperature", marginal: Marginal = "source"
 ) -> Any:
     """Transport costs of source and target rows with the threshold that COTT learned on the source."""
-    return draw_costs(costs_table(Pair.of(source, target, calibration), marginal))
+    return draw_costs(costs_table(Pair(source, target, calibration, verb="plots"), marginal))
 
 
 def reliability(source: Source, *, calibration: str = "temperature") -> Any:

@@ -45,12 +45,16 @@ def rehearsed(rows: Rows, u: Units, excess: Units, total: int, safety: float) ->
     wanted = held - np.rint(excess * share).astype(np.int64)
     for j in np.flatnonzero(wanted < 0):  # the sample has fewer rows there than have to go
         wanted[j] = 0
+    # Rounding made the sample's wishes differ from its mass; the largest class notices it least.
     wanted[np.argmax(wanted)] += held.sum() - wanted.sum()
     own = _own_margins(assigned, margin, excess / total * sample.items, len(u))
     after = u.copy()
     active = Active(sample, *whole(sample, assigned, np.arange(sample.items)))
     active.run(after, held - wanted, lambda _: None)
     d = (after - u).astype(np.float64)
+    # The sample's own move is one draw: the next could differ by the margins of about as many rows as have to
+    # leave either class, which is what `own` measures. Without it a class that happens not to move in the
+    # sample would have no active row at all.
     T = safety * (np.maximum(d[:, None] - d, LEAST * ONE) + own[:, None] + own)
     return np.asarray(np.rint(T), np.int64)
 
@@ -73,8 +77,10 @@ def active_items(
     from labelfree.transport import _kernels
 
     widest = T[~np.eye(len(u), dtype=bool)].max() / ONE
+    # Scores lie in [0, 1], so so wide a T lets nearly every row through; looking at pairs would save nothing.
     if widest > 0.5:
         return np.arange(rows.items)
+    # Margins were rounded to float32: a little more is let through, and pairs are then looked at exactly.
     items = np.flatnonzero(margin <= np.float32(widest * (1 + 1e-6)))
     keep = np.empty(len(items), np.bool_)
 
@@ -112,6 +118,7 @@ class Active:
         self.rows = rows
         k, count = len(rows.class_mass), len(row)
         depth = _depth(rows.items, k)
+        # A split makes a new piece, and at most K - 1 rows stay split; rows split in passing may need more (`_grow`).
         room = count + 2 * k + 64
 
         def padded(x: npt.NDArray[Any], dtype: Any) -> npt.NDArray[Any]:
@@ -143,9 +150,10 @@ class Active:
             np.empty(k, np.int32),
             np.empty(k, np.int64),
             np.empty(k, np.int64),
-            np.zeros(4, np.int64),
         )
 
+        # Threads share the classes, not the pieces: each class's list and moves are then written by one of
+        # them in the order of the pieces, so nothing depends on their number.
         def task(lo: int, hi: int) -> None:
             _kernels.start(self.moves, count, lo, hi)
 
@@ -159,6 +167,7 @@ class Active:
         """
         from labelfree.transport import _kernels
 
+        # Whether whole rows are left to move, or only parts, decides how to search (`_kernels.search.plan`).
         typical = int(self.rows.unit / len(self.rows.P)) if self.rows.weights.size else int(self.rows.unit)
         phases = max(1, min(1024, WORK // len(u) ** 2))
         at_first = float(np.abs(excess).sum())
@@ -193,7 +202,11 @@ class Active:
         return dict(zip(zip(row.tolist(), cls.tolist(), strict=True), mass.tolist(), strict=True))
 
     def joined(self, assigned: Indices, items: Indices) -> Active:
-        """The same pieces and those of other rows that become active."""
+        """The same pieces and those of other rows that become active.
+
+        The pieces stay where they are: they sit in best classes at the current prices, so nothing is lost, and
+        the search goes on from there instead of from the beginning.
+        """
         row, cls, mass = self.pieces()
         known = np.zeros(len(assigned), np.bool_)
         known[row] = True

@@ -3,13 +3,56 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass
 
 import numpy as np
 
+from labelfree.errors import InputError
 from labelfree.transport._forest import Part
-from labelfree.transport._rows import CHUNK, Floats, Indices, Rows, spans
+from labelfree.transport._rows import CHUNK, Crew, Floats, Indices, Rows, all_rows, spans
 from labelfree.transport.problem import Problem
 from labelfree.transport.solution import Certificate, Transport
+
+
+@dataclass(frozen=True)
+class Split:
+    """The parts of rows that are split: row, class and mass of each, sorted by row then class."""
+
+    rows: Indices
+    classes: Indices
+    mass: Floats
+
+
+def audit(problem: Problem, plan: Transport) -> Certificate:
+    """Check a plan against the problem it claims to solve, whoever made it, in one pass over all rows.
+
+    Everything is computed again from the plan's classes, the parts of its split rows and its prices; what the
+    plan says of itself (its costs, its value) is only compared. So damage of any kind shows: a class or a row
+    that does not get its mass, a negative part or a cost that is not 1 - p as `violation`, prices that do not
+    prove the plan and a plan that is not the cheapest as `gap`. `Certificate.exact` is False then.
+
+    Args:
+        problem: what was to be solved.
+        plan: its solution.
+
+    >>> from labelfree.transport import solve
+    >>> problem = Problem([[0.9, 0.1], [0.6, 0.4]], class_mass=[1, 1])
+    >>> audit(problem, solve(problem)).exact
+    True
+    """
+    if len(plan.assigned) != problem.n or len(plan.prices) != problem.k:
+        raise InputError(
+            f"the plan is of {len(plan.assigned)} rows and {len(plan.prices)} classes, the problem of "
+            f"{problem.n} and {problem.k}; wanted the plan of this problem"
+        )
+    split = Split(plan.split_rows, plan.split_classes, plan.split_mass)
+    with Crew(None) as crew:
+        cost = np.empty(problem.n)
+        found = _certificate(problem, all_rows(problem, crew), plan.assigned, split, plan.prices, cost)
+    parts = 1.0 - problem.probs[split.rows, split.classes].astype(np.float64)
+    lies = [np.abs(cost - plan.cost).max(), np.abs(parts - plan.split_cost).max(initial=0.0)]
+    lies += [abs(found.primal - plan.value), -split.mass.min(initial=0.0)]
+    return Certificate(found.primal, found.dual, found.gap, float(max(found.violation, *lies)))
 
 
 def audited(
@@ -25,7 +68,17 @@ def audited(
         total: the units of all rows.
         u: (K,) prices.
     """
-    n = problem.n
+    split = _split(assigned, parts, total)
+    split_cost = 1.0 - problem.probs[split.rows, split.classes].astype(np.float64)
+    cost = np.empty(problem.n)
+    certificate = _certificate(problem, rows, assigned, split, u, cost)
+    return Transport(
+        assigned, cost, split.rows, split.classes, split.mass, split_cost, u, certificate, problem.row_mass
+    )
+
+
+def _split(assigned: Indices, parts: dict[Part, int], total: int) -> Split:
+    """The rows that are really split; every row of `parts` is assigned to the class of its largest part."""
     by_row: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for (row, cls), units in sorted(parts.items()):
         by_row[row].append((cls, units))
@@ -37,28 +90,32 @@ def audited(
         if len(shares) > 1
         for cls, units in shares
     ]
-    split_rows = np.array([s[0] for s in split], dtype=np.intp)
-    split_classes = np.array([s[1] for s in split], dtype=np.intp)
-    split_mass = np.array([s[2] for s in split], dtype=np.float64)
-    split_cost = 1.0 - problem.probs[split_rows, split_classes].astype(np.float64)
+    rows, classes = (np.array([s[at] for s in split], dtype=np.intp) for at in (0, 1))
+    return Split(rows, classes, np.array([s[2] for s in split], dtype=np.float64))
 
-    cost = np.empty(n)
+
+def _certificate(
+    problem: Problem, rows: Rows, assigned: Indices, split: Split, u: Floats, cost: Floats
+) -> Certificate:
+    """Primal, dual, and the worst miss of a row's or a class's mass; each row's cost is written to `cost`."""
     best, held = _read(rows, u, assigned, cost)
-    worst = 0.0
-    for row in dict.fromkeys(split_rows.tolist()):
-        here = split_rows == row
-        mass = 1.0 / n if problem.row_mass is None else float(problem.row_mass[row])
-        held[assigned[row]] -= mass
-        cost[row] = float(split_mass[here] @ split_cost[here]) / float(split_mass[here].sum())
-        worst = max(worst, abs(float(split_mass[here].sum()) - mass))
-    np.add.at(held, split_classes, split_mass)
+    split_rows, first = np.unique(split.rows, return_index=True)
+    mass = (
+        np.full(len(split_rows), 1.0 / problem.n)
+        if problem.row_mass is None
+        else problem.row_mass[split_rows]
+    )
+    np.subtract.at(held, assigned[split_rows], mass)
+    np.add.at(held, split.classes, split.mass)
+    worst = float(np.abs(held - problem.class_mass).max())
+    if len(split_rows):
+        parts = np.add.reduceat(split.mass, first)
+        each = split.mass * (1.0 - problem.probs[split.rows, split.classes].astype(np.float64))
+        cost[split_rows] = np.add.reduceat(each, first) / parts
+        worst = max(worst, float(np.abs(parts - mass).max()))
     primal = float(cost.mean()) if problem.row_mass is None else float(cost @ problem.row_mass)
     dual = 1.0 - (best + float(problem.class_mass @ u))
-    worst = max(worst, float(np.abs(held - problem.class_mass).max()))
-    certificate = Certificate(primal, dual, primal - dual, worst)
-    return Transport(
-        assigned, cost, split_rows, split_classes, split_mass, split_cost, u, certificate, problem.row_mass
-    )
+    return Certificate(primal, dual, primal - dual, worst)
 
 
 def _read(rows: Rows, u: Floats, assigned: Indices, cost: Floats) -> tuple[float, Floats]:

@@ -3,32 +3,36 @@
 Rows go to labels at cost -log p_ij with entropic regularisation 1 and prescribed label masses q. The
 optimal plan re-weights each row's probabilities by one weight per class,
 
-    r_ij = p_ij w_j / sum_k p_ik w_k,    with w such that  sum_i mass_i r_ij = q_j.
+    r_ij = p_ij w_j / sum_k p_ik w_k,    with w such that  sum_i mass_i r_ij = q_j,
 
-In v = log w this is the unconstrained convex problem
-
-    minimise  F(v) = sum_i mass_i log sum_j p_ij exp(v_j) - sum_j q_j v_j,
-
-whose gradient is (sum_i mass_i r_i) - q and whose Hessian is diag(sum_i mass_i r_i) - R' M R. The same
-projection adjusts a classifier to a known class distribution (Heiser, Allikivi and Kull, 2020).
+found in v = log w by `_newton`. The same projection adjusts a classifier to a known class distribution
+(Heiser, Allikivi and Kull, 2020).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
+from labelfree.transport._newton import Array, Reading, newton
 
 #: Up to this many classes the Newton system is solved directly; beyond, by conjugate gradients.
 DIRECT_CLASSES = 256
 #: Numbers per slab of rows: small enough to stay in cache between its two uses.
 SLAB = 1 << 16
+#: Products of matrices below this many multiplications are not split among threads by the linear algebra
+#: library, which on busy cores would wait for its threads far longer than it works.
+ALONE = 1 << 18
+#: What a probability of zero counts as where its logarithm is needed and none was given.
+TINY = 1e-300
 #: Weights are absorbed into the kernel before they can overflow: |log w| stays below this.
 ABSORB = 200.0
+
+#: A row whose largest probability is below this is read by its logarithms.
+FAINT = 1e-100
 
 
 @dataclass(frozen=True)
@@ -49,46 +53,81 @@ class SoftTransport:
 
 
 def soft_transport(
-    log_probs: Array, class_mass: Array, row_mass: Array, *, tol: float = 1e-10, max_passes: int = 500
+    log_probs: Array | None,
+    class_mass: Array,
+    row_mass: Array,
+    *,
+    probs: npt.NDArray[Any] | None = None,
+    start: Array | None = None,
+    tol: float = 1e-10,
+    max_passes: int = 500,
 ) -> SoftTransport:
     """Solve for the class weights by a damped Newton method.
 
-    One step of iterative scaling in the log domain starts it: it puts every label within reach, even one
-    that all rows find next to impossible. Newton steps are damped (Levenberg-Marquardt): a step is taken
-    if it lowers F as promised or halves the gradient, else the damping grows; where F is almost flat,
-    as between saturated rows, the damping falls and steps lengthen.
+    Without a start, one step of iterative scaling in the log domain begins it: it puts every label within
+    reach, even one that all rows find next to impossible.
 
     Args:
-        log_probs: (n, K) finite log-probabilities, up to a constant per row.
+        log_probs: (n, K) finite log-probabilities, up to a constant per row; None if probs are given.
         class_mass: (K,) label masses q, summing to 1.
         row_mass: (n,) row masses, summing to 1.
+        probs: (n, K) the same as probabilities, where they are at hand: saves taking exponentials. Logs are
+            then needed only where a weight is so large or small that probabilities would not do.
+        start: (K,) log-weights to start from, such as those of an earlier plan.
         tol: the largest marginal error to leave.
         max_passes: give up after this many passes and return the best plan found.
+
+    >>> p = np.array([[.8, .2], [.6, .4]])
+    >>> plan = soft_transport(np.log(p), np.array([.5, .5]), np.array([.5, .5]))
+    >>> plan.posterior.mean(axis=0).round(9).tolist()
+    [0.5, 0.5]
     """
-    n, k = log_probs.shape
     live = class_mass > 0.0
     q = class_mass[live]
-    kernel = _Kernel(log_probs if live.all() else log_probs[:, live], row_mass)
-    v = np.log(q) - kernel.log_column_mass()
-    v, error = _newton(kernel, v - v.max(), q, tol, max_passes)
-    posterior = np.zeros((n, k))
-    posterior[:, live] = kernel.posterior(v)
-    log_weights = np.full(k, -np.inf)
-    log_weights[live] = v
-    return SoftTransport(posterior, log_weights, error, kernel.passes)
+    if not live.all():
+        log_probs, probs = (None if x is None else x[:, live] for x in (log_probs, probs))
+        if log_probs is None and probs is not None and probs.max(axis=1).min() < FAINT:
+            # A row that believed in a label without mass: what is left of it squares to nothing.
+            log_probs, probs = np.log(np.maximum(probs, TINY, dtype=np.float64)), None
+        start = None if start is None else start[live]
+    kernel = _Kernel(log_probs, row_mass, probs)
+    v = np.log(q) - kernel.log_column_mass() if start is None else np.maximum(start, -ABSORB)
+    found = newton(kernel.read, v - v.max(), q, tol=tol, more=lambda: kernel.passes < max_passes)
+    log_weights = np.full(len(live), -np.inf)
+    log_weights[live] = found.v
+    return SoftTransport(_spread(kernel.posterior(found.v), live), log_weights, found.error, kernel.passes)
+
+
+def _spread(posterior: Array, live: npt.NDArray[np.bool_]) -> Array:
+    """Zero columns for the labels without mass."""
+    if live.all():
+        return posterior
+    out = np.zeros((len(posterior), len(live)))
+    out[:, live] = posterior
+    return out
 
 
 class _Kernel:
     """E_ij = exp(log p_ij + base_j - top_i), kept near the current weights so that nothing overflows."""
 
-    def __init__(self, log_probs: Array, mass: Array) -> None:
-        self.log_probs, self.mass = log_probs, mass
-        step = max(1, SLAB // log_probs.shape[1])
-        self.slabs = [slice(i, i + step) for i in range(0, len(log_probs), step)]
-        self.passes = 0
-        self.absorb(np.zeros(log_probs.shape[1]))
+    def __init__(self, log_probs: Array | None, mass: Array, probs: npt.NDArray[Any] | None) -> None:
+        self._given, self.mass, self.passes = log_probs, mass, 0
+        if probs is not None:
+            n, k = probs.shape
+            self.base, self.top, self.E = np.zeros(k), np.zeros(n), probs
+        else:
+            assert log_probs is not None
+            self._absorb(np.zeros(log_probs.shape[1]))
+        self.step = max(1, SLAB // self.E.shape[1])
 
-    def absorb(self, base: Array) -> None:
+    @property
+    def log_probs(self) -> Array:
+        """(n, K) those given; or the logs of the probabilities, which are then still in E."""
+        if self._given is None:
+            self._given = np.log(np.maximum(self.E, TINY, dtype=np.float64))
+        return self._given
+
+    def _absorb(self, base: Array) -> None:
         """Recompute E around the log-weights `base`."""
         self.base = base.copy()
         self.E = self.log_probs + base
@@ -99,126 +138,69 @@ class _Kernel:
 
     def log_column_mass(self) -> Array:
         """(K,) log sum_i mass_i p_ij, exact even where it underflows."""
-        _, column, _, total = self.read(self.base)
+        _, column, total = self._sums(np.ones(len(self.base)))
         faint = np.flatnonzero(column < 1e-200)
+        logs = np.log(np.where(column < 1e-200, 1.0, column))
         if len(faint):
             with np.errstate(divide="ignore"):
                 log_row = np.log(self.mass) - np.log(total) - self.top
             terms = self.log_probs[:, faint] + log_row[:, None]
             top = terms.max(axis=0)
-            column[faint] = 1.0
-            logs = np.log(column)
             logs[faint] = top + np.log(np.exp(terms - top).sum(axis=0))
-            return np.asarray(logs)
-        return np.asarray(np.log(column))
+        return np.asarray(logs)
 
-    def weights(self, v: Array) -> Array:
+    def _weights(self, v: Array) -> Array:
         if np.abs(v - self.base).max() > ABSORB:
-            self.absorb(v)
+            self._absorb(v)
         return np.asarray(np.exp(v - self.base))
 
-    def read(self, v: Array) -> tuple[float, Array, Array, Array]:
-        """F without its linear term, the column masses, w, and each row's normaliser, at v."""
-        w = self.weights(v)
+    def read(self, v: Array) -> Reading:
+        """The dual at v."""
+        w = self._weights(v)
+        value, held, total = self._sums(w)
+        E, scale = self.E, self.mass / total**2  # of this v: the next one may come with another E
+        if len(w) > DIRECT_CLASSES:
+            return Reading(
+                value, held, product=lambda d: held * d - w * _curvature(E, scale, w * d, self.step)
+            )
+        return Reading(value, held, lambda: np.diag(held) - gram(E, scale) * w[:, None] * w)
+
+    def _sums(self, w: Array) -> tuple[float, Array, Array]:
+        """F without its linear term, the column masses, and each row's normaliser, at weights w."""
         total = np.empty(len(self.E))
         column = np.zeros(len(w))
-        for rows in self.slabs:
+        for lo in range(0, len(total), self.step):
+            rows = slice(lo, lo + self.step)
             part = self.E[rows]
             total[rows] = part @ w
             column += (self.mass[rows] / total[rows]) @ part
         self.passes += 1
-        value = float(self.mass @ (self.top + np.log(total)))
-        return value, w * column, w, total
-
-    def curvature(self, scale: Array, d: Array) -> Array:
-        """E' diag(scale) E d: one read of the matrix per product."""
-        out = np.zeros(len(d))
-        for rows in self.slabs:
-            part = self.E[rows]
-            out += (scale[rows] * (part @ d)) @ part
-        return out
-
-    def gram(self, scale: Array) -> Array:
-        """E' diag(scale) E as a whole."""
-        root = np.sqrt(scale)
-        out = np.zeros((self.E.shape[1], self.E.shape[1]))
-        for rows in self.slabs:
-            part = self.E[rows] * root[rows, None]
-            out += part.T @ part
-        return out
+        return float(self.mass @ (self.top + np.log(total))), w * column, total
 
     def posterior(self, v: Array) -> Array:
-        w = self.weights(v)
-        r = self.E * w
-        r /= r.sum(axis=1, keepdims=True)
-        return r
+        r = self.E * self._weights(v)
+        r *= (1.0 / np.einsum("ij->i", r))[:, None]
+        return np.asarray(r)
 
 
-def _newton(kernel: _Kernel, v: Array, q: Array, tol: float, max_passes: int) -> tuple[Array, float]:
-    value, column, w, total = kernel.read(v)
-    F, g = value - q @ v, column - q
-    damping = 0.0
-    while np.abs(g).max() > tol and kernel.passes < max_passes:
-        base = kernel.base
-        step = _step(kernel, column, w, total, g, damping)
-        trial = v + step
-        trial -= trial.max()
-        new_value, new_column, new_w, new_total = kernel.read(trial)
-        new_F, new_g = new_value - q @ trial, new_column - q
-        promised = -float(g @ step) / 2
-        lower = new_F <= F - 1e-4 * promised and promised > 1e-12 * (1.0 + abs(F))
-        level = new_F <= F + 1e-9 * (1.0 + abs(F))  # near the optimum F is flat to rounding
-        if lower or (level and np.abs(new_g).max() <= 0.5 * np.abs(g).max()):
-            v, F, g = trial, new_F, new_g
-            column, w, total = new_column, new_w, new_total
-            damping = 0.0 if damping < 1e-12 else damping / 16
-        elif damping > 1e6:
-            break  # rounding alone is left
-        else:
-            if kernel.base is not base:  # w and total belong to the kernel's base: the trial moved it
-                _, column, w, total = kernel.read(v)
-            damping = max(16 * damping, 1e-8)
-    return v, float(np.abs(g).max())
+def gram(E: npt.NDArray[Any], scale: Array) -> Array:
+    """(K, K) E' diag(scale) E, for scale >= 0."""
+    n, k = E.shape
+    root = np.sqrt(scale)
+    step = max(1, SLAB // k)
+    if ALONE // k**2 >= 16:
+        step = min(step, ALONE // k**2)
+    out = np.zeros((k, k))
+    for lo in range(0, n, step):
+        part = E[lo : lo + step] * root[lo : lo + step, None]
+        out += part.T @ part
+    return out
 
 
-def _step(kernel: _Kernel, column: Array, w: Array, total: Array, g: Array, damping: float) -> Array:
-    """The damped Newton step; F is constant along (1, ..., 1), which the added term fixes."""
-    k = len(g)
-    ridge = damping + 1e-300
-    scale = kernel.mass / total**2
-    if k <= DIRECT_CLASSES:
-        H = -kernel.gram(scale) * w[:, None] * w
-        H[np.diag_indices(k)] += column + ridge
-        H += 1.0 / k**2
-        step = np.linalg.lstsq(H, -g, rcond=None)[0]
-        return np.asarray(step - step.mean())
-
-    def product(d: Array) -> Array:
-        return np.asarray((column + ridge) * d - w * kernel.curvature(scale, w * d) + d.mean() / k)
-
-    return _conjugate_gradients(product, -g, 1.0 / (column + ridge + 1.0 / k**2))
-
-
-def _conjugate_gradients(product: Callable[[Array], Array], b: Array, inverse_diagonal: Array) -> Array:
-    """Solve product(x) = b to a tenth of a percent, preconditioned by a diagonal."""
-    x = np.zeros_like(b)
-    residual = b.copy()
-    z = inverse_diagonal * residual
-    d = z.copy()
-    rho = float(residual @ z)
-    enough = 1e-3 * np.linalg.norm(b)
-    for _ in range(len(b)):
-        image = product(d)
-        curvature = float(d @ image)
-        if curvature <= 0.0:
-            break
-        alpha = rho / curvature
-        x += alpha * d
-        residual -= alpha * image
-        if np.linalg.norm(residual) <= enough:
-            break
-        z = inverse_diagonal * residual
-        new_rho = float(residual @ z)
-        d = z + (new_rho / rho) * d
-        rho = new_rho
-    return x if x.any() else inverse_diagonal * b
+def _curvature(E: npt.NDArray[Any], scale: Array, d: Array, step: int) -> Array:
+    """(K,) E' diag(scale) E d: one read of the matrix."""
+    out = np.zeros(len(d))
+    for lo in range(0, len(E), step):
+        part = E[lo : lo + step]
+        out += (scale[lo : lo + step] * (part @ d)) @ part
+    return out

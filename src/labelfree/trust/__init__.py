@@ -1,29 +1,33 @@
-"""How far to trust the number: intervals, diagnosis, backtests, slices, label budget."""
+"""How far to trust the number: one room per concern.
 
-from labelfree.trust.backtest import Backtest, backtest
-from labelfree.trust.budget import Plan, budget
-from labelfree.trust.doctor import Diagnosis, doctor
-from labelfree.trust.intervals import bootstrap, interval
-from labelfree.trust.labelled import Labelled, with_labels
-from labelfree.trust.metrics import Metrics, metrics
-from labelfree.trust.shares import Shares, label_shares
-from labelfree.trust.shift_test import ShiftVerdict, shift_test
-from labelfree.trust.slices import Slice, Slices, slices
+`answers` (estimates with their intervals and doubts), `resampling` (the joint bootstrap), `posteriors` (metrics,
+slices, class proportions, rows), `diagnosis` (the doctor), `backtests`, `labelling` (the label budget).
+"""
+
+from labelfree.trust.answers import compare, estimate, interval, shift_test
+from labelfree.trust.backtests import Backtest, backtest
+from labelfree.trust.diagnosis import Check, Diagnosis, doctor
+from labelfree.trust.labelling import Labelled, Plan, budget, with_labels
+from labelfree.trust.posteriors import Metrics, Shares, Slice, Slices, label_shares, metrics, slices
+from labelfree.trust.resampling import Resampling, bootstrap
 
 __all__ = [
     "Backtest",
+    "Check",
     "Diagnosis",
     "Labelled",
     "Metrics",
     "Plan",
+    "Resampling",
     "Shares",
-    "ShiftVerdict",
     "Slice",
     "Slices",
     "backtest",
     "bootstrap",
     "budget",
+    "compare",
     "doctor",
+    "estimate",
     "interval",
     "label_shares",
     "metrics",

@@ -68,8 +68,7 @@ def _columns(groups: Any) -> dict[str, Any]:
 
 def _grouped(values: Any, n: int, name: str) -> Groups:
     array = one_per_row(values, n, f"groups {name}".strip())
-    texts = np.array([MISSING if is_missing(v) else str(_plain(v)) for v in array.tolist()])
-    found, number = np.unique(texts, return_inverse=True)
+    found, number = np.unique(as_texts(array, MISSING), return_inverse=True)
     names = tuple(f"{name}={text}" if name else f"group {text}" for text in found.tolist())
     return Groups(names, np.asarray(number.reshape(-1), dtype=np.intp))
 
@@ -154,11 +153,21 @@ def one_per_row(values: Any, n: int, what: str) -> npt.NDArray[Any]:
     return np.datetime_as_string(array) if array.dtype.kind == "M" else array
 
 
+def as_texts(array: npt.NDArray[Any], missing: str) -> npt.NDArray[np.str_]:
+    """(n,) the values as texts, with a name for those that are missing."""
+    if array.dtype != object:  # read each value once
+        distinct, place = np.unique(array, return_inverse=True)
+        return np.array([_text(value, missing) for value in distinct.tolist()])[place.reshape(-1)]
+    return np.array([_text(value, missing) for value in array.tolist()])
+
+
+def _text(value: Any, missing: str) -> str:
+    return missing if is_missing(value) else str(_plain(value))
+
+
 def is_missing(value: Any) -> bool:
     """None, NaN, NaT, or a text that says so or nothing."""
-    if value is None or type(value).__name__ in ("NAType", "NaTType") or value != value:
-        return True
-    return isinstance(value, str) and value.strip() in ("", "nan", "NaN", "NaT")
+    return _door.is_missing(value) or (isinstance(value, str) and value.strip() in ("", "nan", "NaN", "NaT"))
 
 
 def _plain(value: Any) -> Any:

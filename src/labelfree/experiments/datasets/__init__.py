@@ -12,6 +12,7 @@ from labelfree.experiments.datasets import (
     civilcomments,
     fashion_mnist,
     imagenet,
+    natural_tables,
     rxrx1,
 )
 from labelfree.experiments.datasets.base import Dataset, Shift
@@ -30,6 +31,7 @@ DATASETS: dict[str, Dataset] = {
         rxrx1.DATASET,
         amazon.DATASET,
         civilcomments.DATASET,
+        natural_tables.DATASET,
     )
 }
 

@@ -42,16 +42,25 @@ def read_npy(path: Path) -> NDArray[np.generic]:
         raise FileError(f"{path} is not a readable .npy file ({error}); download it again") from None
 
 
-def corruption_shifts(folder: Path, test: Callable[[], ArrayImages]) -> list[Shift]:
-    """The published corrupted test sets if they are there, else the same corruptions made here."""
+def corruption_shifts(folder: Path, test: Callable[[], ArrayImages], files: tuple[Path, ...]) -> list[Shift]:
+    """The published corrupted test sets if they are there, else the same corruptions made here.
+
+    A folder that lacks some of the published files gives the sets of the others, and says which lack.
+    """
     if not folder.exists():
-        return corrupted(test, "cifar")
-    published = [
-        Shift(f"{name}_{severity}", "synthetic", partial(_slice, folder, name, severity))
-        for name in NAMES
-        for severity in range(1, 6)
+        return corrupted(test, "cifar", files)
+    return [
+        Shift("clean", "clean", cache(test), files),
+        *(_published(folder, name, severity) for name in NAMES for severity in range(1, 6)),
     ]
-    return [Shift("clean", "clean", cache(test)), *published]
+
+
+def _published(folder: Path, name: str, severity: int) -> Shift:
+    path = folder / f"{name}.npy"
+    return Shift(
+        f"{name}_{severity}", "synthetic", partial(_slice, folder, name, severity), (path, folder / "labels.npy"),
+        absent="" if path.exists() else f"{path} is not there",
+    )  # fmt: skip
 
 
 def _slice(folder: Path, name: str, severity: int) -> ArrayImages:

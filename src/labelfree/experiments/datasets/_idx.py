@@ -16,8 +16,7 @@ from labelfree.errors import FileError
 
 def read_idx(path: Path) -> NDArray[np.uint8]:
     """Read one IDX file of unsigned bytes; ``path`` may also exist with ``.gz`` appended."""
-    if not path.exists() and path.with_name(path.name + ".gz").exists():
-        path = path.with_name(path.name + ".gz")
+    path = plain_or_gzipped(path)
     try:
         raw = path.read_bytes()
         data = gzip.decompress(raw) if path.suffix == ".gz" else raw
@@ -32,3 +31,9 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
     if values.size != math.prod(shape):
         raise FileError(f"{path} promises {shape} values and holds {values.size}; download it again")
     return np.array(values.reshape(shape))
+
+
+def plain_or_gzipped(path: Path) -> Path:
+    """``path``, or the same with ``.gz`` where only that exists."""
+    packed = path.with_name(path.name + ".gz")
+    return packed if not path.exists() and packed.exists() else path

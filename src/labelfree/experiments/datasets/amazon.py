@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from labelfree.errors import FileError
@@ -39,8 +40,13 @@ DATASET = Dataset(
     training=lambda root: read(root, "train"),
     validation=lambda root: read(root, "id_val"),
     shifts=lambda root: [
-        Shift("val", "natural", lambda: read(root, "val")),
-        Shift("test", "natural", lambda: read(root, "test")),
+        Shift(
+            part,
+            "natural",
+            partial(read, root, part),
+            (root / FOLDER / "reviews.csv", root / FOLDER / "splits" / "user.csv"),
+        )
+        for part in ("val", "test")
     ],
     text=True,
 )

@@ -17,12 +17,23 @@ from labelfree.experiments.examples import Examples
 class Shift:
     """One target set: its name, the column of the paper's table it belongs to, and how to read it.
 
-    ``kind`` is ``clean`` (no shift; in no table), ``synthetic``, ``natural``, ``same`` or ``novel``.
+    ``kind`` is ``clean`` (no shift; in no table), ``synthetic``, ``natural``, ``same`` or ``novel``; any
+    other word is a row of its own beside the paper's. ``files`` are the files and folders it reads and
+    ``made`` says how it is made of them here (empty: they are the published set). A set that belongs to the
+    data set but is not there has ``absent``: what is missing.
     """
 
     name: str
     kind: str
     load: Callable[[], Examples]
+    files: tuple[Path, ...] = ()
+    made: str = ""
+    absent: str = ""
+
+    @property
+    def origin(self) -> str:
+        """``published`` or ``made here``."""
+        return "made here" if self.made else "published"
 
 
 @dataclass(frozen=True)
@@ -48,9 +59,23 @@ class Dataset:
     shifts: Callable[[Path], Sequence[Shift]]
     extras: tuple[str, ...] = ()
     text: bool = False
+    marginal: str = "source"
+    """Label shares the paper's authors transport to: ``source`` or ``uniform``."""
+    statistics: str = "imagenet"
+    """How networks normalise its images: ``imagenet``, ``cifar``, ``breeds``, ``image`` or ``none``."""
+    note: str = ""
+    """What every table of it must say."""
+    score: Callable[..., dict[str, int]] | None = None
+    """For sets without images: trains, scores and records everything itself."""
+    collections: tuple[str, ...] = ()
+    """Parts that have a source each; empty for one source."""
+    package: str = ""
+    """A Python package that brings the data."""
 
     def missing(self, root: Path) -> list[str]:
-        """The expected paths that are not there."""
+        """The expected paths that are not there; or the package, where one brings the data."""
+        if self.package and not _installed(self.package):
+            return [f"the package {self.package}"]
         return [path for path in self.expects if not any_of(root, path)]
 
     def require(self, root: Path) -> None:
@@ -62,6 +87,16 @@ class Dataset:
                 + (f" (and {len(missing) - 1} more)" if len(missing) > 1 else "")
                 + f"; get it from {self.origin} and unpack it there, or name its directory with --data"
             )
+
+
+def _installed(package: str) -> bool:
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    try:
+        distribution(package)
+    except PackageNotFoundError:
+        return False
+    return True
 
 
 def any_of(root: Path, path: str) -> bool:

@@ -1,17 +1,19 @@
 """BREEDS (Santurkar, Tsipras and Madry, 2021): Living-17, Nonliving-26, Entity-13, Entity-30.
 
 Superclasses of ImageNet; the source sees half of each one's classes. "Same" targets show the same
-classes corrupted, "novel" targets the other half, clean and corrupted.
+classes corrupted, "novel" targets the other half, clean and corrupted. The halves are those of the split
+``good``, which the paper's authors take; ``living17-rand`` and its like are the random ones.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from labelfree.errors import FileError
 from labelfree.experiments.datasets import imagenet
 from labelfree.experiments.datasets._folders import images_of, list_images
-from labelfree.experiments.datasets._hierarchy import FILES, Split, read_hierarchy
+from labelfree.experiments.datasets._hierarchy import FILES, ORIGIN, SPLITS, Split, read_hierarchy
 from labelfree.experiments.datasets.base import Dataset, Shift
 from labelfree.experiments.examples import FileImages
 
@@ -25,10 +27,18 @@ class _Task:
     level: int
     subclasses: int
     ancestor: str | None = None
+    classes: int | None = None
+    how: str = "good"
 
     def split(self, root: Path) -> Split:
-        """The published random split (seed 2)."""
-        return read_hierarchy(root / FOLDER).split(self.level, self.subclasses, self.ancestor)
+        """The superclasses and their two halves; the wrong hierarchy files are refused."""
+        found = read_hierarchy(root / FOLDER).split(self.level, self.subclasses, self.ancestor, self.how)
+        if self.classes not in (None, len(found.superclasses)):
+            raise FileError(
+                f"{root / FOLDER} gives {len(found.superclasses)} superclasses where {self.classes} are known; "
+                f"the files wanted are those of {ORIGIN} (not the original WordNet ones beside it)"
+            )
+        return found
 
     def training(self, root: Path) -> FileImages:
         """ImageNet training images of the source classes, without the reserved ones."""
@@ -43,13 +53,16 @@ class _Task:
         split, numbers = self.split(root), imagenet.class_numbers(root)
         old, new = (_folders(numbers, _labels(half)) for half in (split.source, split.target))
 
-        def clean(class_of: dict[str, int]) -> FileImages:
-            return images_of(list_images(root / imagenet.VAL), class_of)
+        def clean(name: str, kind: str, class_of: dict[str, int]) -> Shift:
+            def load() -> FileImages:
+                return images_of(list_images(root / imagenet.VAL), class_of)
+
+            return Shift(name, kind, load, (root / imagenet.VAL,))
 
         return [
-            Shift("clean", "clean", lambda: clean(old)),
+            clean("clean", "clean", old),
             *imagenet.corrupted_folders(root, old, "same", "same_"),
-            Shift("novel_clean", "novel", lambda: clean(new)),
+            clean("novel_clean", "novel", new),
             *imagenet.corrupted_folders(root, new, "novel", "novel_"),
         ]
 
@@ -63,36 +76,42 @@ def _folders(numbers: dict[str, int], labels: dict[int, int]) -> dict[str, int]:
 
 
 TASKS = {
-    "living17": _Task(5, 4, "n00004258"),
-    "nonliving26": _Task(5, 4, "n00021939"),
-    "entity13": _Task(3, 20),
-    "entity30": _Task(4, 8),
+    "living17": _Task(5, 4, "n00004258", 17),
+    "nonliving26": _Task(5, 4, "n00021939", 26),
+    "entity13": _Task(3, 20, None, 13),
+    "entity30": _Task(4, 8, None, 30),
+}
+TITLES = {
+    "living17": "Living-17",
+    "nonliving26": "Nonliving-26",
+    "entity13": "Entity-13",
+    "entity30": "Entity-30",
 }
 
 
-def _dataset(name: str, title: str, classes: int) -> Dataset:
-    task = TASKS[name]
+def _dataset(name: str, how: str) -> Dataset:
+    task = replace(TASKS[name], how=how)
+    assert task.classes
     return Dataset(
-        name=name,
-        title=title,
-        classes=classes,
+        name=name if how == "good" else f"{name}-{how}",
+        title=f"BREEDS {TITLES[name]}" + ("" if how == "good" else f", split {how}"),
+        classes=task.classes,
         expects=(imagenet.TRAIN, imagenet.VAL, *(f"{FOLDER}/{file}" for file in FILES)),
         extras=(imagenet.CORRUPTED,),
-        origin="ImageNet and ImageNet-C; hierarchy files: https://github.com/MadryLab/BREEDS-Benchmarks",
+        origin=f"ImageNet and ImageNet-C; hierarchy files: {ORIGIN}",
         licence="research only (ImageNet); MIT (hierarchy)",
         size="as ImageNet and ImageNet-C",
-        splits="source: reserved ImageNet images of the source classes; same: corrupted; novel: clean and corrupted",
+        splits="source: reserved ImageNet images of the source classes; same: corrupted; novel: clean and corrupted; "
+        f"BREEDS split {how}",
         network="resnet50",
         recipe=name,
         training=task.training,
         validation=task.validation,
         shifts=task.shifts,
+        marginal="uniform",
+        statistics="breeds",
+        note=f"BREEDS split: {how}" + (", as the paper's authors take it." if how == "good" else "."),
     )
 
 
-DATASETS = (
-    _dataset("living17", "BREEDS Living-17", 17),
-    _dataset("nonliving26", "BREEDS Nonliving-26", 26),
-    _dataset("entity13", "BREEDS Entity-13", 13),
-    _dataset("entity30", "BREEDS Entity-30", 30),
-)
+DATASETS = tuple(_dataset(name, how) for how in SPLITS for name in TASKS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -58,7 +59,7 @@ DATASET = Dataset(
     training=lambda root: read(root, "train"),
     validation=lambda root: read(root, "id_val"),
     shifts=lambda root: [
-        Shift("val", "natural", lambda: read(root, "val")),
-        Shift("test", "natural", lambda: read(root, "test")),
+        Shift(part, "natural", partial(read, root, part), (root / FOLDER / "metadata.csv",))
+        for part in ("val", "test")
     ],
 )

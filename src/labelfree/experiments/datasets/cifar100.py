@@ -31,7 +31,7 @@ def validation(root: Path) -> ArrayImages:
 
 def shifts(root: Path) -> list[Shift]:
     """Clean and 95 corruptions: the published files, else made here."""
-    return corruption_shifts(root / CORRUPTED, lambda: read(root, "test"))
+    return corruption_shifts(root / CORRUPTED, lambda: read(root, "test"), (root / FOLDER / "test",))
 
 
 DATASET = Dataset(
@@ -44,9 +44,11 @@ DATASET = Dataset(
     licence="none stated (CIFAR-100); CC BY 4.0 (CIFAR-100-C)",
     size="170 MB; CIFAR-100-C 2.9 GB",
     splits="source: 10,000 of the 50,000 training images; synthetic: 95 corrupted test sets",
-    network="resnet18-cifar",
+    network="resnet18-224",
     recipe="cifar100",
     training=training,
     validation=validation,
     shifts=shifts,
+    marginal="uniform",
+    statistics="cifar",
 )

@@ -8,7 +8,7 @@ import numpy as np
 
 from labelfree.errors import FileError
 from labelfree.experiments.datasets._generated import corrupted
-from labelfree.experiments.datasets._idx import read_idx
+from labelfree.experiments.datasets._idx import plain_or_gzipped, read_idx
 from labelfree.experiments.datasets.base import Dataset, Shift, reserve
 from labelfree.experiments.examples import ArrayImages
 
@@ -54,7 +54,9 @@ def validation(root: Path) -> ArrayImages:
 
 def shifts(root: Path) -> list[Shift]:
     """The test set, clean and under the 95 corruptions with the CIFAR constants."""
-    return corrupted(lambda: read(root, "t10k"), "cifar")
+    names = ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
+    files = tuple(plain_or_gzipped(root / FOLDER / name) for name in names)
+    return corrupted(lambda: read(root, "t10k"), "cifar", files)
 
 
 def _held_out(images: ArrayImages) -> int:

@@ -8,13 +8,19 @@ from pathlib import Path
 
 import numpy as np
 
+from labelfree.errors import FileError
 from labelfree.experiments.corruptions import NAMES
 from labelfree.experiments.datasets._folders import images_of, list_images
+from labelfree.experiments.datasets._generated import describe
+from labelfree.experiments.datasets._hierarchy import ORIGIN, read_numbers
 from labelfree.experiments.datasets.base import Dataset, Shift, reserve
 from labelfree.experiments.examples import FileImages, Shifted
 
 TRAIN, VAL = "imagenet/train", "imagenet/val"
 CORRUPTED, SKETCH = "ImageNet-C", "sketch"
+TARS = ("blur", "digital", "extra", "noise", "weather")
+INFO = "breeds/dataset_class_info.json"
+CLASSES = 1000
 V2 = {
     "v2_matched_frequency": "imagenetv2-matched-frequency-format-val",
     "v2_threshold": "imagenetv2-threshold0.7-format-val",
@@ -24,8 +30,20 @@ RESERVED = 50_000
 
 
 def class_numbers(root: Path) -> dict[str, int]:
-    """WordNet number -> class number: the order of the validation folders."""
-    return {name: number for number, name in enumerate(list_images(root / VAL))}
+    """WordNet number -> class number.
+
+    From BREEDS' ``dataset_class_info.json`` where it is there; otherwise the sorted folders are the classes,
+    which is right only if all 1,000 are present: a part of them is refused, not counted.
+    """
+    if (root / INFO).exists():
+        return read_numbers(root / INFO)
+    names = list(list_images(root / VAL))
+    if len(names) != CLASSES:
+        raise FileError(
+            f"{root / VAL} holds {len(names)} of {CLASSES} class folders, so a folder's place does not tell its class; "
+            f"put dataset_class_info.json of {ORIGIN} at {root / INFO}"
+        )
+    return {name: number for number, name in enumerate(names)}
 
 
 def split_training(root: Path) -> tuple[FileImages, FileImages]:
@@ -47,34 +65,47 @@ def validation(root: Path) -> FileImages:
 
 def shifts(root: Path) -> list[Shift]:
     """The official validation set (clean), and every shifted set that is present."""
-    found = [Shift("clean", "clean", lambda: images_of(list_images(root / VAL), class_numbers(root)))]
-    found += corrupted_folders(root, class_numbers(root), "synthetic")
-    for name, folder in V2.items():
-        if (root / folder).is_dir():
-            # These folders carry class numbers, not WordNet numbers.
-            numbers = {str(number): number for number in range(1000)}
-            found.append(Shift(name, "natural", partial(_read, root / folder, numbers, False)))
-    if (root / SKETCH).is_dir():
-        found.append(Shift("sketch", "natural", partial(_read, root / SKETCH, class_numbers(root), False)))
+    numbers = class_numbers(root)
+    found = [Shift("clean", "clean", partial(_read, root / VAL, numbers, False), (root / VAL,))]
+    found += corrupted_folders(root, numbers, "synthetic")
+    # The folders of V2 carry class numbers, not WordNet numbers.
+    plain = {str(number): number for number in numbers.values()}
+    places = [(name, root / folder, plain) for name, folder in V2.items()]
+    for name, folder, class_of in [*places, ("sketch", root / SKETCH, numbers)]:
+        absent = "" if folder.is_dir() else f"{folder} is not there"
+        found.append(
+            Shift(name, "natural", partial(_read, folder, class_of, False), (folder,), absent=absent)
+        )
     return found
 
 
 def corrupted_folders(root: Path, class_of: dict[str, int], kind: str, prefix: str = "") -> list[Shift]:
-    """The (corruption, severity) folders of ImageNet-C that are present, seen through ``class_of``.
+    """The 95 (corruption, severity) folders of ImageNet-C, seen through ``class_of``; the absent ones say so.
 
     Without the published folder the same corruptions are made here, batch by batch (all 95, without the
     published files' JPEG compression).
     """
-    found = []
-    for name in NAMES:
-        for severity in range(1, 6):
-            folder = root / CORRUPTED / name / str(severity)
-            label = f"{prefix}{name}_{severity}"
-            if folder.is_dir():
-                found.append(Shift(label, kind, partial(_read, folder, class_of, True)))
-            elif not (root / CORRUPTED).exists():
-                found.append(Shift(label, kind, partial(_made, root / VAL, class_of, name, severity)))
-    return found
+    return [
+        _corrupted(root, class_of, name, severity, f"{prefix}{name}_{severity}", kind)
+        for name in NAMES
+        for severity in range(1, 6)
+    ]
+
+
+def _corrupted(
+    root: Path, class_of: dict[str, int], name: str, severity: int, label: str, kind: str
+) -> Shift:
+    top = root / CORRUPTED
+    if not top.exists():
+        made = partial(_made, root / VAL, class_of, name, severity)
+        return Shift(label, kind, made, (root / VAL,), describe(name, severity, "imagenet"))
+    # The five archives may have been unpacked in place or each in a folder of its own name.
+    places = [top / name / str(severity), *(top / tar / name / str(severity) for tar in TARS)]
+    at = next((place for place in places if place.is_dir()), None)
+    absent = "" if at else f"{places[0]} is not there"
+    return Shift(
+        label, kind, partial(_read, at or places[0], class_of, True), (at or places[0],), absent=absent
+    )
 
 
 def _made(folder: Path, class_of: dict[str, int], name: str, severity: int) -> Shifted:
@@ -96,7 +127,7 @@ def relabel(images: FileImages, class_of: dict[int, int]) -> FileImages:
 DATASET = Dataset(
     name="imagenet",
     title="ImageNet",
-    classes=1000,
+    classes=CLASSES,
     expects=(TRAIN, VAL),
     extras=(CORRUPTED, *V2.values(), SKETCH),
     origin="https://image-net.org; ImageNet-C: https://zenodo.org/record/2235448; "
@@ -109,4 +140,5 @@ DATASET = Dataset(
     training=training,
     validation=validation,
     shifts=shifts,
+    marginal="uniform",
 )

@@ -19,8 +19,24 @@ NETWORKS: dict[str, tuple[str, str, str]] = {
     "resnet18-cifar": ("resnet", "resnet18_cifar", "ResNet-18, 3 x 3 stem without pooling"),
     "resnet50": ("resnet", "resnet50", "ResNet-50, ImageNet stem; takes the public weights"),
     "resnet50-cifar": ("resnet", "resnet50_cifar", "ResNet-50, 3 x 3 stem without pooling"),
-    "vgg11": ("vgg", "vgg11", "VGG-11 with batch normalisation and the three-layer ImageNet head"),
+    "vgg11": ("vgg", "vgg11", "VGG-11 as torchvision's; takes the public weights"),
+    "vgg11-bn": (
+        "vgg",
+        "vgg11_bn",
+        "VGG-11 with batch normalisation as torchvision's; takes the public weights",
+    ),
     "vgg11-cifar": ("vgg", "vgg11_cifar", "VGG-11 with batch normalisation and one linear layer"),
+    "resnet18-224": (
+        "resnet",
+        "resnet18_224",
+        "ResNet-18 on images enlarged to 224, as the authors on CIFAR",
+    ),
+    "resnet50-224": (
+        "resnet",
+        "resnet50_224",
+        "ResNet-50 on images enlarged to 224, as the authors on CIFAR",
+    ),
+    "vgg11-224": ("vgg", "vgg11_224", "VGG-11 on images enlarged to 224, as the authors on CIFAR"),
     "distilbert": ("distilbert", "distilbert", "DistilBERT-base-uncased for text, through transformers"),
 }
 
@@ -40,3 +56,13 @@ def build(name: str, classes: int, seed: int = 0, **options: Any) -> Any:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return make(classes, **options)
+
+
+def public_weights(name: str) -> str | None:
+    """File name of the public ImageNet weights a network can start from, or None.
+
+    >>> public_weights("resnet18-224"), public_weights("small")
+    ('resnet18.pth', None)
+    """
+    base = name.removesuffix("-224")
+    return f"{base}.pth" if base in ("resnet18", "resnet50", "vgg11", "vgg11-bn") else None

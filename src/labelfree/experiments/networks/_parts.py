@@ -8,11 +8,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from labelfree.errors import FileError
+from labelfree.errors import FileError, InputError
 
 # Channel means and standard deviations of the training images, as commonly published.
 CIFAR_MEAN, CIFAR_STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+# Those of the BREEDS images, as the ATC code and the paper's authors use them.
+BREEDS_MEAN, BREEDS_STD = (0.4717, 0.4499, 0.3837), (0.2600, 0.2516, 0.2575)
 
 
 class Normalise(nn.Module):  # type: ignore[misc]
@@ -35,6 +37,32 @@ class Standardise(nn.Module):  # type: ignore[misc]
         """Shape (n, 3, H, W) in and out."""
         mean, std = x.mean(dim=(2, 3), keepdim=True), x.std(dim=(2, 3), keepdim=True)
         return (x - mean) / std.clamp_min(1e-6)
+
+
+class Resize(nn.Module):  # type: ignore[misc]
+    """Bilinear enlargement on the device, as the paper's authors show 32 x 32 images to ImageNet networks."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.size = size
+
+    def forward(self, x: Any) -> Any:
+        """Shape (n, 3, H, W) to (n, 3, size, size)."""
+        return nn.functional.interpolate(x, size=(self.size, self.size), mode="bilinear", align_corners=False)
+
+
+def entrance(statistics: str, size: int | None = None) -> Any:
+    """What images pass first: resized to ``size``, then normalised by ``statistics``. It has no weights."""
+    known: dict[str, Any] = {
+        "none": nn.Identity,
+        "image": Standardise,
+        "cifar": lambda: Normalise(CIFAR_MEAN, CIFAR_STD),
+        "imagenet": lambda: Normalise(IMAGENET_MEAN, IMAGENET_STD),
+        "breeds": lambda: Normalise(BREEDS_MEAN, BREEDS_STD),
+    }
+    if statistics not in known:
+        raise InputError(f"statistics are {statistics!r}; they must be one of {', '.join(known)}")
+    return known[statistics]() if size is None else nn.Sequential(Resize(size), known[statistics]())
 
 
 def initialise(network: Any) -> Any:

@@ -10,16 +10,7 @@ from typing import Any
 
 from torch import nn
 
-from labelfree.experiments.networks._parts import (
-    CIFAR_MEAN,
-    CIFAR_STD,
-    IMAGENET_MEAN,
-    IMAGENET_STD,
-    Normalise,
-    Standardise,
-    initialise,
-    load_body,
-)
+from labelfree.experiments.networks._parts import entrance, initialise, load_body
 
 
 def _convolution(inputs: int, outputs: int, size: int, stride: int = 1) -> Any:
@@ -85,10 +76,11 @@ class ResNet(nn.Module):  # type: ignore[misc]
         widths: list[int],
         classes: int,
         stem: str,
+        first: Any,
     ) -> None:
         super().__init__()
         cifar = stem == "cifar"
-        self.normalise = Normalise(*((CIFAR_MEAN, CIFAR_STD) if cifar else (IMAGENET_MEAN, IMAGENET_STD)))
+        self.normalise = first
         self.conv1 = _convolution(3, widths[0], 3) if cifar else _convolution(3, widths[0], 7, 2)
         self.bn1, self.relu = nn.BatchNorm2d(widths[0]), nn.ReLU(inplace=True)
         self.maxpool = nn.Identity() if cifar else nn.MaxPool2d(3, stride=2, padding=1)
@@ -110,35 +102,50 @@ class ResNet(nn.Module):  # type: ignore[misc]
 
 
 _WIDTHS = [64, 128, 256, 512]
+_DEPTHS: dict[type[Basic] | type[Bottleneck], list[int]] = {Basic: [2, 2, 2, 2], Bottleneck: [3, 4, 6, 3]}
+
+
+def _small_images(block: type[Basic] | type[Bottleneck], classes: int) -> Any:
+    return initialise(ResNet(block, _DEPTHS[block], _WIDTHS, classes, "cifar", entrance("cifar")))
+
+
+def _large_images(
+    block: type[Basic] | type[Bottleneck], classes: int, first: Any, weights: Path | None
+) -> Any:
+    network = initialise(ResNet(block, _DEPTHS[block], _WIDTHS, classes, "imagenet", first))
+    return network if weights is None else load_body(network, weights, "fc")
 
 
 def resnet20(classes: int) -> Any:
     """ResNet-20 for 32 x 32 images: three stages of three basic blocks (projection shortcuts)."""
-    return initialise(ResNet(Basic, [3, 3, 3], [16, 32, 64], classes, "cifar"))
+    return initialise(ResNet(Basic, [3, 3, 3], [16, 32, 64], classes, "cifar", entrance("cifar")))
 
 
-def resnet18(classes: int, weights: Path | None = None) -> Any:
+def resnet18(classes: int, weights: Path | None = None, statistics: str = "imagenet") -> Any:
     """ResNet-18 with the ImageNet stem; ``weights`` loads everything but the head."""
-    network = initialise(ResNet(Basic, [2, 2, 2, 2], _WIDTHS, classes, "imagenet"))
-    return network if weights is None else load_body(network, weights, "fc")
+    return _large_images(Basic, classes, entrance(statistics), weights)
 
 
 def resnet18_cifar(classes: int) -> Any:
-    """ResNet-18 with a 3 x 3 stem and no pooling, as the paper trains on CIFAR."""
-    return initialise(ResNet(Basic, [2, 2, 2, 2], _WIDTHS, classes, "cifar"))
+    """ResNet-18 with a 3 x 3 stem and no pooling."""
+    return _small_images(Basic, classes)
 
 
-def resnet50(classes: int, weights: Path | None = None, standardise: bool = False) -> Any:
-    """ResNet-50 with the ImageNet stem; ``weights`` loads everything but the head.
+def resnet18_224(classes: int, weights: Path | None = None) -> Any:
+    """ResNet-18 on images enlarged to 224, as the authors train on CIFAR: not normalised without ``weights``."""
+    return _large_images(Basic, classes, entrance("imagenet" if weights else "none", 224), weights)
 
-    ``standardise`` normalises each image by its own channels instead of ImageNet's.
-    """
-    network = initialise(ResNet(Bottleneck, [3, 4, 6, 3], _WIDTHS, classes, "imagenet"))
-    if standardise:
-        network.normalise = Standardise()
-    return network if weights is None else load_body(network, weights, "fc")
+
+def resnet50(classes: int, weights: Path | None = None, statistics: str = "imagenet") -> Any:
+    """ResNet-50 with the ImageNet stem; ``weights`` loads everything but the head."""
+    return _large_images(Bottleneck, classes, entrance(statistics), weights)
 
 
 def resnet50_cifar(classes: int) -> Any:
     """ResNet-50 with a 3 x 3 stem and no pooling."""
-    return initialise(ResNet(Bottleneck, [3, 4, 6, 3], _WIDTHS, classes, "cifar"))
+    return _small_images(Bottleneck, classes)
+
+
+def resnet50_224(classes: int, weights: Path | None = None) -> Any:
+    """ResNet-50 on images enlarged to 224; not normalised without ``weights``."""
+    return _large_images(Bottleneck, classes, entrance("imagenet" if weights else "none", 224), weights)

@@ -28,7 +28,7 @@ DONE, MORE, FULL, STUCK = 0, 1, 2, 3
 
 class Search(NamedTuple):
     """Room for one search, (K,) each: distances, parents, classes in the order they were settled, and two
-    arrays that find the next one quickly. log (4,) counts searches, settled classes, augmentations, moves.
+    arrays that find the next one quickly.
     """
 
     dist: Array
@@ -36,7 +36,6 @@ class Search(NamedTuple):
     order: Array
     wall: Array
     key: Array
-    log: Array
 
 
 @kernel
@@ -125,8 +124,8 @@ def reprice(u: Array, dist: Array, order: Array, settled: int) -> None:
 
 
 @kernel
-def augment(s: Moves, u: Array, excess: Array, parent: Array, t: int) -> int:
-    """Move as much as one path to t can carry, and return the moves made: 0 if one is no longer free."""
+def augment(s: Moves, u: Array, excess: Array, parent: Array, t: int) -> bool:
+    """Move as much as one path to t can carry; return whether it could, i.e. all its moves are still free."""
     d = -excess[t]
     b = t
     while parent[b] >= 0:
@@ -134,20 +133,19 @@ def augment(s: Moves, u: Array, excess: Array, parent: Array, t: int) -> int:
         if s.arg[a, b] < 0:
             refill(s, a, b)
         if s.D[a, b] - u[a] + u[b] != 0:
-            return 0
+            return False
         d = min(d, s.mass[s.arg[a, b]])
         b = a
     d = min(d, excess[b])
     if d <= 0:
-        return 0
+        return False
     excess[b] -= d
     excess[t] += d
-    b, moves = t, 0
+    b = t
     while parent[b] >= 0:
         shift(s, parent[b], b, d)
         b = parent[b]
-        moves += 1
-    return moves
+    return True
 
 
 @kernel
@@ -186,8 +184,6 @@ def drive(s: Moves, u: Array, excess: Array, g: Search, phases: int, typical: in
             return DONE
         settled = search(s, u, excess, g, source, wanted)
         reprice(u, g.dist, g.order, settled)
-        g.log[0] += 1
-        g.log[1] += settled
         reached = False
         for k in range(settled):
             t = g.order[k]
@@ -195,11 +191,8 @@ def drive(s: Moves, u: Array, excess: Array, g: Search, phases: int, typical: in
             while excess[t] < 0:
                 if s.size[0] + u.size > s.row.size:
                     return FULL
-                moves = augment(s, u, excess, g.parent, t)
-                if moves == 0:
+                if not augment(s, u, excess, g.parent, t):
                     break
-                g.log[2] += 1
-                g.log[3] += moves
         if not reached:
             return STUCK
     return MORE

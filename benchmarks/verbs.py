@@ -1,0 +1,77 @@
+"""What a `Pair` saves: the verbs on one shared pair, against the same verbs each on its own, in the same run.
+
+    python benchmarks/verbs.py [--quick] [--rows 2000] [--classes 10] [--json FILE]
+
+The opponent is the library's own public functions, called one after the other as a notebook would: each calibrates,
+aligns, solves and tests for itself. Shared, everything is computed once. The answers must be equal.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+
+import labelfree as lf
+from labelfree.trust.answers import compared
+from labelfree.trust.diagnosis import examined
+from labelfree.trust.posteriors import measured, row_table
+
+
+def drawn(rows: int, classes: int) -> tuple[lf.Source, lf.Target]:
+    rng = np.random.default_rng(0)
+    labels = rng.integers(classes, size=(2, rows))
+    z = (
+        2.0 * rng.normal(size=(2, rows, classes))
+        + np.array([3.0, 2.0])[:, None, None] * np.eye(classes)[labels]
+    )
+    return lf.Source(logits=z[0], labels=labels[0]), lf.Target(logits=z[1])
+
+
+def apart(source: lf.Source, target: lf.Target) -> list[float]:
+    estimates = [lf.estimate(source, target, m).error for m in ("cott", "scot", "label-shift", "auto")]
+    found = lf.metrics(source, target)
+    status = lf.doctor(source, target)
+    rows = row_table(lf.Pair(source, target))
+    return [*estimates, found.kappa, status.shift_test.test.statistic, float(rows["error_probability"].sum())]
+
+
+def shared(source: lf.Source, target: lf.Target) -> list[float]:
+    pair = lf.Pair(source, target)
+    estimates = [e.error for e in compared(pair, ["cott", "scot", "label-shift", "auto"])]
+    found, status, rows = measured(pair, "auto"), examined(pair), row_table(pair)
+    return [*estimates, found.kappa, status.shift_test.test.statistic, float(rows["error_probability"].sum())]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="600 rows")
+    parser.add_argument("--rows", type=int, default=2_000)
+    parser.add_argument("--classes", type=int, default=10)
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    pair = drawn(600 if given.quick else given.rows, given.classes)
+    shared(*pair)  # compiles the kernels
+    print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+    line: dict[str, float] = {}
+    answers = []
+    for name, verbs in (("apart", apart), ("shared", shared)):
+        cpu = time.process_time()
+        answers.append(verbs(*pair))
+        line[name] = time.process_time() - cpu
+    assert np.allclose(*answers, atol=1e-9), answers
+    line["ratio"] = line["apart"] / line["shared"]
+    print(
+        f"six verbs on {pair[0].n} + {pair[1].n} rows: {line['apart']:.2f} s of processor apart, "
+        f"{line['shared']:.2f} s on one pair: {line['ratio']:.1f} times less, the same answers"
+    )
+    if given.json:
+        given.json.write_text(json.dumps(line))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,202 @@
+"""One forked process: the module broken in memory, the tests that run it, and what came of them."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import importlib.abc
+import importlib.machinery
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mutation.mutants import MODULE, Mutant, broken
+
+HEAVY = ("numpy", "scipy.optimize", "scipy.special", "scipy.stats", "numba", "hypothesis", "pytest")
+QUIET = (
+    "-q",
+    "-x",
+    "--no-header",
+    "--tb=no",
+    "-p",
+    "no:cacheprovider",
+    "-p",
+    "no:randomly",
+    "-p",
+    "no:xdist",
+)
+
+
+def load_heavy() -> None:
+    """Import what every trial needs and no mutant touches, once, before the first fork."""
+    for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS"):
+        os.environ.setdefault(variable, "1")
+    for name in HEAVY:
+        with contextlib.suppress(ImportError):  # then the tests do without it too
+            __import__(name)
+
+
+class Changed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Imports modules from changed trees instead of their files."""
+
+    def __init__(self, trees: dict[str, Callable[[], ast.Module]], paths: dict[str, str]) -> None:
+        self.trees, self.paths = trees, paths
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_load_initial_conftests(self) -> None:
+        """Stand before pytest's own finder, which takes every module that is named like a test (shift_test.py)."""
+        sys.meta_path.insert(0, self)
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        """The spec of a changed module, as its file gives it."""
+        if name not in self.trees:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path)
+        if spec is not None:
+            spec.loader = self
+        return spec
+
+    def create_module(self, spec: Any) -> None:
+        """The usual one."""
+
+    def exec_module(self, module: Any) -> None:
+        """Run the changed tree."""
+        path = self.paths[module.__name__]
+        exec(compile(self.trees[module.__name__](), path, "exec"), module.__dict__)
+
+
+class Watcher:
+    """A plugin of pytest: notes what each test took, whether it passed, and which functions it ran."""
+
+    def __init__(self) -> None:
+        self.ran: set[str] = set()
+        self.always: set[str] = set()
+        self.tests: dict[str, dict[str, Any]] = {}
+
+    def pytest_collection_finish(self) -> None:
+        """What ran during imports belongs to every test."""
+        self.always |= self.ran
+        self.ran.clear()
+
+    def pytest_runtest_logstart(self) -> None:
+        """A test begins; its processor time is counted, whatever else the machine does."""
+        self.begun = time.process_time()
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """Called three times a test: before, for and after it."""
+        held = self.tests.setdefault(report.nodeid, {"seconds": 0.0, "passed": False})
+        held["seconds"] = time.process_time() - self.begun
+        if report.failed:
+            held["failed"] = True
+        elif report.when == "call":
+            held["passed"] = report.passed
+        if report.when == "teardown":
+            held["runs"] = sorted(self.ran)
+            self.ran.clear()
+
+    def failed(self) -> str | None:
+        """The first test that failed."""
+        return next((name for name, held in self.tests.items() if held.get("failed")), None)
+
+
+def fork(work: Callable[[], Any], log: Path) -> tuple[int, int]:
+    """Do the work in a child; returns its process id and the file descriptor that its answer (JSON) comes from."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child:
+        os.close(writing)
+        return child, reading
+    code = 1
+    try:
+        os.close(reading)
+        os.setsid()
+        sink = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(sink, 1)
+        os.dup2(sink, 2)
+        answer = json.dumps(work()).encode()
+        with os.fdopen(writing, "wb") as out:
+            out.write(answer)
+        code = 0
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)  # no clean-up of the parent's
+
+
+def survey(root: Path, sources: dict[str, Path], tests: list[str]) -> dict[str, Any]:
+    """Run the tests on the code as it is, with a mark at the head of every function of these modules."""
+    watcher = Watcher()
+    trees = {name: (lambda path=path: marked(root, path)) for name, path in sources.items()}
+    changed = Changed(trees, {name: str(path) for name, path in sources.items()})
+    import builtins
+
+    builtins.__dict__["__mutation_ran__"] = watcher.ran.add
+    begun = time.monotonic()
+    _pytest(root, [*tests, *(word for word in QUIET if word != "-x")], watcher, changed)
+    return {"tests": watcher.tests, "always": sorted(watcher.always), "seconds": time.monotonic() - begun}
+
+
+def marked(root: Path, path: Path) -> ast.Module:
+    """The tree in which every function first says that it runs."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    where = path.relative_to(root).as_posix()
+
+    def mark(node: ast.AST, scope: tuple[str, ...]) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                name = (*scope, child.name)
+                mark(child, name)
+                if not isinstance(child, ast.ClassDef):
+                    said = ast.parse(f"__mutation_ran__({f'{where}:' + '.'.join(name)!r})").body
+                    first = 1 if ast.get_docstring(child) is not None else 0
+                    child.body[first:first] = said
+            else:
+                mark(child, scope)
+
+    mark(tree, ())
+    return ast.fix_missing_locations(tree)
+
+
+def trial(root: Path, module: str, path: Path, mutant: Mutant, tests: list[str]) -> dict[str, Any]:
+    """Run the tests on the broken module; the first that fails is the answer."""
+    watcher = Watcher()
+    tree = lambda: broken(path.read_text(encoding="utf-8"), mutant)  # noqa: E731
+    code = _pytest(root, [*tests, *QUIET], watcher, Changed({module: tree}, {module: str(path)}))
+    killer = watcher.failed()
+    return {
+        "killed": code not in (0, 5),
+        "by": killer or ("" if code in (0, 5) else f"pytest's exit code {code}"),
+    }
+
+
+def _pytest(root: Path, words: list[str], *plugins: Any) -> int:
+    os.chdir(root)
+    sys.path.insert(0, str(root / "src"))
+    if any(name == "hypothesis" for name in sys.modules):
+        words = [*words, "--hypothesis-seed=0"]
+    return int(pytest.main(words, plugins=plugins))
+
+
+def runs(surveyed: dict[str, Any], mutant: Mutant) -> list[tuple[str, float]]:
+    """The tests that run the mutant's function (of a module's own lines, any function of it), quickest first."""
+    inner = mutant.function != MODULE
+    key = f"{mutant.path}:{mutant.function}"
+    everywhere = set(surveyed["always"])
+    found = []
+    for name, held in surveyed["tests"].items():
+        if not held["passed"] or held.get("failed"):
+            continue
+        touched = set(held.get("runs", ())) | everywhere
+        if key in touched if inner else any(one.startswith(f"{mutant.path}:") for one in touched):
+            found.append((name, held["seconds"]))
+    return sorted(found, key=lambda pair: (pair[1], pair[0]))

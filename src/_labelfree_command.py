@@ -1,0 +1,23 @@
+"""Where the `labelfree` command begins: outside the package, so that Ctrl-C during its imports is one line too."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import Any
+
+
+def main() -> None:
+    """Run the command; an interrupt before it has begun leaves as one during its work does."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # a background job may ignore it
+        signal.signal(signal.SIGINT, _leave)
+    from labelfree.cli.app import main as run
+
+    run()
+
+
+def _leave(*_: Any) -> None:
+    """Nothing has been read or written yet: leave at once, past imports that would turn it into another error."""
+    os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, b"labelfree: interrupted\n")
+    os._exit(130)

@@ -1,0 +1,197 @@
+"""A source and a target that have met: aligned and calibrated once, everything derived from them shared.
+
+The noun between samples and answers. Every verb (estimates, intervals, metrics, slices, the doctor, the label
+budget, the report, the figures) takes a `Pair` and asks it for what it needs; whatever was computed for one of
+them is there for the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from labelfree.calibration import Calibration, fit_calibration
+from labelfree.errors import InputError
+from labelfree.estimators.auto import Auto
+from labelfree.estimators.base import Estimator
+from labelfree.estimators.posterior import believed, tilted
+from labelfree.estimators.registry import DEFAULT, accepts, find, make
+from labelfree.estimators.scot import SCOT
+from labelfree.estimators.shift import ShiftVerdict, verdict
+from labelfree.estimators.view import View
+from labelfree.labelshift import LabelShares, Marginal
+from labelfree.results import Estimate
+from labelfree.transport.entropic import SoftTransport
+from labelfree.types import Source, Target, check_sample, meeting_notes
+
+Array = npt.NDArray[np.float64]
+T = TypeVar("T")
+
+
+class Pair:
+    """A source and a target, seen through one calibration.
+
+    Args:
+        source: scores with labels.
+        target: scores without; its columns are brought into the source's order.
+        calibration: `"temperature"`, `"vector"` or `"none"`; fitted on the source, once.
+        seed: of the label-shift test's bootstrap, where one is needed.
+        verb: who asks, for the message that refuses anything but a source and a target.
+
+    Attributes:
+        source, target: the calibrated `View` of each.
+        calibration: the fitted calibration.
+
+    >>> pair = Pair(Source(probs=[[.9, .1], [.2, .8], [.6, .4]], labels=[0, 1, 1]),
+    ...             Target(probs=[[.7, .3], [.4, .6]]), "none")
+    >>> round(pair.estimate("ac").error, 3), pair.estimate("ac") is pair.estimate("ac")
+    (0.35, True)
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        target: Target,
+        calibration: str = "temperature",
+        *,
+        seed: int = 0,
+        verb: str = "labelfree",
+    ) -> None:
+        check_sample(source, Source, verb)
+        check_sample(target, Target, verb)
+        aligned = target.aligned(source.classes, source.k)
+        fitted = fit_calibration(calibration, source)
+        self._meet(View(source, fitted), View(aligned, fitted), {}, seed)
+
+    def _meet(self, source: View, target: View, fitted: dict[Hashable, Estimator], seed: int) -> None:
+        self.source, self.target, self.seed = source, target, seed
+        self._fitted = fitted
+        self._known: dict[Hashable, Any] = {}
+
+    def facing(self, target: Target) -> Pair:
+        """The same source before another target: calibration and fitted methods are shared."""
+        twin = object.__new__(Pair)
+        source = self.source.sample
+        view = View(target.aligned(source.classes, source.k), self.calibration)
+        twin._meet(self.source, view, self._fitted, self.seed)
+        return twin
+
+    @property
+    def calibration(self) -> Calibration:
+        """What was fitted on the source."""
+        return self.source.calibration
+
+    @property
+    def k(self) -> int:
+        """The number of classes."""
+        return self.source.k
+
+    @property
+    def classes(self) -> tuple[Hashable, ...]:
+        """The names of the classes, or their numbers."""
+        names = self.source.sample.classes
+        return tuple(range(self.k)) if names is None else names
+
+    def fitted(self, method: str, **options: Any) -> Estimator:
+        """A method fitted on the source."""
+        key = (method, _key(options))
+        if key not in self._fitted:
+            made = make(method, calibration=self.calibration.name, **options)
+            self._fitted[key] = made.fit_view(self.source)
+        return self._fitted[key]
+
+    def estimate(self, method: str, **options: Any) -> Estimate:
+        """A method's answer for the target; `options` are the method's own, such as `marginal=`."""
+
+        def read() -> Estimate:
+            found = self.fitted(method, **options).estimate_view(self.target)
+            return replace(found, warnings=(*self.notes, *found.warnings))
+
+        return self.once(("estimate", method, _key(options)), read)
+
+    def error(self, method: str, **options: Any) -> float:
+        """The error that a method estimates; a score is refused."""
+        found = self.estimate(method, **options).error
+        if found is None:
+            raise InputError(f"{method} is a score, not an error; wanted a method that estimates an error")
+        return found
+
+    def parts(self, method: str, **options: Any) -> list[tuple[float, Estimator]]:
+        """The fitted methods behind an answer, with weights that sum to 1: the method itself, or what `auto` chose."""
+        fitted = self.fitted(method, **options)
+        if isinstance(fitted, Auto):
+            return fitted.parts(self.estimate(method, **options).details)
+        return [(1.0, fitted)]
+
+    def posterior(self, method: str = DEFAULT, **options: Any) -> Array:
+        """(n, K) the posterior behind a method's answer; its mean doubt of the predictions is that answer."""
+
+        def blend() -> Array:
+            parts = self.parts(method, **options)
+            mixed = sum(weight * believed(part, self.target) for weight, part in parts)
+            return tilted(np.asarray(mixed), self.target, self.error(method, **options))
+
+        return self.once(("posterior", method, _key(options)), blend)
+
+    def soft_plan(self, marginal: Marginal = "source") -> SoftTransport:
+        """SCOT's plan to the label masses that `marginal` stands for: a posterior of every target row."""
+        scot = self.fitted("scot", marginal=marginal)
+        assert isinstance(scot, SCOT)
+        return self.target.soft_transport(scot.masses(self.target))
+
+    def doubt(self, marginal: Marginal = "source") -> Array:
+        """(n,) the probability that each target row's prediction is wrong, by `soft_plan`."""
+        return self.target.doubt(self.soft_plan(marginal).posterior)
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What was done to the two on their way in, and where their decisions do not match."""
+        source, target = self.source.sample, self.target.sample
+        assert isinstance(source, Source)
+        assert isinstance(target, Target)
+        return meeting_notes(source, target)
+
+    @cached_property
+    def shift(self) -> ShiftVerdict:
+        """Which shift it is: the label-shift test."""
+        return verdict(self.source, self.target, seed=self.seed)
+
+    @property
+    def label_shares(self) -> LabelShares:
+        """The target's label shares by maximum likelihood, if only class proportions changed."""
+        return self.target.label_shares(self.source.mean_posterior)
+
+    def once(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """What `compute` returns, computed the first time that the key is asked for."""
+        if key not in self._known:
+            self._known[key] = compute()
+        found: T = self._known[key]
+        return found
+
+
+def meant(method: str | None, marginal: Marginal | None) -> tuple[str, dict[str, Any]]:
+    """Whose answer is meant, and its options: the method named, SCOT where only label shares are, else the default."""
+    if marginal is None:
+        return method or DEFAULT, {}
+    return method or "scot", {"marginal": marginal}
+
+
+def taken(method: str, **options: Any) -> dict[str, Any]:
+    """Of these options, those that the method's constructor takes."""
+    return {name: value for name, value in options.items() if accepts(find(method), name)}
+
+
+def _key(options: dict[str, Any]) -> Hashable:
+    """Options as something that a dictionary can hold: arrays and mappings by their content."""
+    return tuple(sorted((name, _hashable(value)) for name, value in options.items()))
+
+
+def _hashable(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"{value.shape}{value.dtype}{value.tobytes()!r}"
+    return repr(value)

@@ -1,0 +1,88 @@
+"""Which shift is it? The label-shift test on a source and a target, with the paper's bounds beside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from labelfree.estimators.view import View
+from labelfree.labelshift import JTest, confidence_cells, j_test, total_variation
+from labelfree.results import Result, p_value
+
+#: The share of false alarms that is allowed unless somebody asks for another.
+LEVEL = 0.05
+
+
+@dataclass(frozen=True, repr=False)
+class ShiftVerdict(Result):
+    """What kind of shift the scores show.
+
+    Attributes:
+        kind: `"none"` (no difference seen), `"label"` (other class proportions explain it), `"other"`
+            (more than class proportions changed; proportions may have changed too), or `"unknown"` (too few
+            rows per class to tell). `auto` chooses by the same rule.
+        test: the J test behind it.
+        pseudo_label_shift: TV between the target's predictions and the source's labels.
+        cot_bound, scot_bound: where the target's true label shares are the source's, the error is at least
+            this: half the pseudo-label shift is the paper's bound on COT, all of it bounds SCOT and the truth.
+        level: the test's level.
+    """
+
+    kind: str
+    test: JTest
+    pseudo_label_shift: float
+    cot_bound: float
+    scot_bound: float
+    level: float
+
+    def sentence(self) -> str:
+        """The verdict in one line."""
+        p = self.test.p_value
+        if p is None:
+            return "cannot tell label shift from other shift: too few rows per class for the test"
+        share = self.test.explained
+        part = "" if share is None else f"; re-weighting explains {100 * share:.0f}% of the difference"
+        says = {
+            "none": "no difference between source and target beyond sampling noise",
+            "label": f"the target looks like the source with other class proportions ({p_value(p)}{part})",
+            "other": f"more than class proportions changed ({p_value(p)}{part})",
+        }
+        return says[self.kind]
+
+    def content(self) -> dict[str, Any]:
+        """The verdict as plain values."""
+        t = self.test
+        return {
+            "kind": self.kind,
+            "sentence": self.sentence(),
+            "statistic": t.statistic,
+            "degrees_of_freedom": t.df,
+            "p_value": t.p_value,
+            "reference": t.reference,
+            "explained_by_reweighting": t.explained,
+            "difference": t.difference,
+            "difference_p_value": t.difference_p,
+            "cells": t.cells,
+            "reweighted_shares": t.shares.tolist(),
+            "pseudo_label_shift": self.pseudo_label_shift,
+            "cot_bound": self.cot_bound,
+            "scot_bound": self.scot_bound,
+            "level": self.level,
+        }
+
+    def at(self, level: float) -> ShiftVerdict:
+        """The same test read at another level."""
+        return replace(self, kind=self.test.kind(level), level=level)
+
+    def __repr__(self) -> str:
+        return f"ShiftVerdict({self.kind}: {self.sentence()})"
+
+
+def verdict(source: View, target: View, *, level: float = LEVEL, seed: int = 0) -> ShiftVerdict:
+    """The J test on cells of (predicted class, confidence quartile), and the bounds."""
+    left, right, cells = confidence_cells(
+        (source.predictions, target.predictions), (source.confidence, target.confidence), source.k
+    )
+    test = j_test(left, source.labels, source.mass, right, target.mass, cells, source.k, seed=seed)
+    shift = total_variation(target.pseudo_labels, source.label_marginal)
+    return ShiftVerdict(test.kind(level), test, shift, shift / 2, shift, level)

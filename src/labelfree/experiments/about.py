@@ -1,0 +1,88 @@
+"""What results say about themselves: which weights, files and options made them, and what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from labelfree._version import __version__
+from labelfree.experiments.datasets import Dataset
+from labelfree.experiments.scores import Scores, seeds_of
+
+
+def about_of(runs: Path, dataset: Dataset, network: str, marginal: str) -> dict[str, Any]:
+    """The record that stands beside estimates as ``about.json``."""
+    seeds: dict[str, Any] = {}
+    shifts: dict[str, Any] = {}
+    missing: dict[str, str] = {}
+    for part in dataset.collections or ("",):
+        name = f"{dataset.name}/{part}" if part else dataset.name
+        for seed in seeds_of(runs, name, network):
+            scores = Scores.of(runs, name, network, seed)
+            told = dict(scores.about)
+            shifts = _shifts(scores, part, told.pop("origins", {})) | shifts
+            missing |= {f"{shift}, seed {seed}": why for shift, why in scores.missing().items()}
+            seeds[f"{part} {seed}".strip()] = {
+                k: v for k, v in told.items() if k not in ("shifts", "missing")
+            }
+    return {
+        "dataset": dataset.name,
+        "network": network,
+        "marginal": marginal,
+        "version": __version__,
+        "note": dataset.note,
+        "seeds": seeds,
+        "shifts": shifts,
+        "missing": missing,
+    }
+
+
+def _shifts(scores: Scores, part: str, origins: Mapping[str, str]) -> dict[str, Any]:
+    found = {}
+    for shift in scores.shifts():
+        target = scores.read(shift)
+        found[f"{part}/{shift}" if part else shift] = {
+            "kind": target.kind,
+            "n": len(target.labels),
+            "origin": origins.get(shift, ""),
+            "inputs": target.inputs,
+        }
+    return found
+
+
+def notes_of(about: Mapping[str, Any], note: str) -> list[str]:
+    """What the tables must say: label shares, published or made here, sets alike, sets missing."""
+    if not about:
+        return [note] if note else []
+    shifts = about.get("shifts", {})
+    notes = [
+        note,
+        f"Label shares transported to: {about.get('marginal', 'source')}.",
+        _origins(shifts),
+        _alike(shifts),
+    ]
+    missing = about.get("missing", {})
+    if missing:
+        named = ", ".join(list(missing)[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
+        notes.append(f"Missing: {named}.")
+    return [text for text in notes if text]
+
+
+def _origins(shifts: Mapping[str, Any]) -> str:
+    shifted = [entry.get("origin") for entry in shifts.values() if entry["kind"] != "clean"]
+    counts = {origin: shifted.count(origin) for origin in ("published", "made here") if origin in shifted}
+    return (
+        "Shifted sets: " + ", ".join(f"{n} {origin}" for origin, n in counts.items()) + "." if counts else ""
+    )
+
+
+def _alike(shifts: Mapping[str, Any]) -> str:
+    # Compared by the images themselves (a digest of what was scored), not by errors that may agree by chance.
+    clean = next((entry["inputs"] for entry in shifts.values() if entry["kind"] == "clean"), "")
+    shifted = {name: entry["inputs"] for name, entry in shifts.items() if entry["kind"] != "clean"}
+    if not clean or not all(shifted.values()):
+        return ""
+    same = sorted(name for name, inputs in shifted.items() if inputs == clean)
+    said = f"{len(shifted) - len(same)} of {len(shifted)} shifted sets differ from the clean one"
+    return said + (f"; {', '.join(same)} do nothing to these images." if same else ".")

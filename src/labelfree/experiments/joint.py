@@ -1,0 +1,144 @@
+"""The paper's joint outputs, from whatever has been run: main table, figure 2 over two sets, scatter over all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from labelfree.errors import FileError
+from labelfree.experiments import bench, published
+from labelfree.experiments.datasets import DATASETS
+from labelfree.experiments.protocol import Row, read_rows
+from labelfree.experiments.summaries import Mae, mae_table
+from labelfree.experiments.table import Table
+from labelfree.experiments.tables import run_label, title_of
+
+METHODS = ("ac", "doc", "im", "gde", "atc-mc", "atc-ne", "cot", "cott", "scot")
+SCATTER = ("ac", "atc-mc", "atc-ne", "cot", "cott", "scot")
+PAIR = ("cifar10", "cifar100")
+"""The sets of the paper's figure 2."""
+
+
+def read_all(out: Path) -> dict[tuple[str, str], list[Row]]:
+    """(data set, network) -> estimates, of every folder of results; a data set's own network comes first."""
+    found = {}
+    for path in sorted(out.glob(f"*/*/{bench.ESTIMATES}")):
+        found[path.parent.parent.name, path.parent.name] = read_rows(path)
+    if not found:
+        raise FileError(f"{out} holds no {bench.ESTIMATES} of any data set; run `labelfree bench run` first")
+    own = {name: known.network for name, known in DATASETS.items()}
+    return dict(
+        sorted(found.items(), key=lambda item: (item[0][0], own.get(item[0][0]) != item[0][1], item[0][1]))
+    )
+
+
+def main_table(results: Mapping[tuple[str, str], Sequence[Row]]) -> Table:
+    """Every row of the paper's main table, ours beside it or "not run", and the averages of both."""
+    entries = [entry for rows in results.values() for entry in mae_table(rows)]
+    lines: list[list[str]] = []
+    data: list[dict[str, Any]] = []
+    both: dict[str, list[tuple[float, float]]] = {method: [] for method in METHODS}
+    for dataset, kind in published.rows():
+        here = [e for e in entries if (e.dataset, e.kind) == (dataset, kind)]
+        paper = {m: published.mae(dataset, kind, m) for m in METHODS}
+        lines.append([f"{dataset} {kind}", "paper", *(f"{p[0]:.2f}" if p else "" for p in paper.values())])
+        networks = list(dict.fromkeys(e.network for e in here))
+        if not networks:
+            lines.append([f"{dataset} {kind}", "here", *["not run"] * len(METHODS)])
+        for number, network in enumerate(networks):
+            by_method = {e.method: e for e in here if e.network == network}
+            lines.append(_line(f"{dataset} {kind}", by_method))
+            data += [_record(by_method.get(m), dataset, kind, network, m, paper[m]) for m in METHODS]
+            for method in METHODS if number == 0 else ():
+                theirs = paper[method]
+                if method in by_method and theirs:
+                    both[method].append((by_method[method].mean, theirs[0] / 100))
+        if not networks:
+            data += [_record(None, dataset, kind, "", m, paper[m]) for m in METHODS]
+    lines += _averages(both)
+    notes = (
+        f"Mean absolute error in percentage points. Paper: {published.CITATION}.",
+        "Averages are over the rows that were run here, the first network of each; the paper's over the same rows "
+        "and over all.",
+        *(
+            known.note
+            for known in DATASETS.values()
+            if known.note and any(known.name == d for d, _ in results)
+        ),
+        *published.ERRATA,
+    )
+    header = ["data set", "run", *map(title_of, METHODS)]
+    return Table("main", "Mean absolute error on every data set", header, lines, notes, data)
+
+
+def _line(place: str, by_method: Mapping[str, Mae]) -> list[str]:
+    label = run_label(next(iter(by_method.values())).network, list(by_method.values()))
+    return [
+        place,
+        label,
+        *(f"{100 * by_method[m].mean:.2f}" if m in by_method else "not run" for m in METHODS),
+    ]
+
+
+def _record(
+    entry: Mae | None, dataset: str, kind: str, network: str, method: str, paper: tuple[float, float] | None
+) -> dict[str, Any]:
+    return {
+        "dataset": dataset,
+        "shift": kind,
+        "network": network,
+        "method": method,
+        "mae": None if entry is None else round(entry.mean, 6),
+        "seeds": 0 if entry is None else entry.seeds,
+        "shifts": 0 if entry is None else entry.shifts,
+        "paper_mae": None if paper is None else round(paper[0] / 100, 6),
+    }
+
+
+def _averages(both: Mapping[str, Sequence[tuple[float, float]]]) -> list[list[str]]:
+    everything = {m: [p[0] for d, k in published.rows() if (p := published.mae(d, k, m))] for m in METHODS}
+    count = max(len(pairs) for pairs in both.values())
+    ours = [f"{100 * np.mean([a for a, _ in both[m]]):.2f}" if both[m] else "not run" for m in METHODS]
+    theirs = [f"{100 * np.mean([b for _, b in both[m]]):.2f}" if both[m] else "" for m in METHODS]
+    total = [f"{np.mean(everything[m]):.2f}" if everything[m] else "" for m in METHODS]
+    return [
+        [f"average of {count} rows", "here", *ours],
+        [f"average of {count} rows", "paper", *theirs],
+        [f"average of {len(published.rows())} rows", "paper", *total],
+    ]
+
+
+def make(out: Path) -> list[Path]:
+    """Write the joint table and figures to ``<out>/joint``."""
+    from labelfree.experiments.figures import save
+    from labelfree.plots import experiment as plots
+
+    results = read_all(out)
+    folder = out / "joint"
+    made = main_table(results).write(folder / "tables")
+    first = {name: rows for (name, _), rows in reversed(results.items())}
+    pair = [name for name in PAIR if name in first]
+    pair += [name for name in first if name not in pair][: 2 - len(pair)]
+    points = {
+        f"{title_of(method)}, {name}": _points(first[name], method, "pseudo_shift", "miss")
+        for name in pair
+        for method in ("ac", "gde")
+    }
+    figure = plots.against_pseudo_shift({name: p for name, p in points.items() if p[0]})
+    made += save(figure, folder / "figures", "figure2")
+    grid = {
+        title_of(m): {
+            name: _points(rows, m, "estimate", "true_error") for name, rows in sorted(first.items())
+        }
+        for m in SCATTER
+    }
+    made += save(plots.scatter_sets(grid), folder / "figures", "scatter")
+    return made
+
+
+def _points(rows: Sequence[Row], method: str, x: str, y: str) -> tuple[list[float], list[float]]:
+    here = [row for row in rows if row.method == method and row.kind != "clean"]
+    return [getattr(row, x) for row in here], [getattr(row, y) for row in here]

@@ -1,0 +1,131 @@
+"""Every collected shift of every seed, each worked out once and kept: what was killed goes on where it was.
+
+    <runs>/estimates/<data set>/<network>/<what>/seed<seed>/<shift>.json    the records of one shift and what made them
+
+The units of a sweep are independent, so shards of it on several machines give the files that one machine would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from labelfree.errors import FileError
+from labelfree.experiments._store import naming, read_json, write_json
+from labelfree.experiments.progress import Progress, silent
+from labelfree.experiments.provenance import digest, files_digest, method_digest
+from labelfree.experiments.scores import Recorded, Scores, seeds_of
+from labelfree.experiments.shards import Shard
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One shift of one seed; ``number`` is the shift's place, ``other`` the next seed's scores (for GDE)."""
+
+    dataset: str
+    network: str
+    seed: int
+    shift: str
+    number: int
+    scores: Scores
+    other: Scores | None
+
+    def target(self) -> Recorded:
+        """The recorded scores."""
+        return self.scores.read(self.shift)
+
+    def second(self) -> NDArray[np.int64] | None:
+        """The other network's predictions on the same rows, where it has been scored."""
+        if self.other is None or not self.other.has(self.shift):
+            return None
+        return np.asarray(self.other.read(self.shift).logits.argmax(1), np.int64)
+
+    def key(self) -> str:
+        """Digest of the files this unit's answer depends on."""
+        paths = [self.scores.path(None), self.scores.path(self.shift)]
+        if self.other is not None and self.other.has(self.shift):
+            paths.append(self.other.path(self.shift))
+        projnorm = sorted(self.scores.folder.glob(f"projnorm*/{self.shift}.json"))
+        return files_digest([*paths, *projnorm])
+
+
+def units(runs: Path, dataset: str, network: str) -> list[Unit]:
+    """Every collected shift of every seed, seed by seed."""
+    seeds = seeds_of(runs, dataset, network)
+    collected = [Scores.of(runs, dataset, network, seed) for seed in seeds]
+    found = []
+    for index, (seed, scores) in enumerate(zip(seeds, collected, strict=True)):
+        other = collected[(index + 1) % len(seeds)] if len(seeds) > 1 else None
+        for number, shift in enumerate(scores.shifts()):
+            found.append(Unit(dataset, network, seed, shift, number, scores, other))
+    return found
+
+
+@dataclass(frozen=True)
+class Sweep(Generic[R]):
+    """What is worked out of every unit: records of ``kind`` by ``work(source, unit)``.
+
+    ``prepare`` turns a seed's source into what ``work`` needs, once a seed. ``options`` belong to the digest
+    of the answers: with others the kept ones do not count.
+    """
+
+    what: str
+    kind: type[R]
+    prepare: Callable[[Recorded], Any]
+    work: Callable[[Any, Unit], list[R]]
+    options: Mapping[str, Any]
+
+    def run(
+        self, runs: Path, dataset: str, network: str, shard: Shard | None = None, progress: Progress = silent
+    ) -> list[R]:
+        """The records of every unit of this shard, in order; those already there are read, not made."""
+        mine = [u for i, u in enumerate(units(runs, dataset, network)) if (shard or Shard()).takes(i)]
+        records: list[R] = []
+        prepared: dict[int, Any] = {}
+        for done, unit in enumerate(mine):
+            path, key = self.path(runs, unit), digest(unit.key(), dict(self.options), method_digest())
+            kept = self._kept(path, key)
+            if kept is None:
+                with naming(f"{dataset}, seed {unit.seed}, {unit.shift}"):
+                    if unit.seed not in prepared:
+                        prepared = {unit.seed: self.prepare(unit.scores.read())}
+                    kept = self.work(prepared[unit.seed], unit)
+                write_json(path, {"key": key, "records": [asdict(record) for record in kept]})  # type: ignore[call-overload]
+            records += kept
+            progress(f"{self.what}, seed {unit.seed}", done + 1, len(mine), unit.shift)
+        return records
+
+    def path(self, runs: Path, unit: Unit) -> Path:
+        """Where a unit's answer is kept."""
+        return (
+            runs
+            / "estimates"
+            / unit.dataset
+            / unit.network
+            / self.what
+            / f"seed{unit.seed}"
+            / f"{unit.shift}.json"
+        )
+
+    def _kept(self, path: Path, key: str) -> list[R] | None:
+        if not path.exists():
+            return None
+        try:
+            held = read_json(path)
+            return [self.kind(**record) for record in held["records"]] if held["key"] == key else None
+        except (FileError, KeyError, TypeError):
+            return None
+
+
+def expected(runs: Path, dataset: str, network: str) -> Iterator[tuple[int, str, str]]:
+    """(seed, shift, reason) of every shift that belongs to the data set and has no scores."""
+    for seed in seeds_of(runs, dataset, network):
+        for shift, reason in Scores.of(runs, dataset, network, seed).missing().items():
+            yield seed, shift, reason

@@ -1,0 +1,61 @@
+"""The estimated error by predicted class and by slice, from SCOT's posteriors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from labelfree.estimators import Pair
+from labelfree.estimators.view import View
+from labelfree.trust.posteriors import Slice, sliced
+from labelfree.trust.resampling import Resampling
+
+Array = npt.NDArray[np.float64]
+#: Only so many slices of one column are listed, the largest ones.
+MOST_SLICES = 50
+
+
+def class_table(target: View, doubt: Array) -> list[dict[str, Any]]:
+    """For every class: the share of rows predicted as it, and how many of those are estimated to be wrong."""
+    share = target.pseudo_labels
+    wrong = np.bincount(target.predictions, target.mass * doubt, target.k)
+    count = np.bincount(target.predictions, minlength=target.k)
+    return [
+        {
+            "class": str(target.sample.class_name(j)),
+            "rows": int(count[j]),
+            "share": float(share[j]),
+            "error": float(wrong[j] / share[j]) if share[j] > 0 else None,
+        }
+        for j in range(target.k)
+    ]
+
+
+def slice_tables(
+    pair: Pair, groups: Any, settings: Resampling, method: str, **options: Any
+) -> list[dict[str, Any]]:
+    """For every column of groups: its slices with simultaneous intervals, the largest slices first."""
+    if groups is None:
+        return []
+    named = groups if isinstance(groups, Mapping) else {"group": groups}
+    tables = []
+    for name, values in named.items():
+        found = sliced(pair, values, settings, method, **options)
+        order = sorted(found.slices, key=lambda one: -one.share)
+        rows = [_row(one) for one in order[:MOST_SLICES]]
+        tables.append({"column": str(name), "rows": rows, "left_out": max(0, len(order) - MOST_SLICES)})
+    return tables
+
+
+def _row(one: Slice) -> dict[str, Any]:
+    return {
+        "slice": one.name or "(empty)",
+        "rows": one.rows,
+        "share": one.share,
+        "error": one.error,
+        "interval": {"low": one.low, "high": one.high},
+        "small": one.small,
+    }

@@ -1,0 +1,133 @@
+"""The report's content as plain values: the answer, the evidence, the doubts, and how to repeat it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from labelfree.errors import InputError
+from labelfree.estimators import METHODS, Pair
+from labelfree.estimators.marginal import MarginalEstimator
+from labelfree.estimators.pair import taken
+from labelfree.estimators.registry import find
+from labelfree.labelshift import MARGINALS, Marginal
+from labelfree.plots.evidence import confidence_table, costs_table, proportions_table, reliability_table
+from labelfree.reports.findings import findings, verdict
+from labelfree.reports.provenance import provenance
+from labelfree.reports.slices import class_table, slice_tables
+from labelfree.results import SCHEMA, Comparison, Estimate, percent
+from labelfree.trust.answers import answer as trusted_answer
+from labelfree.trust.answers import compared, true_error
+from labelfree.trust.resampling import Resampling
+from labelfree.types import Source, Target
+
+#: Slices have intervals even where the answer was asked for without.
+FEWEST_REPLICATES = 50
+
+
+def summarise(
+    source: Source,
+    target: Target,
+    method: str,
+    *,
+    calibration: str,
+    marginal: Marginal,
+    groups: Any,
+    level: float,
+    replicates: int,
+    seed: int,
+    target_labels: Any,
+    about: dict[str, Any],
+    progress: Callable[[str], None],
+) -> dict[str, Any]:
+    """Everything that the renderings show; see `labelfree.reports.report` for the arguments."""
+    find(method)
+    settings = Resampling(max(replicates, FEWEST_REPLICATES), level, seed)
+    progress("calibration")
+    pair = Pair(source, target, calibration, seed=seed, verb="report")
+    truth = true_error(target, target_labels)
+    comparison = compared(pair, marginal=marginal, truth=truth, progress=progress)
+    answer = _chosen(comparison, method)
+    own = taken(method, marginal=marginal)
+    warnings, notes = answer.warnings, []
+    if replicates:
+        progress("interval")
+        answer = trusted_answer(pair, method, settings, **own)
+        notes = [text for text in answer.warnings if text not in warnings]
+        comparison = _with(comparison, answer)
+    found = findings(pair, method, warnings, progress)
+    progress("tables")
+    options = {
+        "method": method,
+        "calibration": calibration,
+        "marginal": marginal if isinstance(marginal, str) else "given",
+        "level": level,
+        "replicates": replicates,
+        "seed": seed,
+    }
+    return {
+        "schema": SCHEMA,
+        "answer": {**_answer(answer, source, about), "interval_notes": notes},
+        "verdict": verdict(found),
+        "comparison": comparison.to_dict(),
+        "marginals": _marginals(pair, method),
+        "confidence": confidence_table(pair),
+        "proportions": proportions_table(pair),
+        "costs": costs_table(pair, marginal),
+        "reliability": reliability_table(pair.source),
+        "classes": class_table(pair.target, pair.target.doubt(pair.posterior(method, **own))),
+        "slices": slice_tables(pair, groups, settings, method, **own),
+        "findings": found,
+        "provenance": provenance(source, target, options, about),
+    }
+
+
+def _chosen(comparison: Comparison, method: str) -> Estimate:
+    """The answer's method among those that ran; a score, or one that lacks its evidence, is refused."""
+    try:
+        answer = comparison[method]
+    except KeyError:
+        raise InputError(f"report: {method} needs a second model's predictions (second=, --second)") from None
+    if answer.error is None:
+        raise InputError(
+            f"report: {method} is a score, not an error; wanted a method that estimates an error"
+        )
+    return answer
+
+
+def _answer(answer: Estimate, source: Source, about: dict[str, Any]) -> dict[str, Any]:
+    assert answer.error is not None
+    name = about.get("target") or "the target"
+    sentence = f"On {name} ({answer.n_target:,} rows) the model is estimated to be wrong on "
+    sentence += f"{percent(answer.error)} of the rows"
+    if answer.interval is not None:
+        held = answer.interval
+        sentence += f" ({held.level:.0%} interval {percent(held.low)} to {percent(held.high)}, {held.kind})"
+    sentence += f", against {percent(source.error)} on the labelled source."
+    return {
+        "sentence": sentence,
+        "title": METHODS[answer.method].title,
+        "meaning": METHODS[answer.method].meaning,
+        "source_error": source.error,
+        **answer.content(),
+    }
+
+
+def _with(comparison: Comparison, answer: Estimate) -> Comparison:
+    kept = tuple(answer if e.method == answer.method else e for e in comparison.estimates)
+    return replace(comparison, estimates=kept)
+
+
+def _marginals(pair: Pair, method: str) -> dict[str, Any]:
+    """The answer under each assumption about the target's labels; by SCOT where the method takes none."""
+    name = method if issubclass(METHODS[method], MarginalEstimator) else "scot"
+    rows: list[dict[str, Any]] = []
+    for marginal, assumption in MARGINALS.items():
+        row: dict[str, Any] = {"marginal": marginal, "assumption": assumption, "error": None}
+        try:
+            row["error"] = pair.error(name, marginal=marginal)
+        except InputError as problem:
+            row["problem"] = str(problem)
+        rows.append(row)
+    return {"method": name, "rows": rows}

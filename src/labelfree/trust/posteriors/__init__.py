@@ -1,0 +1,19 @@
+"""What a posterior per row says beyond the error: confusion and metrics, segments, class proportions, rows."""
+
+from labelfree.trust.posteriors.confusion import Metrics, measured, metrics
+from labelfree.trust.posteriors.proportions import Shares, label_shares
+from labelfree.trust.posteriors.rows import row_table
+from labelfree.trust.posteriors.segments import Slice, Slices, sliced, slices
+
+__all__ = [
+    "Metrics",
+    "Shares",
+    "Slice",
+    "Slices",
+    "label_shares",
+    "measured",
+    "metrics",
+    "row_table",
+    "sliced",
+    "slices",
+]

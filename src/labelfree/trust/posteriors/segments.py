@@ -1,0 +1,315 @@
+"""Error per slice of the target, with intervals that hold for all slices at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from labelfree import _door
+from labelfree.errors import InputError
+from labelfree.estimators import DEFAULT
+from labelfree.estimators.pair import Pair, meant
+from labelfree.estimators.posterior import believed, tilted
+from labelfree.estimators.view import View
+from labelfree.labelshift import Marginal
+from labelfree.results import Interval, Result, percent
+from labelfree.trust.answers import answer
+from labelfree.trust.columns import as_texts
+from labelfree.trust.resampling import FEWEST, REPLICATES, Replicator, Resampling
+from labelfree.types import Source, Target
+
+Array = npt.NDArray[np.float64]
+
+#: Slices of fewer rows are flagged; of fewer effective rows, resampling shows nothing.
+SMALL, FEW = 50, 5.0
+#: What the intervals cover, where a method was named and where `auto` chose.
+SAMPLING = "simultaneous, sampling error only"
+BOTH = "simultaneous, sampling error and disagreement of methods"
+#: What else could be believed of the rows, each with its own answer; they fail differently.
+OTHERS: tuple[tuple[str, dict[str, str]], ...] = (
+    ("doc", {}),
+    ("scot", {"marginal": "shrunk"}),
+    ("label-shift", {}),
+)
+#: The slice of rows whose value is missing.
+MISSING = "(missing)"
+NOTE = "the label shares constrain the whole target, not each slice"
+
+
+@dataclass(frozen=True)
+class Slice:
+    """One slice.
+
+    Attributes:
+        name: its value, or its values by column; `(missing)` where there is none.
+        rows: how many target rows it has.
+        share: its share of the target's mass.
+        error: its estimated error.
+        interval: for all slices at once.
+        small: fewer than 50 rows.
+        few: fewer than 5 effective rows (or 10 source rows), too few to resample: the interval is [0, 1].
+    """
+
+    name: str
+    rows: int
+    share: float
+    error: float
+    interval: Interval
+    small: bool
+    few: bool = False
+
+    @property
+    def low(self) -> float:
+        """The interval's lower end."""
+        return self.interval.low
+
+    @property
+    def high(self) -> float:
+        """The interval's upper end."""
+        return self.interval.high
+
+    def to_dict(self) -> dict[str, Any]:
+        """The slice as plain values."""
+        return {**vars(self), "interval": self.interval.to_dict(), "low": self.low, "high": self.high}
+
+    @property
+    def note(self) -> str:
+        """What is to be said of its size, if anything."""
+        return "too few rows for an interval" if self.few else "small" if self.small else ""
+
+
+@dataclass(frozen=True, repr=False)
+class Slices(Result):
+    """Every slice of one target.
+
+    Attributes:
+        error: the method's error of the whole; the slices' errors average to it by their shares.
+        slices: in order of their names; numbers in order of size, missing ones last.
+        level: the intervals' simultaneous level.
+        kind: what the intervals cover.
+        note: what the reader must know.
+        warnings: what the method warns of on this source and target.
+    """
+
+    error: float
+    slices: tuple[Slice, ...]
+    level: float
+    kind: str = SAMPLING
+    note: str = NOTE
+    warnings: tuple[str, ...] = ()
+
+    def content(self) -> dict[str, Any]:
+        """Everything as plain values."""
+        return {
+            "error": self.error,
+            "slices": [s.to_dict() for s in self.slices],
+            "level": self.level,
+            "kind": self.kind,
+            "note": self.note,
+            "warnings": list(self.warnings),
+        }
+
+    def heading(self) -> str:
+        """The error of the whole, and how many slices there are."""
+        return f"error {percent(self.error)}; {len(self.slices)} slices"
+
+    def table_rows(self) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+        """One row per slice."""
+        rows = [
+            (s.name, percent(s.error), percent(s.low), percent(s.high), f"{s.rows:,}", s.note)
+            for s in self.slices
+        ]
+        return ("slice", "error", "from", "to", "rows", "note"), rows
+
+    def __repr__(self) -> str:
+        lines = [
+            f"  {s.name:<20} {percent(s.error):>6} {s.interval}  {s.rows} rows{s.note and f'  ({s.note})'}"
+            for s in self.slices
+        ]
+        notes = (f"  ! {text}" for text in (*self.warnings, self.note))
+        return "\n".join([self.heading(), *lines, *notes])
+
+
+def slices(
+    source: Source,
+    target: Target,
+    groups: Any,
+    method: str | None = None,
+    *,
+    calibration: str = "temperature",
+    marginal: Marginal | None = None,
+    level: float = 0.95,
+    replicates: int = REPLICATES,
+    seed: int = 0,
+) -> Slices:
+    """Estimate the error of each slice of the target from the posterior behind a method's answer.
+
+    The error of a slice is the mean of 1 - r_{i, y^_i} over its rows. Intervals are simultaneous (bootstrap
+    max-t): with s_g the bootstrap deviation of slice g and t* the `level` quantile over replicates of
+    max_g |e*_g - e_g| / s_g, slice g gets e_g -+ t* s_g. By default (`auto`) they reach over what DoC, SCOT and
+    label-shift say of the slice as well: sampling error shrinks with rows, the error of a posterior does not. A
+    slice of fewer than 5 effective rows gets [0, 1]: one row resampled is the same row.
+
+    Args:
+        source: scores with labels.
+        target: scores without.
+        groups: (n_target,) the slice of each row, or a mapping from column names to such arrays: slices are
+            then the combinations that occur. Missing values (None, NaN, empty texts) are a slice too.
+        method: whose posterior; by default `auto`'s, or SCOT's where a marginal is given.
+        calibration: as for every method.
+        marginal: the target's label shares, for the methods that transport to some.
+        level, replicates, seed: of the intervals.
+
+    >>> import numpy as np, labelfree as lf
+    >>> rng = np.random.default_rng(0); z = rng.normal(size=(600, 3)) * 2
+    >>> y = (z + rng.gumbel(size=z.shape)).argmax(1)
+    >>> found = slices(lf.Source(logits=z[:300], labels=y[:300]), lf.Target(logits=z[300:]), ["a", "b"] * 150)
+    >>> [s.name for s in found.slices]
+    ['a', 'b']
+    """
+    settings = Resampling(replicates, level, seed)
+    name, options = meant(method, marginal)
+    return sliced(Pair(source, target, calibration, verb="slices"), groups, settings, name, **options)
+
+
+def sliced(pair: Pair, groups: Any, settings: Resampling, method: str, **options: Any) -> Slices:
+    """The slices of a pair that has met already."""
+    names, number = slice_numbers(groups, pair.target.n)
+    count = len(names)
+    warnings = list(answer(pair, method, **options).warnings)
+    drawn = _drawn(pair, number, count, settings, method, options)
+    mass = np.bincount(number, weights=pair.target.mass, minlength=count)
+    rows = np.bincount(number, minlength=count)
+    weighty = np.flatnonzero(mass > 0.0)
+    if len(weighty) < count:
+        without = ", ".join(names[g] for g in np.flatnonzero(mass == 0.0)[:5])
+        warnings.append(f"slices whose rows all weigh 0 are left out: {without}")
+    squares = np.bincount(number, weights=pair.target.mass**2, minlength=count)
+    enough = weighty[mass[weighty] ** 2 >= FEW * squares[weighty] * (1.0 - 1e-9)]
+    centre = np.clip(np.where(mass > 0.0, drawn[0], 0.0), 0.0, 1.0)
+    if pair.source.n < FEWEST:
+        enough = enough[:0]
+        warnings.append(
+            f"no intervals: {pair.source.n} source rows cannot show how far chance goes; wanted at least {FEWEST}"
+        )
+    half = np.full(count, np.inf)
+    half[enough] = _max_t(drawn[1:, enough], centre[enough], settings.level)
+    least, most = _believable(pair, number, count, centre, method)
+    low, high = np.maximum(0.0, least - half), np.minimum(1.0, most + half)
+    kind = BOTH if method == DEFAULT else SAMPLING
+    parts = tuple(
+        Slice(
+            name=names[g],
+            rows=int(rows[g]),
+            share=float(mass[g]),
+            error=float(centre[g]),
+            interval=Interval(settings.level, float(low[g]), float(high[g]), kind),
+            small=bool(rows[g] < SMALL),
+            few=bool(np.isinf(half[g])),
+        )
+        for g in weighty
+    )
+    return Slices(float(mass @ centre), parts, settings.level, kind=kind, warnings=tuple(warnings))
+
+
+def _drawn(
+    pair: Pair,
+    number: npt.NDArray[np.intp],
+    count: int,
+    settings: Resampling,
+    method: str,
+    options: dict[str, Any],
+) -> Array:
+    """(1 + B, G) the error of every slice: of the full sample, then of each replicate; NaN where it has no mass."""
+    work = Replicator(pair, *settings.numbers(pair.source.sample, pair.target.sample))
+    parts = [(weight, type(part), part.get_params()) for weight, part in pair.parts(method, **options)]
+
+    def read(left: View, right: View) -> Array:
+        posterior, error = np.zeros_like(right.probs), 0.0
+        for weight, kind, params in parts:
+            fitted = work.fitted(kind(**params), left)
+            posterior += weight * believed(fitted, right)
+            error += weight * float(fitted.estimate_view(right).error or 0.0)
+        return _by_slice(right, tilted(posterior, right, error), number, count)
+
+    return np.array(work.run(read, settings.replicates, settings.seed))
+
+
+def _by_slice(view: View, posterior: Array, number: npt.NDArray[np.intp], count: int) -> Array:
+    """(G,) the mean doubt of each slice's predictions; NaN where it has no mass."""
+    share = np.bincount(number, weights=view.mass, minlength=count)
+    total = np.bincount(number, weights=view.mass * view.doubt(posterior), minlength=count)
+    return np.asarray(np.divide(total, share, out=np.full(count, np.nan), where=share > 0.0))
+
+
+def _believable(
+    pair: Pair, number: npt.NDArray[np.intp], count: int, centre: Array, method: str
+) -> tuple[Array, Array]:
+    """(G,) each: the least and the greatest error of each slice that could be believed; of a named method, its own."""
+    said = [centre]
+    if method == DEFAULT:
+        for other, options in OTHERS:
+            own = _by_slice(pair.target, pair.posterior(other, **options), number, count)
+            said.append(np.where(np.isnan(own), centre, own))
+    return np.min(said, axis=0), np.max(said, axis=0)
+
+
+def _max_t(drawn: Array, centre: Array, level: float) -> Array:
+    """(G,) half-widths t* s_g; a slice that a replicate did not draw has no say in it."""
+    if not len(centre):
+        return centre
+    spread = np.maximum(np.nanstd(drawn, axis=0, ddof=1), 1e-12)
+    t = np.nan_to_num(np.abs(drawn - centre) / spread).max(axis=1)
+    return np.asarray(np.quantile(t, level) * spread)
+
+
+def slice_numbers(groups: Any, n: int) -> tuple[list[str], npt.NDArray[np.intp]]:
+    """The slices' names in order, and each row's number among them."""
+    columns = dict(groups) if isinstance(groups, Mapping) else {"": groups}
+    if not columns:
+        raise InputError("groups: no columns arrived; wanted at least one, with one value per target row")
+    names, number = [""], np.zeros(n, dtype=np.intp)
+    for column, values in columns.items():
+        own, place = _column(values, f"groups {column}".rstrip(), n)
+        titles = [f"{column}={name}" for name in own] if column != "" else own
+        used, number = np.unique(number * len(own) + place, return_inverse=True)
+        number = np.asarray(number.reshape(-1), dtype=np.intp)
+        names = [", ".join(filter(None, (names[u // len(own)], titles[u % len(own)]))) for u in used.tolist()]
+    return names, number
+
+
+def _column(values: Any, what: str, n: int) -> tuple[list[str], npt.NDArray[np.intp]]:
+    """The values of one column as texts in order, and (n,) which of them each row holds."""
+    array = _door.as_array(values, what)
+    if array.shape != (n,):
+        raise InputError(f"{what}: arrived with shape {array.shape}; wanted one value per target row, ({n},)")
+    if array.dtype.kind in "mM":  # times print as they are written
+        array = array.astype(str)
+    names, number = np.unique(as_texts(array, MISSING), return_inverse=True)
+    order = _order(names.tolist())
+    return names[order].tolist(), np.asarray(np.argsort(order)[number.reshape(-1)], dtype=np.intp)
+
+
+def _order(names: list[str]) -> npt.NDArray[np.intp]:
+    """Where each name comes: numbers by size if all are numbers, otherwise texts; missing ones last."""
+    numbers = {name: _number(name) for name in names if name != MISSING}
+    texts = any(number is None for number in numbers.values())
+
+    def key(i: int) -> tuple[bool, float, str]:
+        number = numbers.get(names[i])
+        return names[i] == MISSING, 0.0 if texts or number is None else number, names[i]
+
+    return np.array(sorted(range(len(names)), key=key), dtype=np.intp)
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None

@@ -1,0 +1,291 @@
+"""The verbs: files in, tables or JSON out, exit codes, one clear line for bad input."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from labelfree.cli import backtest, budget, doctor, metrics, slices
+from labelfree.errors import LabelfreeError
+
+
+def scores(rng, n, k=4):
+    """Calibrated scores whose reported logits are 1.5 times those of the true posterior."""
+    z = 2.0 * rng.normal(size=(n, k))
+    return 1.5 * z, (z + rng.gumbel(size=z.shape)).argmax(1)
+
+
+app = typer.Typer()
+for name, verb in {
+    "doctor": doctor.doctor,
+    "backtest": backtest.backtest,
+    "budget": budget.budget,
+    "slices": slices.slices,
+    "metrics": metrics.metrics,
+}.items():
+    app.command(name)(verb)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("files")
+    rng = np.random.default_rng(0)
+    z, y = scores(rng, 1200)
+    z_t, y_t = scores(rng, 1000)
+    columns = {"site": np.arange(1200) % 2, "day": np.arange(1200), "hour": np.arange(1200) % 24}
+    np.savez(folder / "source.npz", logits=z, labels=y, **columns)
+    np.savez(folder / "target.npz", logits=z_t, site=np.arange(1000) % 3)
+    return folder, y_t
+
+
+def run(*arguments, code=0):
+    result = CliRunner().invoke(app, [str(a) for a in arguments])
+    assert result.exit_code == code, result.output
+    # older runners mix progress from stderr into what they captured
+    return "".join(line for line in result.stdout.splitlines(True) if not line.startswith("labelfree: "))
+
+
+def test_doctor(files):
+    folder, _ = files
+    said = json.loads(run("doctor", folder / "source.npz", folder / "target.npz", "--json"))
+    assert said["schema"] == 1
+    assert {c["status"] for c in said["checks"]} <= {"ok", "caution", "stop"}
+    assert {"statistic", "degrees_of_freedom", "reference", "reweighted_shares", "scot_bound"} <= set(
+        said["shift_test"]
+    )
+    assert said["shift_test"]["difference_p_value"] > 0.0
+    shown = run("doctor", folder / "source.npz", folder / "target.npz")
+    assert "verdict" in shown
+    assert f"at least {100 * said['shift_test']['scot_bound']:.1f}%" in shown
+
+
+def test_doctor_stops_with_exit_code_1(files, tmp_path):
+    folder, _ = files
+    held = dict(np.load(folder / "source.npz"))
+    np.savez(tmp_path / "leaked.npz", logits=held["logits"], labels=held["logits"].argmax(1))
+    run("doctor", tmp_path / "leaked.npz", folder / "target.npz", code=1)
+
+
+def test_metrics(files, tmp_path):
+    folder, _ = files
+    np.savetxt(tmp_path / "cost.csv", 1 - np.eye(4), delimiter=",")
+    arguments = ("metrics", folder / "source.npz", folder / "target.npz", "--cost", tmp_path / "cost.csv")
+    said = json.loads(run(*arguments, "--json"))
+    assert said["cost"] == pytest.approx(said["error"])
+    assert np.array(said["confusion"]).shape == (4, 4)
+    assert "precision" in run(*arguments, "--confusion")
+    assert "micro" in run(*arguments)
+    assert len(json.loads(run(*arguments, "--shares", "bbse", "--json"))["label_shares"]["classes"]) == 4
+
+
+def test_metrics_shares(files):
+    folder, _ = files
+    arguments = ("metrics", folder / "source.npz", folder / "target.npz", "--json", "--replicates", "20")
+    shares = [
+        json.loads(run(*arguments, "--shares", "mlls", *more))["label_shares"]
+        for more in ((), ("--level", "0.5"), ("--seed", "1"), ("--bias-correction",))
+    ]
+    assert [s["level"] for s in shares] == [0.95, 0.5, 0.95, 0.95]
+    widths = [s["classes"][0]["high"] - s["classes"][0]["low"] for s in shares]
+    assert widths[1] < widths[0] != widths[2]
+    assert "bias correction" in shares[3]["method"]
+    result = CliRunner().invoke(app, [*map(str, arguments), "--bias-correction"])
+    assert isinstance(result.exception, LabelfreeError)
+    assert "pass --shares mlls too" in str(result.exception)
+
+
+@pytest.mark.parametrize("verb", [("metrics",), ("slices", "--by", "site", "--replicates", "20")])
+def test_warnings_are_shown(files, tmp_path, verb):
+    folder, _ = files
+    held = dict(np.load(folder / "source.npz"))
+    np.savez(tmp_path / "two.npz", logits=held["logits"][:2], labels=held["labels"][:2])
+    arguments = (verb[0], tmp_path / "two.npz", folder / "target.npz", *verb[1:])
+    warnings = json.loads(run(*arguments, "--json"))["warnings"]
+    assert any("no source label is" in warning for warning in warnings)
+    shown = run(*arguments)
+    assert all(f"! {warning}" in shown for warning in warnings)
+
+
+def test_slices(files):
+    folder, _ = files
+    arguments = ("slices", folder / "source.npz", folder / "target.npz", "--by", "site", "--replicates", "30")
+    said = json.loads(run(*arguments, "--json"))
+    assert [s["name"] for s in said["slices"]] == ["0", "1", "2"]
+    assert "not each slice" in run(*arguments)
+    result = CliRunner().invoke(app, [*map(str, arguments[:3]), "--by", "sight"])
+    assert isinstance(result.exception, LabelfreeError)
+    assert "did you mean 'site'" in str(result.exception)
+    result = CliRunner().invoke(app, [*map(str, arguments), "--by", "site"])
+    assert isinstance(result.exception, LabelfreeError)
+    assert "--by site: it was given twice" in str(result.exception)
+
+
+def filled(rows, truth, column="label", lines=None):
+    """The rows file with the truth in one more column."""
+    head, *picks = rows.read_text().splitlines()
+    full = [f"{line},{truth[int(line.split(',')[0])]}" for line in picks]
+    full = full if lines is None else lines(full)
+    rows.with_name("back.csv").write_text("\n".join([f'{head},"{column}"', *full]) + "\n")
+    return rows.with_name("back.csv")
+
+
+def refusal(*arguments):
+    result = CliRunner().invoke(app, [str(a) for a in arguments])
+    assert isinstance(result.exception, LabelfreeError), result.output
+    assert "\n" not in str(result.exception)
+    return str(result.exception)
+
+
+@pytest.mark.parametrize("ending", ["csv", "npz"])
+def test_budget_there_and_back(files, tmp_path, ending):
+    folder, truth = files
+    rows = tmp_path / f"rows.{ending}"
+    both = ("budget", folder / "source.npz", folder / "target.npz")
+    assert "label 120 rows" in run(*both, "--count", "120", "--seed", "5", "--rows", rows)
+    if ending == "npz":
+        table = dict(np.load(rows))
+        rows = tmp_path / "back.npz"
+        np.savez(rows, **table, label=truth[table["row"]])
+        np.savez(tmp_path / "same.npz", **table, labels=truth[table["row"]])
+        assert run(*both, "--labelled", rows) == run(*both, "--labelled", tmp_path / "same.npz")
+    else:
+        rows = filled(rows, truth)
+    said = json.loads(run(*both, "--labelled", rows, "--json"))
+    target = np.load(folder / "target.npz")["logits"]
+    assert said["labels"] == 120
+    assert said["missing"] == said["warnings"] == []
+    assert abs(said["error"] - np.mean(target.argmax(1) != truth)) < 0.15
+    for options in (("--count", "200"), ("--margin", "0.2"), ("--seed", "8")):
+        assert json.loads(run(*both, "--labelled", rows, *options, "--json")) == said
+    other = json.loads(run(*both, "--labelled", rows, "--level", "0.8", "--json"))
+    assert other["error"] == said["error"]
+    assert other["interval"]["level"] == 0.8
+    assert "target, calibration or marginal differ" in refusal(
+        *both, "--labelled", rows, "--marginal", "mlls"
+    )
+
+
+def test_budget_says_what_it_planned_and_what_came_back(files, tmp_path):
+    folder, truth = files
+    rows = tmp_path / "rows.csv"
+    both = ("budget", folder / "source.npz", folder / "target.npz")
+    said = json.loads(run(*both, "--count", "1000", "--json"))
+    assert (said["labels"], said["margin"], said["rows"]) == (1000, 0.0, list(range(1000)))
+    assert set(said["inclusion_probability"]) == {1.0}
+    assert "--weight banana: wanted a number" in refusal(*both, "--weight", "banana")
+    run(*both, "--count", "150", "--rows", rows)
+    back = filled(rows, truth)
+    assert "at 95.0%" in run(*both, "--labelled", back)
+    assert "asymptotic" in run(*both, "--labelled", back, "--weight", "fitted")
+    assert "wanted one of the two" in refusal(*both, "--labelled", back, "--rows", tmp_path / "more.csv")
+    fewer = filled(rows, truth, lines=lambda full: full[8:])
+    assert "8 of 150 picks were never labelled" in run(*both, "--labelled", fewer)
+
+
+def test_budget_refuses_rows_that_cannot_be_right(files, tmp_path):
+    folder, truth = files
+    rows = tmp_path / "rows.csv"
+    both = ("budget", folder / "source.npz", folder / "target.npz")
+    run(*both, "--count", "120", "--rows", rows)
+    first, second = (int(line.split(",")[0]) for line in rows.read_text().splitlines()[1:3])
+
+    def refused(lines, column="label"):
+        return refusal(*both, "--labelled", filled(rows, truth, column, lines))
+
+    assert f"row {first} stands there twice" in refused(lambda full: [*full, full[0]])
+    assert f"row {first} stands there twice" in refused(lambda full: [*full, full[0][:-1] + "3"])
+    assert f"{second}.5" in refused(lambda full: [full[0], full[1].replace(",", ".5,", 1), *full[2:]])
+    assert f"row {second} is 7" in refused(lambda full: [full[0], full[1][:-1] + "7", *full[2:]])
+    assert "stands without its row number" in refused(lambda full: [*full, ",,,,1"])
+    assert "no column 'label'" in refused(None, "y")
+    (tmp_path / "bare.csv").write_text(f"row,label\n{first},0\n")
+    assert "no column 'stratum'" in refusal(*both, "--labelled", tmp_path / "bare.csv")
+
+
+def test_budget_asks_for_the_column_that_it_will_read(tmp_path):
+    rng = np.random.default_rng(3)
+    z, y = scores(rng, 600)
+    head = ",".join(f"logit_{name}" for name in "abcd")
+    lines = [",".join(map(repr, map(float, row))) for row in z]
+    known = [f"{line},{'abcd'[j]}" for line, j in zip(lines[:300], y, strict=False)]
+    (tmp_path / "s.csv").write_text("\n".join([f"{head},y", *known]) + "\n")
+    (tmp_path / "t.csv").write_text("\n".join([head, *lines[300:]]) + "\n")
+    both = ("budget", tmp_path / "s.csv", tmp_path / "t.csv", "--label-column", "y")
+    rows = tmp_path / "rows.csv"
+    assert "add a column 'y'" in run(*both, "--count", "60", "--rows", rows)
+    back = filled(rows, ["abcd"[j] for j in y[300:]], "y")
+    assert json.loads(run(*both, "--labelled", back, "--json"))["labels"] == 60
+
+
+def test_backtest(files):
+    folder, _ = files
+    arguments = (
+        "backtest",
+        folder / "source.npz",
+        "-m",
+        "ac",
+        "-m",
+        "scot",
+        "--repeats",
+        "1",
+        "--by",
+        "site",
+    )
+    said = json.loads(run(*arguments, "--time", "day", "--json"))
+    assert said["recommended"] in ("ac", "scot")
+    assert {k["kind"] for k in said["kinds"]} >= {"time", "group", "new group", "none"}
+    said = run(*arguments)
+    assert said.startswith("recommended: ")
+    made = run(*arguments[:-2])
+    assert made.startswith("no method is recommended")
+    assert "--by COLUMN" in made
+
+
+def test_backtest_by_several_columns(files):
+    folder, _ = files
+    arguments = ("backtest", folder / "source.npz", "-m", "ac", "--repeats", "1", "--by", "site")
+    said = json.loads(run(*arguments, "--by", "hour", "--json"))
+    assert {"site=0", "site=1", "hour=0", "hour=23"} <= {
+        entry["strength"] for part in ("trials", "not_tried") for entry in said[part]
+    }
+    shown = run(*arguments, "--by", "hour")
+    assert "not tried: group (hour=0" in shown
+    assert "recommended" not in shown
+    result = CliRunner().invoke(app, [*map(str, arguments), "--by", "sight"])
+    assert isinstance(result.exception, LabelfreeError)
+    assert "did you mean 'site'" in str(result.exception)
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_backtest_over_time(tmp_path, ending):
+    """Numbers and dates sort as such from either kind of table; other text names the file and the row."""
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    rng = np.random.default_rng(0)
+    z, y = scores(rng, 1000, k=3)
+    y[500:] = (z[500:].argmax(1) + 1) % 3
+    days = np.datetime64("2022-01-01") + np.arange(1000)
+    table = pa.table(
+        {
+            **{f"logit_{j}": z[:, j] for j in range(3)},
+            "label": y.astype(str),
+            "number": np.arange(1000),
+            "date": days,
+            "stamp": days.astype("datetime64[ns]"),
+            "american": [f"{d.astype(object):%m/%d/%Y}" for d in days],
+        }
+    )
+    path = tmp_path / f"source.{ending}"
+    {"csv": csv.write_csv, "parquet": parquet.write_table}[ending](table, path)
+    arguments = ("backtest", path, "-m", "ac", "--repeats", "1", "--time")
+    for column in ("number", "date", "stamp"):
+        said = json.loads(run(*arguments, column, "--json"))
+        assert [t["truth"] for t in said["trials"] if t["strength"] == "later half"] == [pytest.approx(1.0)]
+    result = CliRunner().invoke(app, [*map(str, arguments), "american"])
+    assert isinstance(result.exception, LabelfreeError)
+    assert f"source.{ending}: 'american': row 0 is '01/01/2022'; wanted a number" in str(result.exception)

@@ -1,0 +1,242 @@
+"""Scores that cannot lie: what made them is recorded, compared, refused; truncated files are made again."""
+
+import dataclasses
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("cv2")
+
+from labelfree.errors import FileError, InputError  # noqa: E402
+from labelfree.experiments import bench, collect, provenance, sets  # noqa: E402
+from labelfree.experiments.datasets import _generated  # noqa: E402
+from labelfree.experiments.progress import silent  # noqa: E402
+from labelfree.experiments.recipes import RECIPES, Recipe  # noqa: E402
+from labelfree.experiments.scores import Scores  # noqa: E402
+from labelfree.experiments.shards import Shard, merge  # noqa: E402
+
+from . import layouts  # noqa: E402
+
+RECIPE = Recipe("sgd", 0.05, 2, 20, schedule="constant")
+
+
+@pytest.fixture
+def setting(tmp_path, monkeypatch):
+    monkeypatch.setitem(RECIPES, "fashion-mnist", RECIPE)
+    monkeypatch.setattr(_generated, "NAMES", ("contrast", "saturate"))
+    layouts.fashion(tmp_path)
+    return bench.setting("fashion-mnist", tmp_path, tmp_path / "runs")
+
+
+def stamps(runs):
+    return {path: path.stat().st_mtime_ns for path in (runs / "scores").rglob("*.npz")}
+
+
+def test_what_is_there_and_alike_is_not_scored_again(setting):
+    collect.collect(setting, [0])
+    before = stamps(setting.runs)
+    collect.collect(setting, [0])
+    assert stamps(setting.runs) == before
+    scores = Scores.of(setting.runs, "fashion-mnist", "small", 0)
+    assert set(scores.made_by("contrast_1")) == {"weights", "data", "made", "code", "rows", "precision"}
+    pixels = {s.name: s for s in setting.dataset.shifts(setting.root)}["contrast_1"].load().pixels
+    assert scores.read("contrast_1").inputs == hashlib.sha256(pixels.tobytes()).hexdigest()[:16]
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (lambda s: dataclasses.replace(s, rows=20), "rows"),
+        (lambda s: dataclasses.replace(s, precision="bfloat16"), "precision"),
+    ],
+)
+def test_other_options_are_refused_and_can_be_made_again(setting, change, what, monkeypatch):
+    # The weights stay: the checkpoint is read as it is.
+    model = setting.trained(0)
+    monkeypatch.setattr(type(setting), "trained", lambda self, seed: model)
+    collect.collect(setting, [0])
+    other = change(setting)
+    with pytest.raises(FileError, match=f"made with other {what}; score it again with --redo"):
+        collect.collect(other, [0])
+    collect.collect(dataclasses.replace(other, redo=True), [0])
+    assert Scores.of(setting.runs, "fashion-mnist", "small", 0).made_by("contrast_1")[what] == getattr(
+        other, what
+    )
+
+
+def test_other_weights_after_a_deleted_checkpoint_are_refused(setting):
+    collect.collect(setting, [0])
+    setting.checkpoint(0).unlink()
+    longer = dataclasses.replace(setting, recipe=dataclasses.replace(RECIPE, epochs=3))
+    with pytest.raises(FileError, match=r"source.npz was made with other weights"):
+        collect.collect(longer, [0])
+
+
+def test_other_data_files_are_refused(setting):
+    collect.collect(setting, [0])
+    provenance._file_digest.cache_clear()
+    for path in (setting.root / "fashion-mnist").iterdir():
+        path.unlink()
+    (setting.root / "fashion-mnist").rmdir()
+    layouts.fashion(setting.root, seed=5)
+    with pytest.raises(FileError, match=r"made with other .*data"):
+        collect.collect(setting, [0])
+
+
+def test_other_code_is_refused_but_comments_are_no_code(setting, monkeypatch, tmp_path):
+    collect.collect(setting, [0])
+    monkeypatch.setattr(collect, "code_digest", lambda: "another")
+    with pytest.raises(FileError, match="made with other code"):
+        collect.collect(setting, [0])
+    a, b, c = (tmp_path / name for name in "abc")
+    a.write_text('def f(x):\n    """One."""\n    return x + 1\n')
+    b.write_text('def f(x):\n    """Two."""\n    # why\n    return x + 1\n')
+    c.write_text('def f(x):\n    """One."""\n    return x + 2\n')
+    assert provenance._meaning(a) == provenance._meaning(b) != provenance._meaning(c)
+
+
+def test_a_truncated_file_is_made_again(setting):
+    collect.collect(setting, [0])
+    path = Scores.of(setting.runs, "fashion-mnist", "small", 0).path("saturate_5")
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    collect.collect(setting, [0])
+    assert path.read_bytes() == whole
+
+
+def test_missing_sets_are_said_everywhere(setting, tmp_path):
+    every = setting.dataset.shifts
+    lacking = lambda root: [  # noqa: E731
+        dataclasses.replace(s, absent="its file is not there") if s.name == "contrast_3" else s
+        for s in every(root)
+    ]
+    setting = dataclasses.replace(setting, dataset=dataclasses.replace(setting.dataset, shifts=lacking))
+    (made,) = bench.collect_scores(setting, [0])
+    assert made["missing"] == {"contrast_3": "its file is not there"}
+    assert made["shifts"] == 10
+    # Another one is lost later.
+    Scores.of(setting.runs, "fashion-mnist", "small", 0).path("contrast_4").unlink()
+    folder = bench.run("fashion-mnist", setting.runs, tmp_path / "out")
+    bench.table("fashion-mnist", tmp_path / "out")
+    text = (folder / "tables" / "mae.md").read_text()
+    assert "Missing: contrast_3, seed 0, contrast_4, seed 0." in text
+    assert "8 shifts of 60 rows" in text
+    # Saturation does nothing to grey images, and contrast always does something: told by the images.
+    assert "saturate_1, saturate_2, saturate_3 do nothing" in text
+    shown = (folder / "tables" / "shifts.md").read_text()
+    assert "contrast_3, seed 0 |  | not run" in shown
+    assert "not scored yet" in shown
+
+
+def test_shards_merge_to_the_same_bytes(setting, tmp_path):
+    collect.collect(setting, [0, 1])
+    bench.run("fashion-mnist", setting.runs, tmp_path / "whole")
+    parts = [tmp_path / f"part{i}" for i in (1, 2, 3)]
+    for number, part in enumerate(parts, 1):
+        shard = Shard(number, 3)
+        collect.collect(dataclasses.replace(setting, runs=part, shard=shard), [0, 1])
+    merged = tmp_path / "merged"
+    merge(parts, merged)
+    one, other = (
+        {p.relative_to(r): p.read_bytes() for p in (r / "scores").rglob("*.npz")}
+        for r in (setting.runs, merged)
+    )
+    assert one == other
+    for number in (1, 2, 3):
+        bench.run("fashion-mnist", merged, tmp_path / "none", shard=Shard(number, 3))
+    assert not (tmp_path / "none").exists()
+    before = {p: p.stat().st_mtime_ns for p in (merged / "estimates").rglob("*.json")}
+    bench.run("fashion-mnist", merged, tmp_path / "joined")
+    assert {
+        p: p.stat().st_mtime_ns for p in (merged / "estimates").rglob("*.json")
+    } == before  # nothing done twice
+    for path in (tmp_path / "whole").rglob("*.*"):
+        assert (
+            path.read_bytes() == (tmp_path / "joined" / path.relative_to(tmp_path / "whole")).read_bytes()
+        ), path
+
+
+def test_runs_that_differ_are_not_mixed(tmp_path):
+    for name, text in (("a", "1"), ("b", "2")):
+        (tmp_path / name / "scores").mkdir(parents=True)
+        (tmp_path / name / "scores" / "x.json").write_text(text)
+    with pytest.raises(FileError, match="not made from the same data"):
+        merge([tmp_path / "a", tmp_path / "b"], tmp_path / "c")
+    with pytest.raises(FileError, match="nothing to merge"):
+        merge([tmp_path / "d"], tmp_path / "c")
+
+
+@pytest.mark.parametrize("text", ["0/3", "4/3", "x", "1", "1/2/3"])
+def test_nonsense_shards_are_refused(text):
+    with pytest.raises(InputError, match="--shard"):
+        Shard.parse(text)
+
+
+def test_a_corrupted_set_is_kept_once_for_all(setting, tmp_path, monkeypatch):
+    plain = collect.collect(setting, [0])[0]
+    kept = dataclasses.replace(setting, runs=tmp_path / "other", cache=tmp_path / "cache")
+    with_cache = collect.collect(kept, [0])[0]
+    for shift in plain.shifts():
+        assert plain.read(shift).inputs == with_cache.read(shift).inputs
+    files = sorted((tmp_path / "cache" / "fashion-mnist").glob("*.npy"))
+    assert len(files) == 2 * 10  # images and labels of the ten made sets; the clean one is not copied
+    size = sum(path.stat().st_size for path in files if "labels" not in path.name)
+    assert sets.cache_bytes(setting.dataset.shifts(setting.root)) == 10 * 60 * 32 * 32 * 3
+    assert 0 < size - 10 * 60 * 32 * 32 * 3 <= 10 * 128
+    shift = {s.name: s for s in setting.dataset.shifts(setting.root)}["contrast_2"]
+    never = dataclasses.replace(shift, load=lambda: pytest.fail("made again"))
+    again = sets.cached(never, tmp_path / "cache" / "fashion-mnist", 0, silent)
+    assert np.array_equal(again.pixels, shift.load().pixels)
+
+
+def test_an_error_names_the_shift(setting):
+    def broken():
+        raise FileError("its file is broken")
+
+    every = setting.dataset.shifts
+    wrong = lambda root: [  # noqa: E731
+        dataclasses.replace(s, load=broken) if s.name == "contrast_2" else s for s in every(root)
+    ]
+    setting = dataclasses.replace(setting, dataset=dataclasses.replace(setting.dataset, shifts=wrong))
+    with pytest.raises(FileError, match="fashion-mnist, contrast_2: its file is broken"):
+        collect.collect(setting, [0])
+
+
+def test_a_killed_run_goes_on_by_shift(setting, tmp_path, monkeypatch):
+    from labelfree.experiments import protocol
+
+    collect.collect(setting, [0])
+    original, done = protocol.Panel.estimate, []
+
+    def dies(self, logits, second=None):
+        if len(done) == 5:
+            raise KeyboardInterrupt
+        done.append(1)
+        return original(self, logits, second)
+
+    monkeypatch.setattr(protocol.Panel, "estimate", dies)
+    with pytest.raises(KeyboardInterrupt):
+        protocol.run(setting.runs, "fashion-mnist", "small")
+    kept = sorted((setting.runs / "estimates").rglob("*.json"))
+    assert len(kept) == 5
+    before = {path: path.stat().st_mtime_ns for path in kept}
+    monkeypatch.setattr(protocol.Panel, "estimate", original)
+    rows = protocol.run(setting.runs, "fashion-mnist", "small")
+    assert len({row.shift for row in rows}) == 11
+    assert {path: path.stat().st_mtime_ns for path in kept} == before
+    # With other label shares nothing kept counts.
+    protocol.run(setting.runs, "fashion-mnist", "small", marginal="uniform")
+    assert all(path.stat().st_mtime_ns != before[path] for path in kept)
+
+
+def test_about_json_is_plain(setting, tmp_path):
+    collect.collect(setting, [0])
+    folder = bench.run("fashion-mnist", setting.runs, tmp_path / "out", marginal="source")
+    about = json.loads(Path(folder / "about.json").read_text())
+    assert about["marginal"] == "source"
+    assert about["seeds"]["0"]["weights"] == provenance.weights_digest(setting.trained(0))
+    assert about["shifts"]["clean"]["n"] == 60

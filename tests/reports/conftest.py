@@ -1,0 +1,35 @@
+"""One report of the shared scores, and the command through its own module."""
+
+import numpy as np
+import pytest
+
+import labelfree as lf
+from labelfree.reports import report
+
+HOSTILE = ["<script>alert(1)</script>", "a|b", "$x^2$", "q\"'&amp;", "日本語"]
+
+
+@pytest.fixture(scope="session")
+def hostile(scores):
+    """A report whose every given text tries to break out."""
+    names = np.array(HOSTILE, dtype=object)
+    source = lf.Source(logits=scores["logits"], labels=names[scores["labels"]], classes=HOSTILE)
+    target = lf.Target(logits=scores["shifted"], classes=HOSTILE)
+    return report(
+        source,
+        target,
+        "scot",
+        groups={"<b>day</b>": np.where(np.arange(target.n) % 2, "<img src=x onerror=alert(2)>", "two")},
+        replicates=40,
+        target_labels=names[scores["truth"]],
+        about={
+            "source": "<i>s</i>.csv",
+            "target": "t&<u>.csv",
+            "command": "labelfree report '<s>' `id` $(id)",
+        },
+    )
+
+
+@pytest.fixture(scope="session")
+def plain(source, target):
+    return report(source, target, "cott", replicates=40)

@@ -1,0 +1,69 @@
+"""The report's judgement: the worst comes first and decides, the method's own warnings count, weights count."""
+
+import numpy as np
+import pytest
+
+import labelfree as lf
+from labelfree.estimators import Pair
+from labelfree.reports import report
+from labelfree.reports.findings import LEVELS, findings, verdict
+from labelfree.reports.slices import MOST_SLICES, class_table, slice_tables
+from labelfree.trust.resampling import Resampling
+
+
+@pytest.fixture(scope="module")
+def troubled(scores):
+    """No errors in the source (stop), and a shift (caution) beside checks that are fine."""
+    right = scores["logits"].argmax(1)
+    return lf.Source(scores["logits"], right), lf.Target(scores["shifted"])
+
+
+def test_findings_come_worst_first(troubled):
+    found = findings(Pair(*troubled), "scot", ["a warning of its own"], lambda step: None)
+    levels = [one["level"] for one in found]
+    assert set(levels) == {"stop", "caution", "ok"}
+    assert levels == sorted(levels, key=LEVELS.index, reverse=True)
+    (own,) = [one for one in found if one["meaning"] == "a warning of its own"]
+    assert (own["check"], own["level"]) == ("scot", "caution")
+
+
+def test_the_worst_finding_is_the_verdict_and_its_reason():
+    found = [{"check": level, "level": level, "meaning": "why"} for level in ("ok", "stop", "caution")]
+    assert verdict(found) == {
+        "level": "stop",
+        "headline": "Do not rely on it.",
+        "reasons": ["stop: why"],
+    }
+    assert verdict(found[::2])["level"] == "caution"
+    assert verdict(found[:1]) == {"level": "ok", "headline": "No check speaks against it.", "reasons": []}
+
+
+def test_the_report_repeats_what_its_method_warns_of(troubled):
+    source, target = troubled
+    kept = source.labels != 4
+    poor = lf.Source(source.scores[kept], source.labels[kept])
+    warned = lf.estimate(poor, target, "scot").warnings
+    assert warned
+    found = report(poor, target, "scot", replicates=0).summary["findings"]
+    assert set(warned) <= {one["meaning"] for one in found if one["check"] == "scot"}
+
+
+def test_the_class_table_counts_rows_and_weighs_shares(scores):
+    weights = np.random.default_rng(0).uniform(0.1, 5.0, len(scores["shifted"]))
+    target = lf.Target(scores["shifted"], weights=weights)
+    pair = Pair(lf.Source(scores["logits"], scores["labels"]), target)
+    doubt = pair.doubt()
+    for j, row in enumerate(class_table(pair.target, doubt)):
+        mine = target.predictions == j
+        assert row["rows"] == mine.sum()
+        assert row["share"] == pytest.approx(weights[mine].sum() / weights.sum())
+        assert row["error"] == pytest.approx(np.average(doubt[mine], weights=weights[mine]))
+
+
+def test_the_largest_slices_are_listed(source, target):
+    values = np.concatenate([np.full(target.n - 3 * 60, "big"), np.repeat(np.arange(60).astype(str), 3)])
+    (table,) = slice_tables(Pair(source, target), {"by": values}, Resampling(20), "scot", marginal="source")
+    shares = [row["share"] for row in table["rows"]]
+    assert table["rows"][0]["slice"] == "big"
+    assert shares == sorted(shares, reverse=True)
+    assert (len(shares), table["left_out"]) == (MOST_SLICES, 61 - MOST_SLICES)

@@ -1,0 +1,133 @@
+"""A certificate can fail: every kind of damage to a plan shows in its audit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from labelfree.errors import InputError
+from labelfree.transport import Problem, audit, smoothed, solve
+
+
+def problem(weighted, n=4000, k=6):
+    rng = np.random.default_rng(3)
+    p = rng.dirichlet(np.full(k, 0.4), n)
+    return Problem(p, rng.dirichlet(np.full(k, 6.0)), rng.random(n) if weighted else None)
+
+
+def changed(array, at, value):
+    out = array.copy()
+    out[at] = value
+    return out
+
+
+def class_violation(plan):
+    """One whole row sits in another class."""
+    row = next(r for r in range(len(plan.assigned)) if r not in plan.split_rows)
+    return replace(plan, assigned=changed(plan.assigned, row, (plan.assigned[row] + 1) % len(plan.prices)))
+
+
+def row_violation(plan):
+    """A split row hands out more than it has, and another one as much less, in the same class."""
+    cls, count = np.unique(plan.split_classes, return_counts=True)
+    first, second = np.flatnonzero(plan.split_classes == cls[count.argmax()])[:2]
+    moved = plan.split_mass[first] / 2
+    mass = changed(plan.split_mass, first, plan.split_mass[first] - moved)
+    return replace(plan, split_mass=changed(mass, second, mass[second] + moved))
+
+
+def negative_part(plan):
+    """Two parts of one row: the same total, one of them below zero."""
+    first, second = np.flatnonzero(plan.split_rows == plan.split_rows[0])[:2]
+    mass = changed(plan.split_mass, first, -plan.split_mass[first])
+    return replace(plan, split_mass=changed(mass, second, mass[second] + 2 * plan.split_mass[first]))
+
+
+def wrong_prices(plan):
+    """One class is a little dearer than it should be."""
+    return replace(plan, prices=plan.prices + 1e-3 * (np.arange(len(plan.prices)) == 1))
+
+
+def worse_plan(plan):
+    """Two rows swap their classes: all masses are kept, the cost is not."""
+    rows = np.setdiff1d(np.arange(len(plan.assigned)), plan.split_rows)
+    a, b = (rows[np.flatnonzero(plan.assigned[rows] == cls)[0]] for cls in (0, 1))
+    assigned = changed(changed(plan.assigned, a, 1), b, 0)
+    return replace(plan, assigned=assigned)
+
+
+def wrong_cost(plan):
+    """A row's cost is not what the plan makes it pay."""
+    return replace(plan, cost=changed(plan.cost, 7, plan.cost[7] + 1e-6))
+
+
+def wrong_part_cost(plan):
+    """The cost of a split row's part is wrong."""
+    return replace(plan, split_cost=changed(plan.split_cost, 0, plan.split_cost[0] + 1e-6))
+
+
+def wrong_value(plan):
+    """The value that the plan claims is not its cost."""
+    return replace(plan, certificate=replace(plan.certificate, primal=plan.value - 1e-6))
+
+
+BY_VIOLATION = [class_violation, row_violation, negative_part, wrong_cost, wrong_part_cost, wrong_value]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_sound_plan_passes(weighted):
+    given = problem(weighted)
+    plan = solve(given)
+    found = audit(given, plan)
+    assert found.exact
+    assert found.primal == pytest.approx(plan.certificate.primal, abs=1e-15)
+    assert found.dual == pytest.approx(plan.certificate.dual, abs=1e-15)
+
+
+@pytest.mark.parametrize("damage", BY_VIOLATION)
+def test_damage_shows_as_violation(damage):
+    given = problem(weighted=False)
+    found = audit(given, damage(solve(given)))
+    assert found.violation > 1e-7
+    assert not found.exact
+
+
+def test_weighted_rows_in_another_class_show_as_violation():
+    """Weights differ, so the class masses after a swap do too."""
+    given = problem(weighted=True)
+    assert audit(given, worse_plan(solve(given))).violation > 1e-7
+
+
+@pytest.mark.parametrize("damage", [wrong_prices, worse_plan])
+def test_damage_shows_as_gap(damage):
+    given = problem(weighted=False)
+    plan = damage(solve(given))
+    found = audit(given, plan)
+    assert found.gap > 1e-8
+    assert not found.exact
+    if damage is wrong_prices:  # the plan itself is sound
+        assert found.violation <= 1e-12
+
+
+def test_the_dual_never_exceeds_what_a_plan_can_cost():
+    """Any prices give a lower bound: no damage to them can make a plan look better than it is."""
+    given = problem(weighted=True)
+    plan = solve(given)
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        prices = plan.prices + rng.normal(0.0, 0.1, given.k)
+        assert audit(given, replace(plan, prices=prices)).dual <= plan.value + 1e-12
+
+
+def test_a_plan_of_another_problem_is_refused():
+    with pytest.raises(InputError, match="plan is of 4000 rows and 6 classes, the problem of 100 and 6"):
+        audit(problem(False, n=100), solve(problem(False)))
+
+
+def test_a_smoothed_plan_is_never_called_exact():
+    given = problem(weighted=False, n=800)
+    plan = smoothed(given.probs, given.class_mass, np.full(800, 1 / 800), np.zeros(6))
+    assert not plan.certificate.exact
+    assert plan.certificate.to_dict()["exact"] is False

@@ -1,0 +1,173 @@
+"""The doctor finds what was planted, and nothing where nothing is."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import labelfree as lf
+from labelfree.estimators import Pair
+from labelfree.trust import doctor
+from labelfree.trust.diagnosis.checks import grade, overconfidence, size
+
+from ..conftest import scores
+
+
+@pytest.fixture(scope="module")
+def healthy():
+    rng = np.random.default_rng(0)
+    z, y = scores(rng, 4000)
+    z_t, _ = scores(rng, 4000)
+    return z, y, z_t
+
+
+def test_a_healthy_case_is_ok(healthy):
+    z, y, z_t = healthy
+    found = doctor(lf.Source(logits=z, labels=y), lf.Target(logits=z_t))
+    assert found.status == "ok", found
+    assert {"status", "checks"} <= set(json.loads(found.to_json()))
+
+
+def test_shuffled_labels_stop(healthy):
+    z, y, z_t = healthy
+    wrong = np.random.default_rng(1).permutation(y)
+    found = doctor(lf.Source(logits=z, labels=wrong), lf.Target(logits=z_t))
+    assert found["temperature"].status == "stop"
+    assert found["source confidence"].status == "stop"
+    assert found.status == "stop"
+
+
+def test_a_source_without_errors_stops(healthy):
+    z, _, z_t = healthy
+    found = doctor(lf.Source(logits=z, labels=z.argmax(1)), lf.Target(logits=z_t))
+    assert found["source errors"].status == "stop"
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("duplicate rows", lambda z: np.repeat(z[:2000], 2, axis=0)),
+        ("rows", lambda z: z[:100]),
+        ("which shift", lambda z: z + 3 * np.random.default_rng(2).normal(size=z.shape)),
+        ("pseudo-label shift", lambda z: z + np.array([4.0, 0, 0, 0])),
+        ("methods disagree", lambda z: z + np.array([4.0, 0, 0, 0])),
+        ("marginal matters", lambda z: z + np.array([4.0, 0, 0, 0])),
+        ("classes", lambda z: z - np.array([99.0, 0, 0, 0])),
+    ],
+)
+def test_planted_trouble_is_found(healthy, name, change):
+    z, y, z_t = healthy
+    found = doctor(lf.Source(logits=z, labels=y), lf.Target(logits=change(z_t)))
+    assert found[name].status != "ok"
+    assert found[name].advice
+
+
+def rounded(z, sharpness):
+    p = np.exp(sharpness * (z - z.max(1, keepdims=True)))
+    p = np.round(p / p.sum(1, keepdims=True), 1)
+    return p / p.sum(1, keepdims=True)
+
+
+def test_saturated_probabilities_are_found(healthy):
+    z, y, z_t = healthy
+    found = doctor(lf.Source(probs=rounded(z, 6), labels=y), lf.Target(probs=rounded(z_t, 6)))
+    assert found["saturated scores"].status != "ok"
+
+
+def test_ties_at_the_threshold_are_found():
+    """Half the rows are (.6, .4), and half of those must go to the second class: which ones is a toss."""
+    probs = np.repeat([[0.9, 0.1], [0.6, 0.4]], 200, axis=0)
+    labels = np.repeat([0, 0, 1], [200, 100, 100])
+    found = doctor(lf.Source(probs=probs, labels=labels), lf.Target(probs=probs), calibration="none")
+    assert found["ties at the threshold"].value == pytest.approx(0.5)
+    assert found["ties at the threshold"].status == "stop"
+
+
+def test_duplicates_in_the_source_are_found(healthy):
+    z, y, z_t = healthy
+    found = doctor(
+        lf.Source(logits=np.repeat(z[:2000], 2, 0), labels=np.repeat(y[:2000], 2)), lf.Target(logits=z_t)
+    )
+    assert found["duplicate rows"].status == "caution"
+    assert found["duplicate rows"].value == {"source": pytest.approx(0.5), "target": 0.0}
+    assert "--groups" in found["duplicate rows"].advice
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_target_that_is_the_source_is_found(healthy, dtype):
+    z, y, z_t = healthy
+    order = np.random.default_rng(0).permutation(len(z))
+    source = lf.Source(logits=z, labels=y)
+    found = doctor(source, lf.Target(logits=z[order].astype(dtype)))
+    assert found["shared rows"].status == "caution"
+    assert found["shared rows"].value == 1.0
+    assert found["duplicate rows"].value["target"] == 0.0
+    half = doctor(source, lf.Target(logits=np.concatenate([z[:1000], z_t[:3000]])))
+    assert half["shared rows"].value == pytest.approx(0.25)
+
+
+def test_logits_and_probabilities_are_never_the_same_row():
+    p = np.random.default_rng(0).dirichlet(np.ones(3), size=200)
+    found = doctor(lf.Source(probs=p, labels=p.argmax(1)), lf.Target(logits=p, insist=True))
+    assert found["shared rows"].value == 0.0
+
+
+def test_saturated_logits_are_found(healthy):
+    z, y, z_t = healthy
+    found = doctor(lf.Source(logits=1e6 * z, labels=y), lf.Target(logits=z_t))
+    assert found["saturated scores"].value == {"source": pytest.approx(1.0, abs=0.01), "target": 0.0}
+    assert found["saturated scores"].status == "caution"
+    assert "probabilities" not in found["saturated scores"].advice
+
+
+def test_the_whole_shift_test_and_its_bounds_are_there(healthy):
+    z, y, z_t = healthy
+    source, target = lf.Source(logits=z, labels=y), lf.Target(logits=z_t + np.array([1.0, 0, 0, 0]))
+    found = doctor(source, target)
+    alone = lf.shift_test(source, target)
+    assert {"schema": 1, **json.loads(found.to_json())["shift_test"]} == json.loads(alone.to_json())
+    said = found["pseudo-label shift"].meaning
+    assert f"at least {100 * alone.scot_bound:.1f}%" in said
+    assert f"at least {100 * alone.cot_bound:.1f}%" in said
+
+
+def test_the_verdict_is_that_of_auto():
+    """No difference beyond noise by `explained`, though the two-sample p-value happens to be small."""
+    rng = np.random.default_rng(57)
+    z = rng.normal(size=(150, 4)) * 2
+    y = (z + rng.gumbel(size=z.shape)).argmax(1)
+    source, target = lf.Source(logits=z, labels=y), lf.Target(logits=rng.normal(size=(150, 4)) * 2)
+    found = lf.shift_test(source, target)
+    assert found.test.difference_p <= 0.05
+    assert found.kind == lf.estimate(source, target, method="auto").details["shift"] == "none"
+    assert doctor(source, target)["which shift"].status == "ok"
+
+
+@pytest.mark.parametrize(
+    ("value", "status"), [(0.0999, "ok"), (0.1, "caution"), (0.3999, "caution"), (0.4, "stop")]
+)
+def test_a_limit_that_is_reached_counts_as_exceeded(value, status):
+    assert grade(value, 0.1, 0.4) == status
+
+
+@pytest.mark.parametrize(("rows", "status"), [(29, "stop"), (30, "caution"), (2000, "ok")])
+def test_fewer_than_thirty_rows_stop(healthy, rows, status):
+    z, y, z_t = healthy
+    found = size(Pair(lf.Source(logits=z[:rows], labels=y[:rows]), lf.Target(logits=z_t)))
+    assert found.status == status
+    assert bool(found.advice) == (status != "ok")
+
+
+def test_heavy_rows_count_so_often_where_confidence_meets_accuracy(healthy):
+    """Only the wrong rows weigh: the accuracy is 0, and the confidence is that of those rows."""
+    z, y, z_t = healthy
+    wrong = z.argmax(1) != y
+    source = lf.Source(logits=z, labels=y, weights=wrong.astype(float))
+    found = overconfidence(Pair(source, lf.Target(logits=z_t), "none"))
+    p = np.exp(z - z.max(1, keepdims=True))
+    p /= p.sum(1, keepdims=True)
+    assert found.value["confidence"] == pytest.approx(p[wrong].max(1).mean())
+    assert found.value["accuracy"] == pytest.approx(0.0, abs=1e-12)
+    assert found.status == "stop"

@@ -1,0 +1,186 @@
+"""Slices: they average to the total, and their intervals hold together."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+import labelfree as lf
+from labelfree.errors import InputError
+from labelfree.trust import slices
+from labelfree.trust.posteriors.segments import _max_t, slice_numbers
+
+from ..conftest import scores
+
+
+def test_slices_average_to_the_total(pair):
+    source, target, _ = pair
+    group = np.random.default_rng(0).choice(["a", "b", "c"], size=target.n, p=[0.5, 0.48, 0.02])
+    found = slices(source, target, group, "scot", replicates=30)
+    assert [s.name for s in found.slices] == ["a", "b", "c"]
+    assert sum(s.share * s.error for s in found.slices) == pytest.approx(found.error, abs=1e-9)
+    assert found.error == pytest.approx(lf.estimate(source, target, method="scot").error, abs=1e-6)
+    assert [s.small for s in found.slices] == [False, False, True]
+    assert all(s.low <= s.error <= s.high for s in found.slices)
+
+
+def test_columns_are_combined(pair):
+    source, target, _ = pair
+    n = target.n
+    found = slices(
+        source, target, {"site": ["x", "y"] * (n // 2), "day": [1] * (n // 2) + [2] * (n // 2)}, replicates=20
+    )
+    assert [s.name for s in found.slices] == [
+        "site=x, day=1",
+        "site=x, day=2",
+        "site=y, day=1",
+        "site=y, day=2",
+    ]
+
+
+def test_intervals_hold_for_all_slices_at_once():
+    rng = np.random.default_rng(3)
+    z, y = scores(rng, 60_000)
+    truth = [np.mean((z.argmax(1) != y)[z[:, 0] > 0]), np.mean((z.argmax(1) != y)[z[:, 0] <= 0])]
+    held = []
+    for number in range(40):
+        z_s, y_s = scores(rng, 800)
+        z_t, _ = scores(rng, 800)
+        group = np.where(z_t[:, 0] > 0, "high", "low")
+        found = slices(
+            lf.Source(logits=z_s, labels=y_s),
+            lf.Target(logits=z_t),
+            group,
+            marginal="shrunk",
+            replicates=60,
+            seed=number,
+        )
+        held.append(all(s.low <= t <= s.high for s, t in zip(found.slices, truth, strict=True)))
+    assert np.mean(held) >= 0.85
+
+
+def test_wrong_lengths_are_refused(pair):
+    source, target, _ = pair
+    with pytest.raises(
+        InputError, match=r"^groups: arrived with shape \(2,\); wanted one value per target row"
+    ):
+        slices(source, target, ["a", "b"])
+
+
+def test_too_few_rows_have_no_interval(pair):
+    """One row resampled is the same row: its interval would be that of the plan, not of the slice."""
+    source, target, _ = pair
+    group = np.array(["one"] + ["two"] * 2 + ["five"] * 5 + ["rest"] * (target.n - 8))
+    found = {s.name: s for s in slices(source, target, group, replicates=30).slices}
+    assert {name: s.few for name, s in found.items()} == {
+        "one": True,
+        "two": True,
+        "five": False,
+        "rest": False,
+    }
+    assert (found["one"].low, found["one"].high) == (found["two"].low, found["two"].high) == (0.0, 1.0)
+    assert found["five"].high - found["five"].low > found["rest"].high - found["rest"].low
+    alone = slices(source, target, np.where(group == "rest", "rest", "eight"), replicates=30).slices[1]
+    assert found["rest"].high - found["rest"].low < 1.5 * (alone.high - alone.low)  # not widened by the tiny
+
+
+def test_weights_count_in_what_is_too_few(pair):
+    source, target, _ = pair
+    weights = np.ones(target.n)
+    weights[:20] = 1e-6
+    weights[0] = 1.0
+    weights[20:40] = 0.0
+    group = np.array(["light"] * 20 + ["nothing"] * 20 + ["rest"] * (target.n - 40))
+    found = slices(source, lf.Target(logits=target.scores, weights=weights), group, replicates=20)
+    assert [(s.name, s.few) for s in found.slices] == [("light", True), ("rest", False)]
+    assert "weigh 0 are left out: nothing" in found.warnings[-1]
+    assert np.isfinite(found.error)
+
+
+@pytest.mark.parametrize(
+    ("values", "names"),
+    [
+        ([10, 2, 1, 0], ["0", "1", "2", "10"]),
+        (["10", "2", "1", "0"], ["0", "1", "2", "10"]),
+        (["10", "2", "x", "0"], ["0", "10", "2", "x"]),
+        ([2.5, np.nan, -1.0, 10.0], ["-1.0", "2.5", "10.0", "(missing)"]),
+        (["b", "", None, "a"], ["a", "b", "(missing)"]),
+        (np.array(["2024-02-01", "NaT", "2024-01-31", "2024-10-01"], dtype="datetime64[ns]"), None),
+    ],
+)
+def test_names_are_in_order_and_never_empty(values, names):
+    array = (
+        np.array(values, dtype=object) if isinstance(values, list) and None in values else np.array(values)
+    )
+    found, number = slice_numbers(array, 4)
+    if names is None:
+        assert [name[:10] for name in found] == ["2024-01-31", "2024-02-01", "2024-10-01", "(missing)"]
+        return
+    assert found == names
+    said = ["(missing)" if v is None or v == "" or v != v else str(v) for v in array.tolist()]
+    assert [found[g] for g in number] == said
+
+
+def test_combined_columns_are_in_order_too():
+    found, number = slice_numbers({"day": [10, 2, 10, 2], "site": ["b", None, "a", "b"]}, 4)
+    assert found == ["day=2, site=b", "day=2, site=(missing)", "day=10, site=a", "day=10, site=b"]
+    assert number.tolist() == [3, 1, 2, 0]
+
+
+def test_warnings_are_those_of_the_estimate():
+    rng = np.random.default_rng(2)
+    z, _ = scores(rng, 300)
+    source, target = lf.Source(logits=z[:2], labels=z[:2].argmax(1)), lf.Target(logits=z[2:])
+    found = slices(source, target, ["a", "b"] * 149, replicates=20)
+    assert found.warnings[:-1] == lf.estimate(source, target).warnings
+    assert "no intervals: 2 source rows" in found.warnings[-1]
+    assert all(s.few and (s.low, s.high) == (0.0, 1.0) for s in found.slices)
+    assert found.to_dict()["warnings"] == list(found.warnings)
+    assert f"! {found.warnings[0]}" in repr(found)
+
+
+def test_the_more_slices_the_wider_each(pair):
+    """Simultaneous: with G independent slices the reach in standard deviations is that of the largest of G."""
+    source, target, _ = pair
+    cut = np.arange(target.n) % 12
+    alone = lf.slices(source, target, np.where(cut == 0, "a", "rest"), replicates=200)
+    among = lf.slices(source, target, np.where(cut == 0, "a", cut.astype(str)), replicates=200)
+    widths = [next(s for s in found.slices if s.name == "a").interval for found in (alone, among)]
+    two, twelve = (norm.ppf((1 + 0.95 ** (1 / g)) / 2) for g in (2, 12))
+    ratio = (widths[1].high - widths[1].low) / (widths[0].high - widths[0].low)
+    assert ratio == pytest.approx(twelve / two, rel=0.12)
+
+
+def test_the_reach_is_the_quantile_of_the_largest_deviation():
+    drawn = 0.3 + np.random.default_rng(0).normal(size=(4000, 20)) * np.linspace(0.01, 0.1, 20)
+    half = _max_t(drawn, np.full(20, 0.3), 0.95)
+    t = norm.ppf((1 + 0.95 ** (1 / 20)) / 2)
+    np.testing.assert_allclose(half, t * np.linspace(0.01, 0.1, 20), rtol=0.06)
+
+
+def test_by_default_the_slices_follow_auto_and_reach_over_what_other_methods_say(source, target):
+    cut = np.arange(target.n) % 3
+    pair = lf.Pair(source, target)
+    found = lf.slices(source, target, cut, replicates=30)
+    assert found.error == pytest.approx(pair.error("auto"), abs=1e-9)
+    assert found.kind == "simultaneous, sampling error and disagreement of methods"
+    for g, one in enumerate(found.slices):
+        for method, options in (("doc", {}), ("scot", {"marginal": "shrunk"}), ("label-shift", {})):
+            doubt = pair.target.doubt(pair.posterior(method, **options))[cut == g].mean()
+            assert one.low < doubt < one.high
+        assert one.interval.kind == found.kind
+    alone = lf.slices(source, target, cut, "scot", replicates=30)
+    assert alone.kind == "simultaneous, sampling error only"
+    assert all(a.high - a.low < b.high - b.low for a, b in zip(alone.slices, found.slices, strict=True))
+
+
+def test_metrics_follow_auto_by_default_and_scot_where_shares_are_given(source, target):
+    pair = lf.Pair(source, target)
+    assert lf.metrics(source, target).error == pytest.approx(pair.error("auto"), abs=1e-9)
+    assert lf.metrics(source, target).method == "auto"
+    given = lf.metrics(source, target, marginal="mlls")
+    assert (given.method, given.error) == (
+        "scot",
+        pytest.approx(pair.error("scot", marginal="mlls"), abs=1e-9),
+    )
