@@ -18,13 +18,13 @@ KIND: Final = "measured: sampling error, label noise of these rows, and doubt ab
 #: distance of the confidences, and never more than MOST was needed; below the least of them by at most BELOW. Set on
 #: natural tables with whole families left out (`docs/natural.md`), for a range that holds in about 95%. A floor that
 #: leaves `unchanged` out needs FLOOR in place of BELOW.
-ABOVE, SLOPE, MOST, BELOW, FLOOR = 0.03, 0.6, 0.08, 0.01, 0.03
+ABOVE, SLOPE, MOST, BELOW, FLOOR = 0.03, 0.6, 0.075, 0.01, 0.03
 #: How much of that margin other levels took, on the same tables.
 FACTORS: Final = ((0.5, -0.8), (0.8, 0.2), (0.9, 0.7), (0.95, 1.0), (0.975, 1.7), (0.99, 2.5))
 #: A range that reaches less than the first from the answer is "ok", from the second on it is "stop". Set so that "ok"
 #: goes to more than half of the answers that miss by less than 3 points, and "stop" to four in five of those that
 #: miss by more than 15 (`benchmarks/silent.py`).
-NARROW, WIDE = 0.17, 0.21
+NARROW, WIDE = 0.16, 0.20
 OK, CAUTION, STOP = "ok", "caution", "stop"
 #: The methods that take the source's class proportions for the target's.
 PROPORTIONAL: Final = ("scot:shrunk",)
