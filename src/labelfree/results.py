@@ -156,6 +156,9 @@ class Estimate(Result):
             notes.append(f"{100 * self.interval.level:g}% {word}: {self.interval.kind}")
             if self.sampling is not None and word == "range":
                 notes.append(f"of which sampling error alone: {self.sampling}")
+            if "ceiling" in self.details:
+                held = f"held in {100 * self.interval.level:g}% where it was measured"
+                notes.append(f"ceiling: the error is at most {percent(self.interval.high)} ({held})")
         return notes
 
     def heading(self) -> str:

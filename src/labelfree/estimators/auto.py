@@ -342,6 +342,7 @@ def _details(
         "unlikeness": signs.unlike,
         "answers": dict(answers),
         "grade": band.grade,
+        "ceiling": band.high,
         "band": {
             "low": band.low,
             "high": band.high,
