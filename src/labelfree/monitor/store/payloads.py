@@ -100,7 +100,8 @@ def rows_of(table: Any, seq: int, first: int) -> Rows:
         times=column("time"),
         scores=scores.flatten().to_numpy(False).reshape(n, -1),
         predictions=column("prediction"),
-        weights=column("weight") if "weight" in names else None,
+        # A settled file holds rows that came with weights and rows that came without: those count once.
+        weights=np.asarray(table.column("weight").fill_null(1.0).to_numpy()) if "weight" in names else None,
         segments={
             name.removeprefix(SEGMENT): _one(table.column(name)) for name in names if name.startswith(SEGMENT)
         },
