@@ -14,6 +14,7 @@ pytest.importorskip("cv2")
 from labelfree.errors import FileError, InputError  # noqa: E402
 from labelfree.experiments import bench, collect, provenance, sets  # noqa: E402
 from labelfree.experiments.datasets import _generated  # noqa: E402
+from labelfree.experiments.datasets.base import found  # noqa: E402
 from labelfree.experiments.progress import silent  # noqa: E402
 from labelfree.experiments.recipes import RECIPES, Recipe  # noqa: E402
 from labelfree.experiments.scores import Scores  # noqa: E402
@@ -79,10 +80,13 @@ def test_other_weights_after_a_deleted_checkpoint_are_refused(setting):
 def test_other_data_files_are_refused(setting):
     collect.collect(setting, [0])
     provenance._file_digest.cache_clear()
+    before = provenance.files_digest(found(setting.root, setting.dataset.expects))
     for path in (setting.root / "fashion-mnist").iterdir():
         path.unlink()
     (setting.root / "fashion-mnist").rmdir()
     layouts.fashion(setting.root, seed=5)
+    # The gzipped files count for the source too.
+    assert provenance.files_digest(found(setting.root, setting.dataset.expects)) != before
     with pytest.raises(FileError, match=r"made with other .*data"):
         collect.collect(setting, [0])
 
@@ -191,6 +195,12 @@ def test_a_corrupted_set_is_kept_once_for_all(setting, tmp_path, monkeypatch):
     never = dataclasses.replace(shift, load=lambda: pytest.fail("made again"))
     again = sets.cached(never, tmp_path / "cache" / "fashion-mnist", 0, silent)
     assert np.array_equal(again.pixels, shift.load().pixels)
+
+
+def test_scoring_is_not_for_torchrun(setting, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(InputError, match="split with --shard"):
+        collect.collect(setting, [0])
 
 
 def test_an_error_names_the_shift(setting):

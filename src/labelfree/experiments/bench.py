@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from labelfree.errors import FileError
+from labelfree.errors import FileError, InputError
 from labelfree.experiments import ablation, collect, protocol, resampling
 from labelfree.experiments._store import read_json, write_json
 from labelfree.experiments.about import about_of, notes_of
@@ -66,10 +66,12 @@ def setting(
 
 def train(given: Setting, seeds: Sequence[int]) -> list[dict[str, Any]]:
     """Train one network per seed."""
+    if given.dataset.score is not None:
+        name = given.dataset.name
+        raise InputError(f"{name} is trained while it is scored: labelfree bench collect {name}")
     made = []
     for seed in seeds:
-        if given.dataset.score is None:
-            given.trained(seed)
+        given.trained(seed)
         made.append({"seed": seed, "checkpoint": str(given.checkpoint(seed))})
     return made
 
