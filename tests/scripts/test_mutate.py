@@ -91,8 +91,9 @@ def endless(n):
         n = n - 1
     return n
 """
+# The source is named like a test, which pytest would load by itself.
 TESTS = """
-from tiny.core import kept, endless
+from tiny.core_test import kept, endless
 
 def test_kept():
     assert kept([1, 1]) == 2
@@ -111,7 +112,7 @@ sources = ["src/tiny"]
 tests = ["tests"]
 mutants = 100
 [[accepted]]
-mutant = "src/tiny/core.py:kept: comparison: total < limit -> total <= limit"
+mutant = "src/tiny/core_test.py:kept: comparison: total < limit -> total <= limit"
 reason = "at the limit both sides are the limit"
 """
 
@@ -121,7 +122,7 @@ def project(tmp_path):
     """A package of one file with a test that misses one function."""
     for name, text in {
         "src/tiny/__init__.py": "",
-        "src/tiny/core.py": SOURCE,
+        "src/tiny/core_test.py": SOURCE,
         "tests/test_core.py": TESTS,
         "scripts/mutants.toml": PLAN,
     }.items():
@@ -140,16 +141,16 @@ def test_a_whole_run(project):
     done = mutate(project, "--workers", "2")
     assert done.returncode == 1, done.stderr  # the function that no test runs is below the goal
     results = [json.loads(line) for line in (project / ".mutants" / "results.jsonl").read_text().splitlines()]
-    alive = {one["mutant"].split("core.py:")[1]: one["by"] for one in results if not one["killed"]}
+    alive = {one["mutant"].split("core_test.py:")[1]: one["by"] for one in results if not one["killed"]}
     assert alive == {
         "kept: comparison: total < limit -> total <= limit": "",
         "unseen: arithmetic: a + 1 -> a - 1": "no test runs it",
         "unseen: constant: 1 -> 2": "no test runs it",
     }
-    killers = {one["mutant"].split("core.py:")[1]: one["by"] for one in results if one["killed"]}
+    killers = {one["mutant"].split("core_test.py:")[1]: one["by"] for one in results if one["killed"]}
     assert killers["kept: function: sum(values) -> mean(values)"] == "tests/test_core.py::test_kept"
     assert killers["endless: arithmetic: n - 1 -> n + 1"] == "it took too long"
-    assert (project / "src/tiny/core.py").read_text() == SOURCE
+    assert (project / "src/tiny/core_test.py").read_text() == SOURCE
     last = done.stdout.splitlines()
     assert last[-1].startswith("score 7")
     assert sum("no test runs it" in line for line in last) == 2
@@ -167,7 +168,7 @@ def test_a_whole_run(project):
 
     # A test for the missed function reaches the goal.
     with (project / "tests" / "test_core.py").open("a") as out:
-        out.write("\n\nfrom tiny.core import unseen\n\ndef test_unseen():\n    assert unseen(1) == 2\n")
+        out.write("\n\nfrom tiny.core_test import unseen\n\ndef test_unseen():\n    assert unseen(1) == 2\n")
     assert mutate(project).returncode == 0
 
 

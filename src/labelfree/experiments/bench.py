@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from labelfree.errors import FileError
 from labelfree.experiments import ablation, collect, protocol, resampling
 from labelfree.experiments._store import read_json, write_json
 from labelfree.experiments.about import about_of, notes_of
@@ -32,6 +33,7 @@ def listing(root: Path) -> list[dict[str, Any]]:
             "missing": known.missing(root),
             "expected": [str(root / path) for path in known.expects],
             "extras": {path: (root / path).exists() for path in known.extras},
+            "absent": _absent(known, root),
             "origin": known.origin,
             "licence": known.licence,
             "size": known.size,
@@ -42,6 +44,16 @@ def listing(root: Path) -> list[dict[str, Any]]:
         }
         for known in DATASETS.values()
     ]
+
+
+def _absent(known: Dataset, root: Path) -> dict[str, str]:
+    # Only for what is there: sets that the tables would lack, with the reason.
+    if known.missing(root):
+        return {}
+    try:
+        return {shift.name: shift.absent for shift in known.shifts(root) if shift.absent}
+    except FileError as error:
+        return {"all": str(error)}
 
 
 def setting(

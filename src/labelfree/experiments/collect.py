@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from labelfree._version import __version__
-from labelfree.errors import FileError
+from labelfree.errors import FileError, InputError
 from labelfree.experiments._store import naming
 from labelfree.experiments.datasets import Shift
 from labelfree.experiments.examples import Examples
+from labelfree.experiments.networks import public_weights
 from labelfree.experiments.pipeline import Setting
 from labelfree.experiments.projnorm import Form, Parameters, TorchRefit, parameters_of, projnorm
 from labelfree.experiments.provenance import code_digest, difference, files_digest, weights_digest
@@ -135,6 +136,11 @@ def _kept(setting: Setting, shift: Shift) -> Examples:
 
 def collect_projnorm(setting: Setting, seeds: Sequence[int], form: Form) -> None:
     """Write ProjNorm of every scored shift: refitted on labels and on the pseudo-labels of the collected scores."""
+    if form.pretrained and public_weights(setting.network) is None:
+        raise InputError(
+            f"the paper's ProjNorm starts from public ImageNet weights and {setting.network} has none; choose another "
+            "--network, or our short form with --projnorm-steps"
+        )
     source = (setting.dataset.training if form.on_training else setting.dataset.validation)(setting.root)
     shifts = [shift for shift in setting.dataset.shifts(setting.root) if not shift.absent]
     start = setting.recipe.pretrained or "imagenet" if form.pretrained else None
