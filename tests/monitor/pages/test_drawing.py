@@ -1,6 +1,5 @@
 """What is drawn, against other ways to the same numbers: ticks, points, runs, ranges, words."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -115,7 +114,7 @@ def test_versions_side_by_side_share_a_place():
     drawn = chart(points(held), Limits(), None, [], "m")
     assert len(drawn.hits) == 5
     assert len(drawn.lines) == 2
-    assert [text for fact, text in drawn.hits[0].facts if fact == "version"] == ["v1", "v2"]
+    assert [dict(group)["version"] for group in drawn.hits[0].groups] == ["v1", "v2"]
 
 
 def test_a_line_never_crosses_windows_that_are_missing():
@@ -159,7 +158,7 @@ def test_a_single_window_and_one_without_an_estimate_can_be_drawn():
     for held in ([window(0)], [window(0, error=None, low=None, high=None, state="open")]):
         drawn = chart(points(held), Limits(), None, [], "m")
         assert len(drawn.hits) == 1
-        json.dumps([hit.facts for hit in drawn.hits])
+        assert drawn.hits[0].groups[0]
 
 
 def test_a_sparkline_ends_at_the_newest_number():

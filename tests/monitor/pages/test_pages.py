@@ -164,7 +164,10 @@ def test_the_model_page_shows_what_the_service_says(pages, shop):
 
 def test_a_model_without_a_source_says_what_to_type(pages):
     page = get(pages, "/models/waits")
-    assert "curl -T validation.npz http://127.0.0.1/v1/models/waits/versions/v1/source" in page.text
+    assert (
+        "labelfree push --source validation.csv --model waits --version v1 --url http://127.0.0.1"
+        in page.text
+    )
 
 
 def test_a_range_in_the_address_chooses_windows(pages, shop):
@@ -228,12 +231,6 @@ def test_alerts_show_what_fires_and_what_could_not_be_delivered(pages):
     assert "Not delivered" in page.text
     assert "beyond 5.0%" in page.text
     assert "No alert is firing for waits" in get(pages, "/models/waits/alerts").text
-
-
-def test_an_empty_monitor_names_three_commands(fresh):
-    page = get(fresh, "/")
-    commands = re.findall(r"curl [^<]*?http://127\.0\.0\.1/v1/models/my-model/(\S+)", page.text)
-    assert commands == ["versions/v1/source", "predictions", "labels"]
 
 
 def test_pages_read_windows_and_never_rows(pages, shop):

@@ -20,6 +20,8 @@ STRIP, ROWS, GAP = 14, 44, 14
 LEVELS = {"none": 0.25, "label": 0.6, "other": 1.0, "ok": 0.25, "caution": 0.6, "stop": 1.0}
 #: So many versions have a colour of their own; further ones share the last.
 COLOURS = 4
+#: Beyond so many points dots only thicken the line, and intervals of realised errors hide it.
+DENSE = 100
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,8 @@ class Chart:
     outside: tuple[str, ...]
     versions: tuple[tuple[float, str], ...]
     strips: tuple[Strip, ...]
+    colours: tuple[tuple[str, int], ...]
+    dense: bool
     hits: tuple[Hit, ...]
 
 
@@ -129,6 +133,8 @@ def chart(
         outside=tuple(text for share, text, _ in wanted if share > scale.most),
         versions=_changes(held, times),
         strips=strips,
+        colours=tuple(_colours(held).items()),
+        dense=len(held) > DENSE,
         hits=hits(held, times, model),
     )
 
@@ -157,10 +163,15 @@ def _by_version(held: Sequence[Point]) -> dict[str, list[Point]]:
     return out
 
 
+def _colours(held: Sequence[Point]) -> dict[str, int]:
+    """The colour of each version, the newest first."""
+    return {name: min(i, COLOURS - 1) for i, name in enumerate(_by_version(held))}
+
+
 def _curves(held: Sequence[Point], times: Times, scale: Shares) -> tuple[tuple[Line, ...], tuple[Line, ...]]:
     bands, lines = [], []
-    for number, mine in enumerate(_by_version(held).values()):
-        colour = f"v{min(number, COLOURS - 1)}"
+    for number, mine in zip(_colours(held).values(), _by_version(held).values(), strict=True):
+        colour = f"v{number}"
         for run in runs(mine):
             lines.append(Line(_through(run, [p.error for p in run], times, scale), f"estimate {colour}"))
             for low, high, look in (("learned_low", "learned_high", "learned"), ("low", "high", "interval")):
@@ -192,8 +203,8 @@ def _between(run: Sequence[Point], low: str, high: str, times: Times, scale: Sha
 
 
 def _dots(held: Sequence[Point], times: Times, scale: Shares) -> tuple[tuple[float, float, int], ...]:
-    colours = {name: min(i, COLOURS - 1) for i, name in enumerate(_by_version(held))}
-    if len(held) > 100:  # they would only thicken the line
+    colours = _colours(held)
+    if len(held) > DENSE:
         return ()
     return tuple(
         (times.at((p.start + p.end) // 2), scale.at(p.error), colours[p.version])

@@ -31,7 +31,7 @@ class Hit:
         address: of the window; where several are drawn as one, of the narrower range.
         start, end: when, for the address of a range.
         name: when, for people.
-        facts: (label, text) pairs.
+        groups: (label, text) pairs, a group for each version.
     """
 
     x: float
@@ -41,7 +41,7 @@ class Hit:
     start: str
     end: str
     name: str
-    facts: tuple[tuple[str, str], ...]
+    groups: tuple[tuple[tuple[str, str], ...], ...]
 
 
 def hits(held: Sequence[Point], times: Times, model: str) -> tuple[Hit, ...]:
@@ -54,7 +54,6 @@ def hits(held: Sequence[Point], times: Times, model: str) -> tuple[Hit, ...]:
     for mine in slots.values():
         start, end = min(p.start for p in mine), max(p.end for p in mine)
         x, right = times.at(start), times.at(end)
-        facts = [fact for point in mine for fact in facts_of(point, several)]
         out.append(
             Hit(
                 x=x,
@@ -64,7 +63,7 @@ def hits(held: Sequence[Point], times: Times, model: str) -> tuple[Hit, ...]:
                 start=iso(start) or "",
                 end=iso(end) or "",
                 name=name_of(mine[-1]),
-                facts=tuple(facts),
+                groups=tuple(tuple(facts_of(point, several)) for point in mine),
             )
         )
     return tuple(out)

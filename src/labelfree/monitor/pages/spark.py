@@ -54,7 +54,7 @@ def spark(values: Sequence[Seen], most: float | None = None, times: Times | None
         return None
     ends = [end for v in known for end in (v.error, v.high, v.realised) if end is not None]
     scale = Shares(most or max([*ends, 0.01]), 3, HEIGHT - 6)
-    across = times or Times(known[0].start, known[-1].end)
+    across = times or Times((known[0].start + known[0].end) // 2, (known[-1].start + known[-1].end) // 2)
     middles = [across.at((v.start + v.end) // 2) for v in known]
     errors = [v.error for v in known if v.error is not None]
     highs = [scale.at(e if v.high is None else v.high) for v, e in zip(known, errors, strict=True)]

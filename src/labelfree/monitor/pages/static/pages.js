@@ -16,7 +16,7 @@ function readChart(chart) {
     const [name, ...facts] = texts[now];
     readout.querySelector("[data-name]").textContent = name;
     readout.querySelector("[data-open]").href = hits[now].parentElement.getAttribute("href");
-    readout.querySelector("dl").replaceChildren(...facts.map(fact));
+    readout.querySelector("[data-facts]").replaceChildren(...groups(facts));
     cross.setAttribute("x1", hits[now].dataset.x);
     cross.setAttribute("x2", hits[now].dataset.x);
     cross.setAttribute("visibility", "visible");
@@ -70,6 +70,16 @@ function readChart(chart) {
       if (touched) { event.preventDefault(); show(index); }
     });
   });
+}
+
+// Where versions ran side by side, each begins a list of its own.
+function groups(lines) {
+  const lists = [];
+  for (const line of lines) {
+    if (!lists.length || line.startsWith("version: ")) lists.push(document.createElement("dl"));
+    lists[lists.length - 1].append(fact(line));
+  }
+  return lists;
 }
 
 function fact(line) {
