@@ -55,10 +55,6 @@ class MissingDependencyError(LabelfreeError, ImportError):
     """An optional package is needed; the message says how to install it."""
 
 
-class LabelfreeWarning(UserWarning):
-    """The answer stands, but under a condition its reader should know."""
-
-
 def nearest(word: str, known: Iterable[str]) -> str:
     """Say which known name was probably meant: ``; did you mean 'cott'?`` or nothing.
 
