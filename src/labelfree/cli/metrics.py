@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from labelfree.cli import files
+from labelfree.cli.records import print_json
 from labelfree.cli.screen import console, plain_table, warn, working
+from labelfree.cli.words import spoken
 from labelfree.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 @files.reads
 def metrics(
+    context: typer.Context,
     source: files.SourceFile,
     target: files.TargetFile,
     calibration: files.Calibration = "temperature",
@@ -50,6 +52,7 @@ def metrics(
     reading: files.Reading,
 ) -> None:
     """Estimate every metric of the classifier on TARGET from SCOT's posteriors."""
+    from labelfree import io
     from labelfree.estimators import Pair
     from labelfree.trust.posteriors import measured
     from labelfree.trust.posteriors.proportions import estimated_shares
@@ -63,7 +66,7 @@ def metrics(
         say("transport")
         chosen = files.marginal_of(marginal, known)
         pair = Pair(known, unknown, calibration, verb="metrics")
-        found = measured(pair, marginal=chosen, cost=_cost(cost))
+        found = measured(pair, marginal=chosen, cost=None if cost is None else io.read_costs(cost, known.k))
         estimated = None
         if shares is not None:
             say("resampling")
@@ -72,29 +75,11 @@ def metrics(
         document = found.to_dict()
         if estimated is not None:
             document["label_shares"] = estimated.content()
-        typer.echo(json.dumps(document, allow_nan=False))
+        print_json(document, context, known, unknown)
         return
     _print(found, confusion)
     if estimated is not None:
         console().print(repr(estimated))
-
-
-def _cost(path: Path | None) -> Any:
-    if path is None:
-        return None
-    import numpy as np
-
-    from labelfree.errors import FileError
-
-    try:
-        if path.suffix == ".npy":
-            return np.load(path, allow_pickle=False)
-        return np.loadtxt(path, delimiter=",", ndmin=2)
-    except (OSError, ValueError) as problem:
-        why = str(getattr(problem, "strerror", None) or problem).rstrip(".")
-        raise FileError(
-            f"{path}: cannot be read as costs ({why}); wanted K x K numbers and no header"
-        ) from None
 
 
 def _print(found: Metrics, confusion: bool) -> None:
@@ -126,7 +111,7 @@ def _print(found: Metrics, confusion: bool) -> None:
         out.print(_matrix(found))
     out.print("estimated, not counted: it rests on the label shares named by --marginal")
     for warning in found.warnings:
-        warn(out, warning)
+        warn(out, spoken(warning))
 
 
 def _matrix(found: Metrics) -> Any:

@@ -25,6 +25,8 @@ Array = npt.NDArray[np.float64]
 
 #: Slices of fewer rows are flagged; of fewer effective rows, resampling shows nothing.
 SMALL, FEW = 50, 5.0
+#: More slices than the first are refused where they hold fewer rows than the second, on average.
+MANY, FEWEST_EACH = 30, 10
 #: What the intervals cover.
 KIND = "simultaneous, sampling error only"
 #: The slice of rows whose value is missing.
@@ -127,13 +129,15 @@ class Slices(Result):
 def slices(
     source: Source,
     target: Target,
-    groups: Any,
+    by: Any,
     *,
     calibration: str = "temperature",
     marginal: Marginal = "source",
     level: float = 0.95,
     replicates: int = REPLICATES,
     seed: int = 0,
+    groups: Any = None,
+    source_groups: Any = None,
 ) -> Slices:
     """Estimate the error of each slice of the target from SCOT's posteriors.
 
@@ -145,10 +149,13 @@ def slices(
     Args:
         source: scores with labels.
         target: scores without.
-        groups: (n_target,) the slice of each row, or a mapping from column names to such arrays: slices are
-            then the combinations that occur. Missing values (None, NaN, empty texts) are a slice too.
+        by: (n_target,) the slice of each row, or a mapping from column names to such arrays: slices are then
+            the combinations that occur. Missing values (None, NaN, empty texts) are a slice too. A column of
+            all but different values is refused.
         calibration, marginal: as for SCOT.
         level, replicates, seed: of the intervals.
+        groups, source_groups: (n,) the group of each row, where rows come in correlated groups that are
+            resampled together; see `labelfree.interval`.
 
     >>> import numpy as np, labelfree as lf
     >>> rng = np.random.default_rng(0); z = rng.normal(size=(600, 3)) * 2
@@ -157,14 +164,15 @@ def slices(
     >>> [s.name for s in found.slices]
     ['a', 'b']
     """
-    settings = Resampling(replicates, level, seed)
+    settings = Resampling(replicates, level, seed, groups, source_groups)
     pair = Pair(source, target, calibration, verb="slices")
-    return sliced(pair, groups, settings, marginal=marginal)
+    return sliced(pair, by, settings, marginal=marginal)
 
 
-def sliced(pair: Pair, groups: Any, settings: Resampling, *, marginal: Marginal = "source") -> Slices:
+def sliced(pair: Pair, by: Any, settings: Resampling, *, marginal: Marginal = "source") -> Slices:
     """The slices of a pair that has met already."""
-    names, number = slice_numbers(groups, pair.target.n)
+    names, number = slice_numbers(by, pair.target.n)
+    _refuse_dust(by, len(names), pair.target.n)
     warnings = list(pair.estimate("scot", marginal=marginal).warnings)
     drawn = _drawn(pair, number, len(names), settings, marginal)
     mass = np.bincount(number, weights=pair.target.mass, minlength=len(names))
@@ -199,6 +207,17 @@ def sliced(pair: Pair, groups: Any, settings: Resampling, *, marginal: Marginal 
     return Slices(float(mass @ centre), parts, settings.level, warnings=tuple(warnings))
 
 
+def _refuse_dust(by: Any, slices: int, n: int) -> None:
+    """Refuse values of which almost every row has its own, such as times to the second."""
+    if slices <= MANY or n >= FEWEST_EACH * slices:
+        return
+    what = f"by {', '.join(map(str, by))}" if isinstance(by, Mapping) else "by"
+    raise InputError(
+        f"{what}: {slices:,} different values in {n:,} rows; wanted {FEWEST_EACH} rows or more per slice on average; "
+        "bin times (--by COLUMN:1d, or hour, week, month), or take a coarser column"
+    )
+
+
 def _drawn(
     pair: Pair, number: npt.NDArray[np.intp], count: int, settings: Resampling, marginal: Marginal
 ) -> Array:
@@ -225,14 +244,14 @@ def _max_t(drawn: Array, centre: Array, level: float) -> Array:
     return np.asarray(np.quantile(t, level) * spread)
 
 
-def slice_numbers(groups: Any, n: int) -> tuple[list[str], npt.NDArray[np.intp]]:
+def slice_numbers(by: Any, n: int) -> tuple[list[str], npt.NDArray[np.intp]]:
     """The slices' names in order, and each row's number among them."""
-    columns = dict(groups) if isinstance(groups, Mapping) else {"": groups}
+    columns = dict(by) if isinstance(by, Mapping) else {"": by}
     if not columns:
-        raise InputError("groups: no columns arrived; wanted at least one, with one value per target row")
+        raise InputError("by: no columns arrived; wanted at least one, with one value per target row")
     names, number = [""], np.zeros(n, dtype=np.intp)
     for column, values in columns.items():
-        own, place = _column(values, f"groups {column}".rstrip(), n)
+        own, place = _column(values, f"by {column}".rstrip(), n)
         titles = [f"{column}={name}" for name in own] if column != "" else own
         used, number = np.unique(number * len(own) + place, return_inverse=True)
         number = np.asarray(number.reshape(-1), dtype=np.intp)
