@@ -33,7 +33,9 @@ def summarise(
     *,
     calibration: str,
     marginal: Marginal,
+    by: Any,
     groups: Any,
+    source_groups: Any,
     level: float,
     replicates: int,
     seed: int,
@@ -43,7 +45,7 @@ def summarise(
 ) -> dict[str, Any]:
     """Everything that the renderings show; see `labelfree.reports.report` for the arguments."""
     find(method)
-    settings = Resampling(max(replicates, FEWEST_REPLICATES), level, seed)
+    settings = Resampling(max(replicates, FEWEST_REPLICATES), level, seed, groups, source_groups)
     progress("calibration")
     pair = Pair(source, target, calibration, seed=seed, verb="report")
     truth = true_error(target, target_labels)
@@ -77,7 +79,7 @@ def summarise(
         "costs": costs_table(pair, marginal),
         "reliability": reliability_table(pair.source),
         "classes": class_table(pair.target, pair.target.doubt(pair.posterior(method, **own))),
-        "slices": slice_tables(pair, groups, settings, method, **own),
+        "slices": slice_tables(pair, by, settings, method, **own),
         "findings": found,
         "provenance": provenance(source, target, options, about),
     }
