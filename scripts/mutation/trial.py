@@ -9,6 +9,7 @@ import importlib.machinery
 import json
 import os
 import resource
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -121,6 +122,7 @@ def fork(work: Callable[[], Any], log: Path, seconds: int) -> tuple[int, int]:
     try:
         os.close(reading)
         os.setsid()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
         sink = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(sink, 1)
