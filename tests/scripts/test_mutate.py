@@ -78,9 +78,17 @@ def test_a_name_does_not_move_with_its_line():
     assert "f.py:g: comparison: a < 1 -> a <= 1 #1" in first
 
 
+def test_what_stands_outside_of_functions_is_said():
+    text = "A = 1\n\n\nclass C:\n    b = 2\n\n    def f(self, c=3):\n        return c\n"
+    assert [one.function for one in mutants("f.py", text)] == ["<outside>", "C.<outside>", "C.f"]
+
+
 SOURCE = """
+FACTOR = 1
+
+
 def kept(values, limit=3):
-    total = sum(values)
+    total = FACTOR * sum(values)
     return total if total < limit else limit
 
 
@@ -150,7 +158,7 @@ def test_a_whole_run(project):
         "unseen: constant: 1 -> 2": "no test runs it",
     }
     killers = {one["mutant"].split("core_test.py:")[1]: one["by"] for one in results if one["killed"]}
-    assert killers["kept: function: sum(values) -> mean(values)"] == "tests/test_core.py::test_kept"
+    assert killers["<outside>: constant: 1 -> 2"] == "tests/test_core.py::test_kept"
     assert killers["endless: arithmetic: n - 1 -> n + 1"] == "it took too long"
     assert (project / "src/tiny/core_test.py").read_text() == SOURCE
     last = done.stdout.splitlines()
