@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from labelfree._npz import read_npz, write_npz
-from labelfree.errors import FileError
+from labelfree.errors import FileError, InputError
 
 #: What a file of a sample may hold; everything else in it is left alone.
 KEYS = ("logits", "probs", "labels", "classes", "weights", "predictions", "second", "ids")
@@ -50,6 +51,15 @@ def _plain_array(values: Any, what: str, path: str | Path) -> npt.NDArray[Any]:
 def _same(left: list[Any], right: list[Hashable]) -> bool:
     plain = [v.item() if isinstance(v, np.generic) else v for v in right]
     return all(type(a) is type(b) and (a == b or a != a) for a, b in zip(left, plain, strict=True))
+
+
+@contextmanager
+def named(path: str | Path) -> Iterator[None]:
+    """Put the file's name before what is wrong with its content."""
+    try:
+        yield
+    except InputError as problem:
+        raise problem if isinstance(problem, FileError) else FileError(f"{path}: {problem}") from None
 
 
 def load(path: str | Path, where: str) -> dict[str, Any]:

@@ -224,7 +224,8 @@ class Source(Sample):
     @classmethod
     def load(cls, path: str | Path) -> Source:
         """Read a source from an `.npz` that `save` wrote, or any with the same keys; nothing is unpickled."""
-        return cls(**_samples.load(path, "source"))
+        with _samples.named(path):
+            return cls(**_samples.load(path, "source"))
 
     @property
     def error(self) -> float:
@@ -291,7 +292,8 @@ class Target(Sample):
     @classmethod
     def load(cls, path: str | Path) -> Target:
         """Read a target from an `.npz` that `save` wrote, or any with the same keys; labels are left behind."""
-        return cls(**_samples.load(path, "target"))
+        with _samples.named(path):
+            return cls(**_samples.load(path, "target"))
 
     def aligned(self, classes: tuple[Hashable, ...] | None, k: int) -> Target:
         """The same target with its columns in the source's order; refuses what cannot be matched."""

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from labelfree.cli import files
+from labelfree.cli import files, options
 from labelfree.cli.screen import console, plain_table, warn, working
 from labelfree.errors import InputError
 
@@ -20,8 +20,9 @@ def slices(
     groups: Annotated[
         Path | None, typer.Option(help="The file that holds these columns, where it is not TARGET itself")
     ] = None,
+    method: options.OneMethod = None,
     calibration: files.Calibration = "temperature",
-    marginal: files.MarginalName = "source",
+    marginal: options.GivenMarginal = None,
     level: files.Level = 0.95,
     replicates: Annotated[
         int, typer.Option(callback=files.at_least(20), help="Bootstrap replicates for the intervals")
@@ -45,8 +46,9 @@ def slices(
             known,
             unknown,
             columns if len(columns) > 1 else columns[by[0]],
+            method,
             calibration=calibration,
-            marginal=files.marginal_of(marginal, known),
+            marginal=None if marginal is None else files.marginal_of(marginal, known),
             level=level,
             replicates=replicates,
             seed=seed,
@@ -56,7 +58,6 @@ def slices(
         return
 
     from labelfree.results import percent
-    from labelfree.trust.posteriors.segments import KIND
 
     table = plain_table()
     table.add_column("slice")
@@ -69,6 +70,6 @@ def slices(
     table.add_row("all", percent(found.error), "", "", f"{unknown.n:,}", "")
     out = console()
     out.print(table)
-    out.print(f"from, to: {100 * found.level:g}% intervals, {KIND}", style="dim")
+    out.print(f"from, to: {100 * found.level:g}% intervals, {found.kind}", style="dim")
     for warning in (*found.warnings, found.note):
         warn(out, warning)

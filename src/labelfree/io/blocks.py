@@ -7,8 +7,8 @@ that whatever is wrong can be said with both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from labelfree.errors import FileError
@@ -47,6 +47,7 @@ class Tabular:
         names: its columns.
         rows: how many rows it has, where that is known without reading them.
         read: gives the blocks of the columns asked for, each time from the start.
+        more: columns that only later parts have, with the first file that has each.
         notes: what was found out about its form, a sentence each.
     """
 
@@ -55,6 +56,7 @@ class Tabular:
     rows: int | None
     read: Reader
     notes: tuple[str, ...] = ()
+    more: Mapping[str, str] = field(default_factory=dict)
 
 
 def in_memory(table: Any, where: str) -> Tabular:
@@ -78,9 +80,11 @@ def guarded(blocks: Iterator[T], where: str, form: str) -> Iterator[T]:
     """The same blocks; what goes wrong while they are read is said of the file."""
     try:
         yield from blocks
-    except (FileError, MemoryError):
+    except FileError:
         raise
     except Exception as problem:  # Arrow, zlib and the operating system each have their own
+        if type(problem) is MemoryError:  # Arrow's own is a size that a damaged file promises
+            raise
         raise unreadable(where, form, problem) from None
 
 

@@ -121,9 +121,14 @@ def read_marginal(path: str | Path, classes: tuple[Hashable, ...] | None, k: int
 
 def _mass(value: Any, name: str, path: str | Path) -> float:
     try:
-        return float(value)
+        return _number(value)
     except (TypeError, ValueError):
         raise FileError(f"{path}: the mass of class {name!r} is {value!r}; wanted a number") from None
+
+
+def _number(value: Any) -> float:
+    """A cell as a number, with a decimal point or, as some spreadsheets write it, a comma."""
+    return float(value.replace(",", ".") if isinstance(value, str) else value)
 
 
 def read_costs(path: str | Path, k: int | None = None) -> npt.NDArray[np.float64]:
@@ -185,7 +190,7 @@ def read_picks(
         raise FileError(f"{path}: row {twice} stands there twice; wanted each row once")
     table: dict[str, list[Any]] = {"row": rows}
     for name in columns:
-        table[name] = [_mass(held[name][i], name, path) for i in kept]
+        table[name] = [_planned(held[name][i], name, path) for i in kept]
     return table, {r: values[i] for r, i in zip(rows, kept, strict=True) if not _door.is_missing(values[i])}
 
 
@@ -193,9 +198,18 @@ def read_picks(
 PLANNED = ("stratum", "inclusion_probability", "error_probability")
 
 
+def _planned(value: Any, name: str, path: str | Path) -> float:
+    try:
+        return _number(value)
+    except (TypeError, ValueError):
+        raise FileError(
+            f"{path}: {name!r} is {value!r} in one line; wanted a number, as the plan wrote it"
+        ) from None
+
+
 def _row_number(value: Any, path: str | Path) -> int:
     try:
-        number = float(value)
+        number = _number(value)
     except (TypeError, ValueError):
         number = -1.0
     if not (number.is_integer() and 0 <= number < 2**53):

@@ -58,14 +58,20 @@ def open_parquet(path: Path) -> Tabular:
     files = parquet_files(path)
     heads = [_head(file) for file in files]
     names = heads[0][0]
+    more: dict[str, str] = {}
     for file, (here, _) in zip(files, heads, strict=True):
-        _same_columns(names, here, file, files[0])
+        missing = next((name for name in names if name not in here), None)
+        if missing is not None:
+            raise FileError(
+                f"{file}: no column {missing!r}, which the files before it have; wanted the same columns"
+            )
+        more = {**{name: str(file) for name in here if name not in names}, **more}
 
     def read(numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Block]:
         for file in files:
             yield from guarded(_blocks(file, [*numbers, *texts]), str(file), ".parquet")
 
-    return Tabular(str(path), names, sum(rows for _, rows in heads), read)
+    return Tabular(str(path), names, sum(rows for _, rows in heads), read, more=more)
 
 
 def _head(file: Path) -> tuple[tuple[str, ...], int]:
@@ -74,18 +80,6 @@ def _head(file: Path) -> tuple[tuple[str, ...], int]:
             return tuple(opened.schema_arrow.names), opened.metadata.num_rows
     except Exception as problem:
         raise unreadable(file, ".parquet", problem) from None
-
-
-def _same_columns(names: Sequence[str], here: Sequence[str], file: Path, first: Path) -> None:
-    """One column more may be one class more: parts of one table have the same columns."""
-    missing = next((name for name in names if name not in here), None)
-    if missing is not None:
-        raise FileError(
-            f"{file}: no column {missing!r}, which the files before it have; wanted the same columns"
-        )
-    extra = next((name for name in here if name not in names), None)
-    if extra is not None:
-        raise FileError(f"{file}: has a column {extra!r}, which {first} has not; wanted the same columns")
 
 
 def _blocks(file: Path, columns: Sequence[str]) -> Iterator[Block]:

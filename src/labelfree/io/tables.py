@@ -60,6 +60,7 @@ def read_scores_table(path: Path, form: Form) -> Content:
     names = table.names
     two = form.positive is not None or form.negative is not None
     kind, chosen, classes = _two_classes(form, path, names) if two else score_columns(names, form, path)
+    _refuse_more_classes(table, form)
     decision = form.wanted_prediction(names)
     for name in (form.weight, decision, form.id):
         if name is not None:
@@ -109,6 +110,15 @@ def score_columns(names: Sequence[str], form: Form, path: object) -> tuple[str, 
     kind = form.choose(held, path)
     chosen = columns[kind]
     return kind, chosen, tuple(name[len(prefixes[kind]) :] for name in chosen)
+
+
+def _refuse_more_classes(table: Tabular, form: Form) -> None:
+    """A column that only a later part has may come and go, unless it is one class more."""
+    for name, file in table.more.items():
+        if name.startswith((form.logit_prefix, form.prob_prefix)):
+            raise FileError(
+                f"{file}: has a column {name!r}, which the first part has not; wanted the same classes"
+            )
 
 
 def _two_classes(form: Form, path: Path, names: Sequence[str]) -> tuple[str, list[str], tuple[str, ...]]:

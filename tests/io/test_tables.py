@@ -1,0 +1,234 @@
+"""Tables of every form hold the same sample, and say what is wrong with file and row."""
+
+import gzip
+import io
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import feather, parquet
+
+from labelfree import FileError, InputError
+from labelfree.io import read_checked, read_source, read_target
+from labelfree.io.tables import open_table
+from labelfree.io.values import numbers_of
+from labelfree.types import meeting_notes
+
+
+def write_jsonl(path, columns):
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    data = "\n".join(map(json.dumps, rows)) + "\n\n"
+    path.write_bytes(gzip.compress(data.encode()) if path.suffix == ".gz" else data.encode())
+    return path
+
+
+def write_stream(path, columns):
+    table = pa.table(columns)
+    with pa.ipc.new_stream(path, table.schema) as stream:
+        stream.write_table(table, max_chunksize=7)
+    return path
+
+
+def every_form(folder, columns, write_csv):
+    yield write_csv(folder / "a.csv", columns)
+    yield write_csv(folder / "b.csv.gz", columns)
+    yield write_csv(folder / "c.csv.bz2", columns)
+    yield write_csv(folder / "d.csv", columns, ";")
+    yield write_csv(folder / "e.csv", columns, ";", lambda v: repr(v).replace(".", ","))
+    yield write_csv(folder / "f.csv", columns, "\t")
+    yield write_csv(folder / "g.tsv", columns, "\t")
+    yield write_csv(folder / "h.TSV", columns, ",")
+    yield write_jsonl(folder / "i.jsonl", columns)
+    yield write_jsonl(folder / "j.jsonl.gz", columns)
+    yield write_stream(folder / "k.arrow", columns)
+    feather.write_feather(pa.table(columns), folder / "l.feather")
+    yield folder / "l.feather"
+    parquet.write_table(pa.table(columns), folder / "U.PARQUET")
+    yield folder / "U.PARQUET"
+
+
+def test_every_form_is_the_same_sample(tmp_path, columns, write_csv):
+    probs = np.column_stack([columns[f"prob_{name}"] for name in "xyz"])
+    for path in every_form(tmp_path, columns, write_csv):
+        source = read_source(path, id="version")
+        np.testing.assert_array_equal(source.scores, probs, err_msg=path.name)
+        assert [source.class_name(j) for j in source.labels] == columns["label"], path.name
+        assert [source.class_name(j) for j in source.predictions] == columns["prediction"], path.name
+        assert source.ids.tolist() == columns["version"], path.name
+        blocks = list(open_table(path).read(["prob_x"], ["label"]))
+        assert sum(block.batch.num_rows for block in blocks) == 40, path.name
+        assert blocks[-1].where == str(path)
+
+
+def test_what_was_sniffed_is_said(tmp_path, columns, write_csv):
+    for delimiter, word in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
+        notes = read_target(write_csv(tmp_path / "a.csv", columns, delimiter)).notes
+        assert [word in note for note in notes] == [True]
+    path = write_csv(tmp_path / "b.csv", columns, ";", lambda v: repr(v).replace(".", ","))
+    assert "decimal comma" in read_target(path).notes[1]
+    assert read_target(write_csv(tmp_path / "c.tsv", columns, "\t")).notes == ()
+
+
+def test_a_prediction_column_is_used_as_a_label_column_is(tmp_path, columns, write_csv):
+    path = write_csv(tmp_path / "a.csv", columns)
+    source, target = read_source(path), read_target(path)
+    wrong = np.mean(np.array(columns["label"]) != np.array(columns["prediction"]))
+    assert source.error == pytest.approx(wrong)
+    argmax = read_source(path, prediction=None)
+    assert argmax.decided is None
+    assert source.decided == np.mean(source.predictions != argmax.predictions)
+    assert f"{100 * source.decided:.1f}% of the source's rows" in meeting_notes(source, target)[0]
+    assert any("source only" in note for note in meeting_notes(source, read_target(path, prediction=None)))
+    del columns["prediction"]
+    assert read_source(write_csv(tmp_path / "b.csv", columns)).decided is None
+    with pytest.raises(FileError, match="no column 'said'"):
+        read_source(path, prediction="said")
+    columns["prediction"] = ["maybe"] * 40
+    with pytest.raises(FileError, match=r"'maybe', which is not a class .*--prediction-column '' leaves"):
+        read_source(write_csv(tmp_path / "c.csv", columns))
+
+
+def test_whole_numbers_beside_names_and_rows_without_labels(tmp_path, columns, write_csv):
+    want = ["xyz".index(c) for c in columns["label"]]
+    columns["label"] = want
+    del columns["prediction"]
+    for path in every_form(tmp_path, columns, write_csv):
+        assert read_source(path).labels.tolist() == want, path.name
+    columns["label"] = ["", *want[1:]]
+    path = write_csv(tmp_path / "n.csv", columns)
+    with pytest.raises(FileError, match=r"row 0 is missing; .*--drop-unlabelled"):
+        read_source(path)
+    source = read_source(path, drop_unlabelled=True)
+    assert (source.n, source.labels.tolist()) == (39, want[1:])
+    assert "1 of 40 source rows have no label" in source.notes[0]
+
+
+@pytest.mark.parametrize("name", ["Y_True", "target", "sentiment"])
+def test_a_missing_label_column_gets_a_suggestion(tmp_path, columns, write_csv, name):
+    columns[name] = columns.pop("label")
+    path = write_csv(tmp_path / "a.csv", columns)
+    with pytest.raises(FileError, match=f"is it --label-column {name}?"):
+        read_source(path)
+    assert read_source(path, label=name).n == 40
+    parquet.write_table(pa.table(columns), tmp_path / "a.parquet")
+    with pytest.raises(FileError, match=f"is it --label-column {name}?"):
+        read_source(tmp_path / "a.parquet")
+
+
+def test_columns_are_compared_before_numbers(tmp_path, columns, write_csv):
+    source = read_source(write_csv(tmp_path / "s.csv", columns))
+    del columns["prob_z"], columns["prediction"]
+    path = write_csv(tmp_path / "t.csv", columns)
+    with pytest.raises(FileError, match=r"t\.csv: no column 'prob_z', a class of the source"):
+        read_target(path, like=source)
+    np.savez(tmp_path / "t.npz", probs=np.full((5, 4), 0.25))
+    with pytest.raises(FileError, match="4 columns of scores, and the source has 3"):
+        read_target(tmp_path / "t.npz", like=source)
+
+
+def test_one_column_and_a_threshold(tmp_path):
+    (tmp_path / "s.csv").write_text("prob,label\n0.95,fraud\n0.6,fine\n0.2,fine\n")
+    said = {"positive": "fraud", "negative": "fine"}
+    assert read_source(tmp_path / "s.csv", **said).error == pytest.approx(1 / 3)
+    assert read_source(tmp_path / "s.csv", threshold=0.9, **said).error == 0.0
+    assert read_source(tmp_path / "s.csv", threshold={"fine": 0.9}, **said).error == pytest.approx(2 / 3)
+
+
+def test_words_that_a_form_does_not_know(tmp_path):
+    with pytest.raises(InputError, match="lable= is not known; did you mean 'label'"):
+        read_source(tmp_path / "s.csv", lable="truth")
+    with pytest.raises(InputError, match="kind 'scores' is not known"):
+        read_source(tmp_path / "s.csv", kind="scores")
+
+
+HEAD = "prob_a,prob_b,label\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("a.csv", HEAD + "0.5,0.5,a\n0.5,high,a\n", "column 'prob_b', row 1 is 'high'; wanted numbers"),
+        ("a.csv", HEAD + "0.5,0.5,a\n0.5,,a\n", "column 'prob_b', row 1 is empty or NaN"),
+        ("a.csv", HEAD + "0.5,0.5,a\n0.5,a\n", "a.csv: cannot be read as .csv"),
+        ("a.csv", HEAD, "has a header but no rows"),
+        ("a.csv", "prob_a,prob_a,label\n.5,.5,a\n", "the column 'prob_a' stands there twice"),
+        ("a.csv", b"prob_\xe9,prob_b,label\n.5,.5,b\n", "save it as UTF-8"),
+        ("a.csv.gz", gzip.compress(HEAD.encode() + b".5,.5,a\n" * 999)[:-30], "a.csv.gz: cannot be read"),
+        ("a.jsonl", '{"prob_a": 1.0, "prob_b": 0.0, "label": "a"}\n{"prob_a": 1}}\n', "line 2 is no JSON"),
+        ("a.jsonl", "[1]\n", "line 1 is a list; wanted one object"),
+        (
+            "a.jsonl",
+            '{"prob_a": 1.0, "label": "a"}\n{"prob_a": 0.5, "prob_b": 0.5}\n',
+            "row 1 has a key 'prob_b'",
+        ),
+        ("a.jsonl", '{"prob_a": 1.0, "prob_b": "?", "label": "a"}\n', "wanted numbers"),
+        ("a.jsonl", "[" * 100000 + "\n", "line 1 is no JSON"),
+        ("a.npz.gz", b"x", "cannot tell its form"),
+        ("a\x1b[31m.csv", HEAD, r"a\\x1b\[31m.csv: has a header"),
+    ],
+)
+def test_what_cannot_be_read(tmp_path, name, content, words):
+    (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(FileError, match=words) as caught:
+        read_source(tmp_path / name)
+    assert str(caught.value).isprintable()
+
+
+def test_a_wrong_row_far_down_is_named_with_its_place(tmp_path):
+    rows = 70_000
+    parquet.write_table(pa.table({"prob_a": np.ones(rows), "prob_b": np.zeros(rows)}), tmp_path / "a.parquet")
+    values = pa.array([0.0] * (rows - 1) + [None])
+    parquet.write_table(pa.table({"prob_a": np.ones(rows), "prob_b": values}), tmp_path / "b.parquet")
+    with pytest.raises(FileError, match=r"b\.parquet: column 'prob_b', row 69999 is empty"):
+        read_target(tmp_path)
+    seen = [
+        (b.where[-9:], b.first)
+        for b in open_table(tmp_path).read(["prob_a"], [])
+        if len(numbers_of(b, "prob_a"))
+    ]
+    assert seen == [("a.parquet", 0), ("a.parquet", 65536), ("b.parquet", 0), ("b.parquet", 65536)]
+
+
+def test_labels_of_a_target_come_only_when_asked(tmp_path, columns, write_csv):
+    path = write_csv(tmp_path / "a.csv", columns)
+    assert read_checked(path)[1].tolist() == columns["label"]
+    assert not hasattr(read_target(path), "labels")
+
+
+@pytest.mark.parametrize("form", ["csv", "csv.gz", "jsonl", "parquet", "arrow", "npz", "npy"])
+def test_standard_input(tmp_path, columns, write_csv, form):
+    path = tmp_path / f"a.{form}"
+    probs = np.column_stack([columns[f"prob_{name}"] for name in "xyz"])
+    if form.startswith("csv"):
+        write_csv(path, columns)
+    elif form == "jsonl":
+        write_jsonl(path, columns)
+    elif form == "parquet":
+        parquet.write_table(pa.table(columns), path)
+    elif form == "arrow":
+        write_stream(path, columns)
+    elif form == "npz":
+        np.savez(path, probs=probs)
+    else:
+        np.save(path, probs)
+    code = (
+        "from labelfree.io import read_target, read_labels\n"
+        "t = read_target('-', kind='probs'); print(t.n, repr(float(t.scores[3, 1])))\n"
+        "try: read_target('-', kind='logits', insist=False); print('no')\n"
+        "except ValueError as problem: print(problem)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], input=path.read_bytes(), capture_output=True, check=True
+    )
+    first, second = done.stdout.decode().splitlines()
+    assert first == f"40 {float(probs[3, 1])!r}"
+    assert second.startswith("standard input: ")
+
+
+def test_nothing_on_standard_input(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
+    with pytest.raises(FileError, match="standard input: is empty"):
+        read_target("-")
