@@ -108,6 +108,11 @@ class Runner:
                     os.killpg(child, signal.SIGKILL)
                     self.finish(child)
 
+    def stop(self) -> None:
+        """Leave no child behind."""
+        for child in self.children:
+            os.killpg(child, signal.SIGKILL)
+
     def finish(self, child: int) -> None:
         """Take a child's answer; one that died without any was noticed too."""
         held = self.children.pop(child)
@@ -194,15 +199,21 @@ def main(words: list[str] | None = None) -> int:
             file.unlink()
     trials.load_heavy()
     runner = Runner(plan, folder, given.workers)
-    runner.survey(rooms)
-    pending = [
-        (room, one)
-        for room in rooms
-        for one in samples[room.name][0]
-        if (plan.digest(room), one.name) not in runner.results
-    ]
-    pending.sort(key=lambda pair: pair[1].rank(plan.seed))  # if time runs out, every room has had its share
-    left = runner.run(pending, until)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped; run it again to go on"))
+    try:
+        runner.survey(rooms)
+        pending = [
+            (room, one)
+            for room in rooms
+            for one in samples[room.name][0]
+            if (plan.digest(room), one.name) not in runner.results
+        ]
+        pending.sort(
+            key=lambda pair: pair[1].rank(plan.seed)
+        )  # if time runs out, every room has had its share
+        left = runner.run(pending, until)
+    finally:
+        runner.stop()
     return report(plan, rooms, samples, runner.results, left)
 
 

@@ -9,6 +9,7 @@ import importlib.machinery
 import json
 import os
 import resource
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -121,6 +122,7 @@ def fork(work: Callable[[], Any], log: Path, seconds: int) -> tuple[int, int]:
     try:
         os.close(reading)
         os.setsid()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
         sink = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(sink, 1)
@@ -194,15 +196,19 @@ def _pytest(root: Path, words: list[str], *plugins: Any) -> int:
 
 
 def runs(surveyed: dict[str, Any], mutant: Mutant) -> list[tuple[str, float]]:
-    """The tests that run the mutant's function (of a module's own lines, any function of it), quickest first."""
-    inner = mutant.function != MODULE
+    """The tests that run the mutant's function, quickest first.
+
+    What stands outside functions, such as a constant or a class's attribute, may be read from anywhere: all tests,
+    those that run something of its file first.
+    """
     key = f"{mutant.path}:{mutant.function}"
-    everywhere = set(surveyed["always"])
+    inside = not mutant.function.endswith(MODULE)
     found = []
     for name, held in surveyed["tests"].items():
         if not held["passed"] or held.get("failed"):
             continue
-        touched = set(held.get("runs", ())) | everywhere
-        if key in touched if inner else any(one.startswith(f"{mutant.path}:") for one in touched):
-            found.append((name, held["seconds"]))
-    return sorted(found, key=lambda pair: (pair[1], pair[0]))
+        touched = {*held.get("runs", ()), *surveyed["always"]}
+        near = key in touched if inside else any(one.startswith(f"{mutant.path}:") for one in touched)
+        if near or not inside:
+            found.append((not near, held["seconds"], name))
+    return [(name, seconds) for _, seconds, name in sorted(found)]
