@@ -8,6 +8,7 @@ import importlib.abc
 import importlib.machinery
 import json
 import os
+import resource
 import sys
 import time
 from collections.abc import Callable
@@ -105,8 +106,12 @@ class Watcher:
         return next((name for name, held in self.tests.items() if held.get("failed")), None)
 
 
-def fork(work: Callable[[], Any], log: Path) -> tuple[int, int]:
-    """Do the work in a child; returns its process id and the file descriptor that its answer (JSON) comes from."""
+def fork(work: Callable[[], Any], log: Path, seconds: int) -> tuple[int, int]:
+    """Do the work in a child, in so many seconds of processor time at most.
+
+    Returns the child's process id and the file descriptor that its answer (JSON) comes from; one that has used up its
+    time, as in an endless loop, ends without an answer. Time of the processor, so that a busy machine kills no mutant.
+    """
     reading, writing = os.pipe()
     child = os.fork()
     if child:
@@ -116,6 +121,7 @@ def fork(work: Callable[[], Any], log: Path) -> tuple[int, int]:
     try:
         os.close(reading)
         os.setsid()
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
         sink = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(sink, 1)
         os.dup2(sink, 2)

@@ -74,7 +74,7 @@ def place(tmp_path, monkeypatch, scores):
         ("slices s.csv t.csv --by label --groups words.csv", "words.csv: 'label' arrived with shape (1,)"),
         ("slices s.csv t.csv --by label --groups s.csv --replicates 0", "--replicates 0: wanted 20 or more"),
         ("backtest s.csv --repeats 0", "--repeats 0: wanted 1 or more"),
-        ("backtest s.npz --groups short", "s.npz: 'short' arrived with shape (3,); wanted one value per row"),
+        ("backtest s.npz --by short", "s.npz: 'short' arrived with shape (3,); wanted one value per row"),
         ("backtest s.npz --time logits", "s.npz: 'logits' arrived with shape (600, 5)"),
         ("budget s.csv t.csv --count 100 --labelled words.csv", "words.csv: 'row' must hold the row numbers"),
         (

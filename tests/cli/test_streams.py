@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from labelfree.cli.screen import printable
+from labelfree.cli.screen import LINES
+from labelfree.errors import printable
 
 # A shell's background job inherits that interrupts are ignored; a terminal's does not.
 LISTEN = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
@@ -142,5 +143,5 @@ def test_names_cannot_steer_the_terminal(labelfree, tmp_path):
     ran = labelfree("estimate", tmp_path / f"{odd}.csv", tmp_path / "s.csv")
     assert "\\x1b[2J" in ran.err
     assert "\x1b" not in ran.err
-    assert printable("plain\ttext\nünder 日本") == "plain\ttext\nünder 日本"
-    assert printable("a\rb\x9b") == "a\\rb\\x9b"
+    assert printable("plain\ttext\nünder 日本", LINES) == "plain\ttext\nünder 日本"
+    assert printable("a\rb\x9b", LINES) == "a\\rb\\x9b"

@@ -232,28 +232,30 @@ def test_backtest(files):
         "scot",
         "--repeats",
         "1",
-        "--groups",
+        "--by",
         "site",
     )
     said = json.loads(run(*arguments, "--time", "day", "--json"))
     assert said["recommended"] in ("ac", "scot")
-    assert {k["kind"] for k in said["kinds"]} >= {"time", "none", "sub-population"}
+    assert {k["kind"] for k in said["kinds"]} >= {"time", "group", "new group", "none"}
     said = run(*arguments)
-    assert "recommended" in said
-    assert "one split cannot tell how sure" in said
+    assert said.startswith("recommended: ")
+    made = run(*arguments[:-2])
+    assert made.startswith("no method is recommended")
+    assert "--by COLUMN" in made
 
 
 def test_backtest_by_several_columns(files):
     folder, _ = files
-    arguments = ("backtest", folder / "source.npz", "-m", "ac", "--repeats", "1", "--groups", "site")
-    said = json.loads(run(*arguments, "--groups", "hour", "--json"))
+    arguments = ("backtest", folder / "source.npz", "-m", "ac", "--repeats", "1", "--by", "site")
+    said = json.loads(run(*arguments, "--by", "hour", "--json"))
     assert {"site=0", "site=1", "hour=0", "hour=23"} <= {
         entry["strength"] for part in ("trials", "not_tried") for entry in said[part]
     }
-    shown = run(*arguments, "--groups", "hour")
-    assert "not tried: sub-population (hour=0" in shown
+    shown = run(*arguments, "--by", "hour")
+    assert "not tried: group (hour=0" in shown
     assert "recommended" not in shown
-    result = CliRunner().invoke(app, [*map(str, arguments), "--groups", "sight"])
+    result = CliRunner().invoke(app, [*map(str, arguments), "--by", "sight"])
     assert isinstance(result.exception, LabelfreeError)
     assert "did you mean 'site'" in str(result.exception)
 
@@ -283,7 +285,7 @@ def test_backtest_over_time(tmp_path, ending):
     arguments = ("backtest", path, "-m", "ac", "--repeats", "1", "--time")
     for column in ("number", "date", "stamp"):
         said = json.loads(run(*arguments, column, "--json"))
-        assert [t["truth"] for t in said["trials"] if t["kind"] == "time"] == [pytest.approx(1.0)]
+        assert [t["truth"] for t in said["trials"] if t["strength"] == "later half"] == [pytest.approx(1.0)]
     result = CliRunner().invoke(app, [*map(str, arguments), "american"])
     assert isinstance(result.exception, LabelfreeError)
     assert f"source.{ending}: 'american': row 0 is '01/01/2022'; wanted a number" in str(result.exception)

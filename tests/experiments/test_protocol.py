@@ -116,7 +116,7 @@ def test_the_table_of_estimates_survives_its_file(runs, tmp_path):
     again = read_rows(tmp_path / "e.csv")
     assert [row.method for row in again] == [row.method for row in rows]
     np.testing.assert_allclose([r.estimate for r in again], [r.estimate for r in rows], atol=5e-7)
-    assert {r.method for r in again if r.is_score} == {"entropy", "projnorm"}
+    assert {r.method for r in again if r.is_score} == {"entropy", "nuclear-norm", "mano", "projnorm"}
     (tmp_path / "e.csv").write_text("a,b\n1,2\n")
     with pytest.raises(FileError, match="not a table of Row records"):
         read_rows(tmp_path / "e.csv")

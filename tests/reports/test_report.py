@@ -165,7 +165,7 @@ def test_few_and_many_classes(k):
     made = report(lf.Source(logits=z[:200], labels=y[:200]), lf.Target(logits=z[200:]), replicates=0)
     text = made.to_html()
     assert len(text.encode()) < 400_000
-    assert made.summary["answer"]["interval"] is None
+    assert made.summary["answer"]["sampling"] is None
     Outline(text)
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from labelfree.cli import files
-from labelfree.cli.screen import console, plain_table, warn
+from labelfree.cli.screen import console, plain_table, warn, working
+from labelfree.cli.words import now_called, unlike
 
 if TYPE_CHECKING:
     from labelfree.trust import Backtest
@@ -23,16 +21,18 @@ def backtest(
         list[str] | None,
         typer.Option("--method", "-m", help="A method to try; may be repeated", show_default=False),
     ] = None,
-    groups: Annotated[
+    by: Annotated[
         list[str] | None,
         typer.Option(
-            help="A column (or .npz key) of SOURCE: each group is a target; may be repeated",
+            help="A column (or .npz key) of SOURCE: each group is a target for the others; may be repeated",
             show_default=False,
         ),
     ] = None,
     time: Annotated[
         str | None,
-        typer.Option(help="A column of SOURCE, numbers or ISO dates: the later half is a target"),
+        typer.Option(
+            help="A column of SOURCE, numbers or ISO dates: later rows are targets for earlier ones"
+        ),
     ] = None,
     calibration: files.Calibration = "temperature",
     repeats: Annotated[int, typer.Option(callback=files.at_least(1), help="Random splits")] = 2,
@@ -44,49 +44,36 @@ def backtest(
     ] = 0,
     seed: files.Seed = 0,
     as_json: files.AsJson = False,
+    groups: Annotated[list[str] | None, typer.Option(hidden=True)] = None,
     *,
     reading: files.Reading,
 ) -> None:
-    """Split SOURCE, make shifts of several kinds from one half, and report each method's miss."""
+    """Hide SOURCE's labels, by --by and --time and under made shifts, and report each method's miss."""
     from labelfree.trust import backtest as look_back
     from labelfree.trust.backtests import METHODS
     from labelfree.trust.columns import row_times
 
-    known = reading.source(source)
-    columns = {name: files.column_of(source, name, known.n) for name in groups or []}
-    times = None
-    if time is not None:
-        times = row_times(files.column_of(source, time, known.n), known.n, f"{source}: {time!r}")
-    with _bar() as step:
+    columns = unlike(now_called("--groups", "--by", groups, by), "--by")
+    with working() as say:
+        known = reading.source(source)
+        times = None
+        if time is not None:
+            times = row_times(files.column_of(source, time, known.n), known.n, f"{source}: {time!r}")
         found = look_back(
             known,
             methods=method or METHODS,
-            groups=columns or None,
-            times=times,
+            by={name: files.column_of(source, name, known.n) for name in columns} or None,
+            time=times,
             calibration=calibration,
             repeats=repeats,
             replicates=replicates,
             seed=seed,
-            progress=step,
+            progress=say,
         )
     if as_json:
         typer.echo(found.to_json())
     else:
         _print(found)
-
-
-@contextmanager
-def _bar() -> Iterator[Callable[[str, float], None]]:
-    """A progress bar on stderr, on a terminal only."""
-    if not sys.stderr.isatty():
-        yield lambda what, share: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("backtest", total=1.0)
-        yield lambda what, share: bar.update(task, completed=share, description=what)
 
 
 def _print(found: Backtest) -> None:
@@ -96,16 +83,21 @@ def _print(found: Backtest) -> None:
     table.add_column("kind of shift")
     for method in methods:
         table.add_column(method, justify="right")
+    natural = True
     for kind in dict.fromkeys(row["kind"] for row in rows):
-        cells = []
-        for method in methods:
-            row = next(r for r in rows if r["kind"] == kind and r["method"] == method)
-            held = "" if row["coverage"] is None else f" {100 * row['coverage']:.0f}%"
-            cells.append(f"{100 * row['mean_miss']:.1f} ({100 * row['worst_miss']:.0f}){held}")
-        table.add_row(kind, *cells)
+        mine = {row["method"]: row for row in rows if row["kind"] == kind}
+        if natural and not mine[methods[0]]["natural"]:  # the user's own come first
+            natural = False
+            table.add_section()
+        table.add_row(kind, *(_cell(mine[method]) for method in methods))
     out = console()
-    out.print(table)
     if found.verdict:
         out.print(found.verdict, style="bold")
+    out.print(table)
     for warning in found.warnings:
         warn(out, warning)
+
+
+def _cell(row: dict[str, Any]) -> str:
+    held = "" if row["coverage"] is None else f" {100 * row['coverage']:.0f}%"
+    return f"{100 * row['mean_miss']:.1f} ({100 * row['worst_miss']:.0f}){held}"

@@ -220,15 +220,15 @@ def _print_table(comparison: Comparison) -> None:
             Text("truth", style="bold"), Text(percent(truth), style="bold"), "", "by the labels in TARGET"
         )
     out.print(table)
-    shown = next((one.interval for one in comparison if one.interval is not None), None)
-    if shown is not None:
+    named = next((one.interval for one in comparison if one.interval and one.interval == one.sampling), None)
+    if named is not None:
         out.print(
-            f"[low, high]: {100 * shown.level:g}% interval for the error of the population that TARGET came from; "
-            f"{shown.kind}",
+            f"[low, high]: {100 * named.level:g}% interval for the error of the population that TARGET came from; "
+            f"{named.kind}",
             style="dim",
         )
     for one in comparison:
-        for note in one.choice():
+        for note in one.notes() if one.choice() else ():
             out.print(f"{METHODS[one.method].title}: {note}")
     for warning in comparison.warnings:
         warn(out, warning)

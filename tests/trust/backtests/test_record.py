@@ -8,7 +8,8 @@ import pytest
 import labelfree as lf
 from labelfree.results import Estimate, Interval
 from labelfree.trust import backtest
-from labelfree.trust.backtests.record import Trial, mean_miss
+from labelfree.trust.backtests.judgement import mean_miss
+from labelfree.trust.backtests.record import Trial
 from labelfree.trust.backtests.trials import _covers
 
 from ..conftest import scores

@@ -11,6 +11,8 @@ import pytest
 import labelfree as lf
 from labelfree.errors import InputError
 from labelfree.trust import backtest
+from labelfree.trust.backtests.judgement import mean_miss, sureness_of
+from labelfree.trust.backtests.record import Trial
 from labelfree.trust.backtests.shifts import Shift, made_shifts
 from labelfree.trust.columns import row_groups, row_times
 
@@ -29,6 +31,7 @@ def test_made_shifts_are_what_they_say(source):
     assert {kind for kind, _ in made} == {
         "none",
         "class proportions",
+        "group",
         "sub-population",
         "lower confidence",
         "sharper scores",
@@ -42,7 +45,7 @@ def test_made_shifts_are_what_they_say(source):
     p = np.exp(z)
     confidence = (p / p.sum(1, keepdims=True)).max(1)
     assert confidence[low.rows].mean() < confidence.mean() - 0.05
-    assert (made["sub-population", "group 1"].rows % 2 == 1).all()
+    assert (made["group", "group 1"].rows % 2 == 1).all()
     confused = np.bincount(made["class confusion", "share 0.8"].labels, minlength=4)
     assert np.sort(confused)[-2:].sum() / confused.sum() == pytest.approx(0.8, abs=0.01)
     for shift in made.values():
@@ -51,17 +54,100 @@ def test_made_shifts_are_what_they_say(source):
 
 def test_truths_misses_and_recommendation(source):
     methods = ("ac", "scot", "label-shift")
-    found = backtest(source, methods=methods, groups=["a", "b"] * 1000, times=np.arange(2000))
-    again = backtest(source, methods=methods, groups=["a", "b"] * 1000, times=np.arange(2000))
+    own = {"by": ["a", "b"] * 1000, "time": np.arange(2000)}
+    found, again = (backtest(source, methods=methods, **own) for _ in range(2))
     assert found.to_json() == again.to_json()
-    assert {t.kind for t in found.trials} >= {"time", "sub-population", "class proportions"}
+    assert {t.kind for t in found.trials} >= {"time", "group", "new group", "class proportions"}
     table = {(row["kind"], row["method"]): row for row in found.table()}
     assert table["class proportions", "label-shift"]["mean_miss"] < 0.06
     assert table["class proportions", "scot"]["mean_miss"] > 0.08
-    kinds = {row["kind"] for row in found.table()}
-    means = {m: np.mean([table[k, m]["mean_miss"] for k in kinds]) for m in methods}
+    means = {m: np.mean([table[k, m]["mean_miss"] for k in ("group", "new group", "time")]) for m in methods}
     assert found.recommended == min(means, key=means.get)
     assert 0.0 < found.sureness <= 1.0
+    assert [row["natural"] for row in found.table()] == [True] * 9 + [False] * (len(found.table()) - 9)
+
+
+def test_made_shifts_recommend_nothing(source):
+    found = backtest(source, methods=("ac", "scot"), repeats=1)
+    assert (found.recommended, found.sureness) == (None, None)
+    assert "no method is recommended" in repr(found)
+    assert "--by" in found.verdict
+    assert "--time" in found.verdict
+    assert json.loads(found.to_json())["recommended"] is None
+    assert not any(t.natural for t in found.trials)
+
+
+def test_the_users_own_groups_decide_whatever_made_shifts_say():
+    """One site leans towards class 0 and the model does not know: SCOT sees it there, and nowhere else."""
+    z, y = plain(3000)
+    site = np.random.default_rng(3).integers(3, size=3000)
+    z[site == 2] += [3.0, 0.0, 0.0]
+    found = backtest(lf.Source(logits=z, labels=y), methods=("ac", "scot"), by=site, repeats=1)
+    natural, made = ([t for t in found.trials if t.natural is which] for which in (True, False))
+    best, other = (min(("ac", "scot"), key=lambda name: mean_miss(part, name)) for part in (natural, made))
+    assert best != other  # otherwise this test could not tell who decides
+    assert found.recommended == best
+
+
+def test_each_group_meets_the_others_as_if_it_were_new(source):
+    site = np.repeat(["a", "b", "c"], [1000, 700, 300])
+    found = backtest(source, methods="ac", by=site, repeats=1)
+    new = {t.strength: t for t in found.trials if t.kind == "new group"}
+    assert set(new) == {"group a", "group b", "group c"}
+    for name, trial in new.items():
+        mine = site == name[-1]
+        known = lf.Source(logits=source.scores[~mine], labels=source.labels[~mine])
+        target = lf.Target(logits=source.scores[mine])
+        assert trial.truth == pytest.approx(np.mean(target.predictions != source.labels[mine]))
+        assert trial.error == lf.estimate(known, target, "ac").error
+        assert trial.split is None
+
+
+def test_later_parts_meet_all_that_came_before(source):
+    time = np.random.default_rng(0).permutation(2000)
+    found = backtest(source, methods="ac", time=time, repeats=1)
+    parts = {t.strength: t for t in found.trials if t.kind == "time"}
+    assert list(parts) == ["later half", *(f"part {i} of 4, by those before it" for i in (2, 3, 4))]
+    wrong = source.predictions != source.labels
+    for i, trial in enumerate(list(parts.values())[1:], 1):
+        asked = (time >= 500 * i) & (time < 500 * (i + 1))
+        known = lf.Source(logits=source.scores[time < 500 * i], labels=source.labels[time < 500 * i])
+        assert trial.truth == pytest.approx(wrong[asked].mean())
+        assert trial.error == lf.estimate(known, lf.Target(logits=source.scores[asked]), "ac").error
+
+
+def test_equal_times_are_not_torn_apart(source):
+    found = backtest(source, methods="ac", time=np.repeat([2021, 2022], [1300, 700]), repeats=1)
+    (half,) = [t for t in found.trials if t.strength == "later half"]
+    assert half.truth == pytest.approx((source.predictions != source.labels)[1300:].mean())
+    assert any(n.kind == "time" and "fewer than 60" in n.why for n in found.not_tried)
+
+
+def test_of_very_many_groups_the_largest_are_tried():
+    sizes = np.arange(60, 60 + 25)
+    n = int(sizes.sum())
+    found = backtest(small(n), methods="ac", by=np.repeat(np.arange(25), sizes), repeats=1)
+    new = [t.strength for t in found.trials if t.kind == "new group"]
+    assert sorted(new) == sorted(f"group {i}" for i in range(5, 25))
+    assert any("5 smaller groups" in line for line in found.warnings)
+
+
+def test_methods_are_fitted_once_for_all_made_targets(source, monkeypatch):
+    from labelfree.estimators import AC
+
+    fits = []
+    learn = AC.fit_view
+    monkeypatch.setattr(AC, "fit_view", lambda self, view: (fits.append(1), learn(self, view))[1])
+    backtest(source, methods="ac", repeats=2)
+    assert len(fits) == 2
+
+
+def test_old_words_are_taken_with_a_warning():
+    with pytest.warns(DeprecationWarning, match="groups= is now called by="):
+        found = backtest(small(400), methods="ac", groups=["a", "b"] * 200, repeats=1)
+    assert any(t.kind == "new group" for t in found.trials)
+    with pytest.raises(InputError, match="old name"):
+        backtest(small(400), methods="ac", groups=["a", "b"] * 200, by=["a", "b"] * 200)
 
 
 def test_intervals_are_checked_when_asked(source):
@@ -89,20 +175,22 @@ def small(n, k=3):
 
 
 def strengths(found):
-    return {trial.strength for trial in found.trials if trial.kind == "sub-population"}
+    return {trial.strength for trial in found.trials if trial.kind in ("group", "new group")}
 
 
 def test_what_was_not_tried_is_named():
     groups = ["large"] * 590 + ["small"] * 10
-    found = backtest(small(600), methods=["ac"], groups=groups, repeats=1)
-    assert ("sub-population", "group small") in {(n.kind, n.strength) for n in found.not_tried}
+    found = backtest(small(600), methods=["ac"], by=groups, repeats=1)
+    assert ("group", "group small") in {(n.kind, n.strength) for n in found.not_tried}
     assert any("not tried" in line and "group small" in line for line in found.warnings)
     assert "group large" in strengths(found)
     assert "group small" in repr(found)
     assert "group small" in {n["strength"] for n in json.loads(found.to_json())["not_tried"]}
-    whole = backtest(small(2000), methods=["ac"], groups=["a"] * 2000, repeats=1)
-    assert not whole.not_tried
-    assert len(whole.warnings) == 1
+    whole = backtest(small(2000), methods=["ac"], by=["a"] * 2000, repeats=1)
+    assert [(n.kind, n.why) for n in whole.not_tried] == [
+        ("new group", "there is no other group to learn from")
+    ]
+    assert not backtest(small(2000), methods=["ac"], repeats=1).not_tried
 
 
 def test_every_kind_is_tried_or_said_not_to_be():
@@ -128,7 +216,7 @@ def test_two_classes_cannot_be_in_excess():
 def test_rows_that_weigh_nothing_are_no_target():
     z, y = plain(800)
     group = np.arange(800) % 2
-    found = backtest(lf.Source(logits=z, labels=y, weights=group), methods=["ac"], groups=group, repeats=1)
+    found = backtest(lf.Source(logits=z, labels=y, weights=group), methods=["ac"], by=group, repeats=1)
     assert ("group 0", "all rows weigh nothing") in {(n.strength, n.why) for n in found.not_tried}
 
 
@@ -153,17 +241,17 @@ def test_deployed_decisions_outlive_changed_scores():
 def test_several_columns_of_groups():
     site, day = np.arange(1200) % 2, np.array(["mon", "tue", "wed"] * 400)
     source = small(1200)
-    named = backtest(source, methods="ac", groups={"site": site, "day": day}, repeats=1)
+    named = backtest(source, methods="ac", by={"site": site, "day": day}, repeats=1)
     expected = {"site=0", "site=1", "day=mon", "day=tue", "day=wed"}
     assert {s for s in strengths(named) if "=" in s} == expected
-    listed = backtest(source, methods="ac", groups=[site, day.tolist()], repeats=1)
+    listed = backtest(source, methods="ac", by=[site, day.tolist()], repeats=1)
     assert {s for s in strengths(listed) if "=" in s} == {
         s.replace("site", "column 0").replace("day", "column 1") for s in expected
     }
     with pytest.raises(InputError, match=r"groups day: arrived with shape \(3,\); wanted .* \(1200,\)"):
-        backtest(source, groups={"site": site, "day": day[:3]})
+        backtest(source, by={"site": site, "day": day[:3]})
     with pytest.raises(InputError, match="groups: no columns"):
-        backtest(source, groups={})
+        backtest(source, by={})
 
 
 @pytest.mark.parametrize(
@@ -172,9 +260,9 @@ def test_several_columns_of_groups():
 )
 def test_rows_without_a_group_are_a_group(values):
     groups = np.array([values[i % 2] for i in range(1000)], dtype=getattr(values, "dtype", object))
-    found = backtest(small(1000), methods="ac", groups=groups, repeats=1)
-    assert "group missing" in strengths(found)
-    assert not any("group" in line for line in found.warnings)
+    found = backtest(small(1000), methods="ac", by=groups, repeats=1)
+    assert "group (missing)" in strengths(found)
+    assert not any("fewer" in line for line in found.warnings)
 
 
 DAYS = [datetime.date(2022, 1, 1) + datetime.timedelta(days=i) for i in range(1000)]
@@ -217,8 +305,9 @@ def test_the_later_half_is_the_later_half():
     source = lf.Source(logits=z, labels=y)
     late = np.mean(z[500:].argmax(1) != y[500:])
     for times in (TIMES["objects"], TIMES["iso"], TIMES["number text"]):
-        found = backtest(source, methods="ac", times=times, repeats=1)
-        assert [t.truth for t in found.trials if t.kind == "time"] == [pytest.approx(late)]
+        found = backtest(source, methods="ac", time=times, repeats=1)
+        halves = [t.truth for t in found.trials if t.strength == "later half"]
+        assert halves == [pytest.approx(late)]
 
 
 @pytest.mark.parametrize(
@@ -247,7 +336,7 @@ def test_the_later_half_is_the_later_half():
 )
 def test_other_times_are_refused(values, line):
     with pytest.raises(InputError, match=line):
-        backtest(small(240), times=values)
+        backtest(small(240), time=values)
 
 
 @pytest.mark.parametrize(
@@ -275,52 +364,47 @@ def test_only_a_source_will_do():
 
 
 def test_one_method_is_no_contest():
-    found = backtest(small(240), methods="ac")
+    found = backtest(small(240), methods="ac", by=["a", "b"] * 120)
     assert found.sureness is None
     assert found.recommended == "ac"
     assert "recommended" not in repr(found)
     assert "best" not in repr(found)
 
 
-def test_one_split_cannot_tell_how_sure():
-    found = backtest(small(240), methods=("ac", "im"), repeats=1)
+def test_one_target_cannot_tell_how_sure():
+    found = backtest(small(280), methods=("ac", "im"), by=["a"] * 280, repeats=1)
     assert found.sureness is None
-    assert "one split cannot tell" in repr(found)
+    assert "one target cannot tell" in repr(found)
     assert json.loads(found.to_json())["sureness"] is None
 
 
 def test_sureness_does_not_contradict_itself():
-    """Methods that are as good as each other: seeds pick different ones, none of them confidently."""
-    z, y = plain(600, seed=4)
-    source = lf.Source(logits=z, labels=y)
-    found = [backtest(source, methods=("ac", "doc", "im"), seed=seed) for seed in range(8)]
-    assert len({f.recommended for f in found}) > 1
-    assert sum(f.sureness > 0.9 for f in found) <= 1
-
-
-def test_sureness_of_a_clear_winner():
-    """A method that is best under every kind of shift, on every split, by far."""
-    from labelfree.trust.backtests.record import Trial, sureness_of
-
-    rng = np.random.default_rng(0)
-    clear = [
-        Trial(split, kind, "", name, 0.2 + miss + 0.001 * rng.normal(), 0.2, None)
-        for split in range(3)
-        for kind in "abcdef"
-        for name, miss in (("good", 0.01), ("bad", 0.1))
-    ]
-    assert sureness_of(clear, ["good", "bad"], "good", 0) > 0.98
-    torn = [
-        Trial(
-            t.split, t.kind, "", t.method, 0.3 if (t.method == "good") == (t.split == 0) else 0.21, 0.2, None
+    """Methods that are as good as each other: seeds pick different ones, hardly any of them confidently."""
+    sure = []
+    for seed in range(8):
+        z, y = plain(900, seed=seed)
+        found = backtest(
+            lf.Source(logits=z, labels=y), methods=("ac", "doc", "im"), by=np.arange(900) % 5, repeats=1
         )
-        for t in clear
-        if t.split < 2
-    ]
+        sure.append((found.recommended, found.sureness))
+    assert len({name for name, _ in sure}) > 1
+    assert sum(s > 0.95 for _, s in sure) <= 2
+
+
+def test_sureness_of_a_clear_winner_and_of_none():
+    rng = np.random.default_rng(0)
+
+    def trials(misses):
+        return [
+            Trial(None, "new group", group, name, 0.2 + miss[i] + 0.001 * rng.normal(), 0.2, None)
+            for i, group in enumerate("abcdef")
+            for name, miss in misses.items()
+        ]
+
+    clear = trials({"good": [0.01] * 6, "bad": [0.1] * 6})
+    assert sureness_of(clear, ["good", "bad"], "good", 0) > 0.98
+    torn = trials({"good": [0.1, 0.01] * 3, "bad": [0.01, 0.1] * 3})
     assert 0.3 < sureness_of(torn, ["good", "bad"], "good", 0) < 0.7
-    uneven = [
-        Trial(t.split, t.kind, "", t.method, 0.5 if (t.kind, t.method) == ("a", "bad") else 0.21, 0.2, None)
-        for t in clear
-    ]
-    # "bad" loses by kind "a" alone, which is in 1 - (5/6)^6 = 67% of the draws; ties go to the first
-    assert sureness_of(uneven, ["bad", "good"], "good", 0) == pytest.approx(0.67, abs=0.05)
+    # One group alone decides against "bad": what another draw of six would say is open.
+    uneven = trials({"good": [0.01] * 6, "bad": [0.4] + [0.01] * 5})
+    assert 0.6 < sureness_of(uneven, ["good", "bad"], "good", 0) < 0.95

@@ -133,7 +133,7 @@ def test_warnings_are_those_of_the_estimate():
     z, _ = scores(rng, 300)
     source, target = lf.Source(logits=z[:2], labels=z[:2].argmax(1)), lf.Target(logits=z[2:])
     found = slices(source, target, ["a", "b"] * 149, replicates=20)
-    assert found.warnings[:-1] == lf.estimate(source, target, method="scot").warnings
+    assert found.warnings[:-1] == lf.estimate(source, target).warnings
     assert "no intervals: 2 source rows" in found.warnings[-1]
     assert all(s.few and (s.low, s.high) == (0.0, 1.0) for s in found.slices)
     assert found.to_dict()["warnings"] == list(found.warnings)

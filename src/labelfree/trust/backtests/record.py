@@ -9,16 +9,20 @@ from typing import Any
 import numpy as np
 
 from labelfree.results import Result
+from labelfree.trust.backtests.natural import NATURAL
 
-#: How often kinds and splits are drawn anew to see how sure the recommendation is.
-DRAWS = 1000
+#: Why nothing is recommended, and the way out.
+NO_CHOICE = (
+    "no method is recommended: made shifts alone are not like real ones; "
+    "give groups (by=, --by COLUMN) or times (time=, --time COLUMN) of your own rows"
+)
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One method on one made target: what it said, what was true, and whether its interval held the truth.
+    """One method on one target: what it said, what was true, and whether its interval held the truth.
 
-    The split is the number of the random split that the target was made from, None for the split in time.
+    The split is the number of the random split that the target was made from; None for a new group or a time.
     """
 
     split: int | None
@@ -34,9 +38,14 @@ class Trial:
         """error - truth."""
         return self.error - self.truth
 
+    @property
+    def natural(self) -> bool:
+        """Whether the target is a group or a time of the user's own data, and not a made shift."""
+        return self.kind in NATURAL
+
     def to_dict(self) -> dict[str, Any]:
         """The trial as plain values."""
-        return {**vars(self), "miss": self.miss}
+        return {**vars(self), "miss": self.miss, "natural": self.natural}
 
 
 @dataclass(frozen=True)
@@ -58,16 +67,17 @@ class Backtest(Result):
     """All trials and what they recommend.
 
     Attributes:
-        trials: every method on every made target.
-        recommended: the method with the least mean miss, kinds of shift counting the same.
-        sureness: how often it stays the best when splits and kinds of shift are drawn anew; None with one
-            method, and with one split, which cannot tell.
+        trials: every method on every target.
+        recommended: the method with the least mean miss on groups and times, kinds counting the same; None
+            where only made shifts were tried.
+        sureness: how often it stays the best when other groups or times are drawn; None with one method, and
+            with one target, which cannot tell.
         warnings: what the reader should know.
         not_tried: the targets that could not be made.
     """
 
     trials: tuple[Trial, ...]
-    recommended: str
+    recommended: str | None
     sureness: float | None
     warnings: tuple[str, ...] = ()
     not_tried: tuple[NotTried, ...] = ()
@@ -77,17 +87,19 @@ class Backtest(Result):
         """The recommendation and how sure it is, as a sentence; empty where one method stands alone."""
         if len({t.method for t in self.trials}) == 1:
             return ""
+        if self.recommended is None:
+            return NO_CHOICE
         if self.sureness is None:
             return (
-                f"recommended: {self.recommended}; one split cannot tell how sure that is, more repeats can"
+                f"recommended: {self.recommended}; one target cannot tell how sure that is, more groups can"
             )
         share = f"{100 * self.sureness:.0f}%"
-        return f"recommended: {self.recommended}, the best in {share} of draws of other splits and kinds of shift"
+        return f"recommended: {self.recommended}, the best in {share} of draws of other groups and times"
 
     def table(self) -> list[dict[str, Any]]:
-        """One line per kind of shift and method: mean and worst absolute miss, interval coverage."""
+        """One line per kind of shift and method, natural kinds first: mean and worst miss, interval coverage."""
         out = []
-        kinds = list(dict.fromkeys(t.kind for t in self.trials))
+        kinds = sorted(dict.fromkeys(t.kind for t in self.trials), key=lambda kind: kind not in NATURAL)
         methods = list(dict.fromkeys(t.method for t in self.trials))
         for kind in kinds:
             for method in methods:
@@ -96,6 +108,7 @@ class Backtest(Result):
                 out.append(
                     {
                         "kind": kind,
+                        "natural": kind in NATURAL,
                         "method": method,
                         "targets": len(mine),
                         "mean_miss": float(np.mean([abs(t.miss) for t in mine])),
@@ -118,7 +131,7 @@ class Backtest(Result):
 
     def heading(self) -> str:
         """What it recommends."""
-        return self.verdict or f"backtest of {self.recommended}"
+        return self.verdict or f"backtest of {self.trials[0].method}"
 
     def table_rows(self) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
         """One row per kind of shift and method; misses in points."""
@@ -144,40 +157,3 @@ class Backtest(Result):
                 f"worst {100 * row['worst_miss']:.1f} points{held}"
             )
         return "\n".join([*lines, *(f"  ! {w}" for w in self.warnings)])
-
-
-def mean_miss(trials: Sequence[Trial], name: str) -> float:
-    """The mean absolute miss of a method, kinds counting the same."""
-    mine = [t for t in trials if t.method == name]
-    kinds = dict.fromkeys(t.kind for t in mine)
-    return float(np.mean([np.mean([abs(t.miss) for t in mine if t.kind == kind]) for kind in kinds]))
-
-
-def sureness_of(trials: Sequence[Trial], names: Sequence[str], best: str, seed: int) -> float | None:
-    """How often the best stays so when kinds and splits are drawn anew; None where nothing can tell.
-
-    A draw takes the kinds with replacement. To their mean misses it adds what other splits would have changed:
-    a combination g of the splits' deviations from the mean, with g Student's t of R - 1 degrees, because the
-    spread of R splits is itself a guess.
-    """
-    splits = sorted({t.split for t in trials if t.split is not None})
-    if len(names) < 2 or len(splits) < 2:
-        return None
-    kinds = list(dict.fromkeys(t.kind for t in trials))
-    mean = np.zeros((len(kinds), len(names)))
-    off = np.zeros((len(splits), len(kinds), len(names)))  # 0 where a split has no target of the kind
-    for k, kind in enumerate(kinds):
-        for m, name in enumerate(names):
-            mine = [(t.split, abs(t.miss)) for t in trials if t.kind == kind and t.method == name]
-            mean[k, m] = np.mean([miss for _, miss in mine])
-            for s in splits:
-                here = [miss for split, miss in mine if split == s]
-                off[s, k, m] = np.mean(here) - mean[k, m] if here else 0.0
-    rng = np.random.default_rng(seed)
-    r = len(splits)
-    wins = 0
-    for _ in range(DRAWS):
-        drawn = rng.integers(len(kinds), size=len(kinds))
-        g = rng.normal(size=r) / np.sqrt(rng.chisquare(r - 1) * r)
-        wins += int(np.argmin((mean + np.tensordot(g, off, 1))[drawn].mean(axis=0))) == names.index(best)
-    return wins / DRAWS

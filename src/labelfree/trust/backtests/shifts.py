@@ -53,8 +53,8 @@ class Untried:
 def made_shifts(pool: Source, groups: Sequence[Groups], seed: int) -> Iterator[Shift | Untried]:
     """Targets of several kinds and strengths, made from labelled rows; those that cannot be made say why.
 
-    Class proportions (Dirichlet); sub-populations (each group, and clusters in score space); rows of lower
-    confidence; sharper scores; noisier scores; two confusable classes in excess.
+    Class proportions (Dirichlet); each group given (which is no made shift, but the user's own); clusters in
+    score space; rows of lower confidence; sharper scores; noisier scores; two confusable classes in excess.
 
     Sharper scores leave every decision as it was. Noisier scores move a decision that was the largest score
     to the largest noisy one; a deployed decision that was not the largest score stays, as nobody knows the
@@ -84,7 +84,7 @@ def made_shifts(pool: Source, groups: Sequence[Groups], seed: int) -> Iterator[S
         yield take("class proportions", f"alpha {alpha}", _proportions(pool, alpha, rng))
     for column in groups:
         for name, rows in column.rows():
-            yield take("sub-population", name, rows)
+            yield take("group", name, rows)
     for number, rows in enumerate(_clusters(softmax(z), rng)):
         yield take("sub-population", f"cluster {number}", rows)
     confidence = softmax(z).max(axis=1)

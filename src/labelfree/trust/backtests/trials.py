@@ -1,4 +1,4 @@
-"""The backtest: on your own labelled rows, under shifts made from them, how far would each method have missed?"""
+"""The backtest: on your own labelled rows, with their labels hidden, how far would each method have missed?"""
 
 from __future__ import annotations
 
@@ -14,10 +14,13 @@ from labelfree.errors import InputError
 from labelfree.estimators.pair import Pair
 from labelfree.estimators.registry import find
 from labelfree.results import Estimate
-from labelfree.trust.backtests.record import Backtest, NotTried, Trial, mean_miss, sureness_of
+from labelfree.trust.backtests.judgement import judged
+from labelfree.trust.backtests.natural import cuts
+from labelfree.trust.backtests.record import Backtest, NotTried, Trial
 from labelfree.trust.backtests.shifts import LEAST_ROWS, Untried, made_shifts
-from labelfree.trust.columns import row_groups, row_times
+from labelfree.trust.columns import Groups, row_groups, row_times
 from labelfree.trust.resampling import Resampling, with_interval
+from labelfree.trust.words import renamed
 from labelfree.types import Source, Target, check_sample
 
 Indices = npt.NDArray[np.intp]
@@ -26,67 +29,100 @@ Indices = npt.NDArray[np.intp]
 METHODS = ("ac", "atc-ne", "cott", "scot", "label-shift", "auto")
 
 
+@renamed(groups="by", times="time")
 def backtest(
     source: Source,
     *,
     methods: str | Sequence[str] = METHODS,
-    groups: Any = None,
-    times: Any = None,
+    by: Any = None,
+    time: Any = None,
     calibration: str = "temperature",
     repeats: int = 2,
     replicates: int = 0,
     seed: int = 0,
-    progress: Callable[[str, float], None] | None = None,
+    progress: Callable[[str], None] | None = None,
 ) -> Backtest:
-    """Split the labelled rows, make shifted targets from one half, and see how far each method misses.
+    """Hide labels of your own rows, let each method estimate, and see how far it misses.
+
+    Groups and times of the rows decide, where there are any: each group is a target for the rows of all other
+    groups (`"new group"`) and, half of it, for a random half of all rows (`"group"`); each quarter of time, and
+    the later half, is a target for all that came before it (`"time"`). Shifts made from one half of the rows
+    are tried beside them, and shown. They are not like real ones (in nine trials on data outside this project
+    what they recommended missed by 3.5 points later, `auto` by 2.8): without groups or times nothing is
+    recommended.
 
     Args:
         source: scores with labels.
         methods: names from `labelfree.METHODS` that estimate an error.
-        groups: (n,) a group of each row: every group becomes a target of its own. Also a mapping from names
-            to such arrays, or a sequence of them. Rows without a group make up the group "missing".
-        times: (n,) when each row was seen, as numbers, dates or ISO 8601 text: the later half becomes a target
-            for the earlier one.
+        by: (n,) a group of each row, such as a site, a customer or a device. Also a mapping from names to such
+            arrays, or a sequence of them. Rows without a group make up the group "missing".
+        time: (n,) when each row was seen, as numbers, dates or ISO 8601 text.
         calibration: as for every method.
         repeats: how many random splits.
         replicates: bootstrap replicates for the intervals' coverage; 0 for none (much faster).
         seed: of splits and shifts; the same seed gives the same report.
-        progress: called with what is being done and the share of it that is done.
+        progress: called with each step as it begins.
 
-    Shifts are made from rows at hand: the report says how methods fare under *such* shifts, not under others.
     Deployed predictions stay where scores become sharper. Where scores become noisier, decisions that were the
     largest score follow the noise, and the others stay: the rule behind them is not known.
     """
     names = _check(source, methods, repeats, replicates, seed)
     settings = Resampling(replicates, seed=seed) if replicates else None
-    columns = row_groups(groups, source.n)
-    ranks = None if times is None else row_times(times, source.n)
-    trials: list[Trial] = []
+    columns = row_groups(by, source.n)
+    ranks = None if time is None else row_times(time, source.n)
     untried: Counter[Untried] = Counter()
-    say = progress or (lambda what, share: None)
+    say = progress or (lambda step: None)
+    trials: list[Trial] = []
     for repeat in range(repeats):
-        rng = np.random.default_rng([seed, repeat])
-        order = rng.permutation(source.n)
-        left, right = np.sort(order[: source.n // 2]), np.sort(order[source.n // 2 :])
-        known, pool = _part(source, left), _part(source, right)
-        pair = Pair(known, as_target(pool), calibration)
-        made = list(made_shifts(pool, [c.of(right) for c in columns], seed=int(rng.integers(2**31))))
-        for number, shift in enumerate(made):
-            if isinstance(shift, Untried):
-                untried[shift] += 1
-                continue
-            say(f"{shift.kind}, {shift.strength}", (repeat + number / len(made)) / repeats)
-            weights = None if pool.weights is None else pool.weights[shift.rows]
-            target = Target(logits=shift.logits, predictions=shift.predictions, weights=weights)
-            made_of = (repeat, shift.kind, shift.strength)
-            trials += _answers(pair.facing(target), shift.labels, names, settings, made_of)
-    if ranks is not None:
-        trials += _over_time(source, ranks, names, calibration, settings)
-    best = min(names, key=lambda name: mean_miss(trials, name))
-    missed = tuple(NotTried(u.kind, u.strength, u.why, splits) for u, splits in untried.items())
-    warnings = ["made shifts only: a method that does well here can still miss under a shift of another kind"]
-    warnings += _left_out(missed, repeats)
-    return Backtest(tuple(trials), best, sureness_of(trials, names, best, seed), tuple(warnings), missed)
+        say(f"made shifts, split {repeat + 1} of {repeats}")
+        trials += _made(source, columns, names, calibration, settings, [seed, repeat], untried, say)
+    missed = [NotTried(u.kind, u.strength, u.why, splits) for u, splits in untried.items()]
+    for cut in cuts(source.n, columns, ranks):
+        why = cut.why if isinstance(cut, Untried) else _weightless(source, cut.known, cut.asked)
+        if isinstance(cut, Untried) or why:
+            missed.append(NotTried(cut.kind, cut.strength, why, repeats))
+            continue
+        say(f"{cut.kind}, {cut.strength}")
+        asked = _part(source, cut.asked)
+        pair = Pair(_part(source, cut.known), as_target(asked), calibration)
+        trials += _answers(pair, asked.labels, names, settings, (None, cut.kind, cut.strength))
+    return judged(trials, names, missed, repeats, seed)
+
+
+def _made(
+    source: Source,
+    columns: Sequence[Groups],
+    names: list[str],
+    calibration: str,
+    settings: Resampling | None,
+    seed: list[int],
+    untried: Counter[Untried],
+    say: Callable[[str], None],
+) -> list[Trial]:
+    """Every method on every target made from one random half; methods are fitted once, on the other half."""
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(source.n)
+    left, right = np.sort(order[: source.n // 2]), np.sort(order[source.n // 2 :])
+    pool = _part(source, right)
+    pair = Pair(_part(source, left), as_target(pool), calibration)
+    made = list(made_shifts(pool, [c.of(right) for c in columns], seed=int(rng.integers(2**31))))
+    trials: list[Trial] = []
+    for number, shift in enumerate(made):
+        if isinstance(shift, Untried):
+            untried[shift] += 1
+            continue
+        say(f"{shift.kind}, {shift.strength} (target {number + 1} of {len(made)}, split {seed[1] + 1})")
+        weights = None if pool.weights is None else pool.weights[shift.rows]
+        target = Target(logits=shift.logits, predictions=shift.predictions, weights=weights)
+        made_of = (seed[1], shift.kind, shift.strength)
+        trials += _answers(pair.facing(target), shift.labels, names, settings, made_of)
+    return trials
+
+
+def _weightless(source: Source, *parts: Indices) -> str:
+    if source.weights is None or all(source.weights[rows].any() for rows in parts):
+        return ""
+    return "all rows weigh nothing"
 
 
 def _check(source: Any, methods: Any, repeats: Any, replicates: Any, seed: Any) -> list[str]:
@@ -109,23 +145,6 @@ def _check(source: Any, methods: Any, repeats: Any, replicates: Any, seed: Any) 
             f"backtest: {source.n} labelled rows; wanted at least {4 * LEAST_ROWS}, half to learn from"
         )
     return list(dict.fromkeys(method.name for method in found))
-
-
-def _left_out(untried: Sequence[NotTried], repeats: int) -> list[str]:
-    """A sentence for each reason why targets were not tried."""
-    out = []
-    for why in dict.fromkeys(u.why for u in untried):
-        kinds: dict[str, list[str]] = {}
-        for u in untried:
-            if u.why == why:
-                part = f" in {u.splits} of {repeats} splits" if u.splits < repeats else ""
-                kinds.setdefault(u.kind, []).append(u.strength + part)
-        parts = []
-        for kind, strengths in kinds.items():
-            more = f" and {len(strengths) - 3} more" if len(strengths) > 3 else ""
-            parts.append(f"{kind} ({', '.join(strengths[:3])}{more})")
-        out.append(f"not tried: {', '.join(parts)}: {why}")
-    return out
 
 
 def _answers(
@@ -154,17 +173,6 @@ def _covers(found: Estimate, truth: float) -> bool:
     low = found.error - np.hypot(found.error - found.interval.low, noise)
     high = found.error + np.hypot(found.interval.high - found.error, noise)
     return bool(low <= truth <= high)
-
-
-def _over_time(
-    source: Source, ranks: Indices, names: list[str], calibration: str, settings: Resampling | None
-) -> list[Trial]:
-    """The later half as a target for the earlier one."""
-    order = np.argsort(ranks, kind="stable")
-    early, late = np.sort(order[: source.n // 2]), np.sort(order[source.n // 2 :])
-    pool = _part(source, late)
-    pair = Pair(_part(source, early), as_target(pool), calibration)
-    return _answers(pair, pool.labels, names, settings, (None, "time", "later half"))
 
 
 def as_target(source: Source) -> Target:

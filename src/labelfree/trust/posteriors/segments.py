@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from labelfree import _door
+from labelfree._labels import MISSING
 from labelfree.errors import InputError
 from labelfree.estimators import DEFAULT
 from labelfree.estimators.pair import Pair, meant
@@ -36,8 +37,6 @@ OTHERS: tuple[tuple[str, dict[str, str]], ...] = (
     ("scot", {"marginal": "shrunk"}),
     ("label-shift", {}),
 )
-#: The slice of rows whose value is missing.
-MISSING = "(missing)"
 NOTE = "the label shares constrain the whole target, not each slice"
 
 
@@ -290,7 +289,7 @@ def _column(values: Any, what: str, n: int) -> tuple[list[str], npt.NDArray[np.i
         raise InputError(f"{what}: arrived with shape {array.shape}; wanted one value per target row, ({n},)")
     if array.dtype.kind in "mM":  # times print as they are written
         array = array.astype(str)
-    names, number = np.unique(as_texts(array, MISSING), return_inverse=True)
+    names, number = np.unique(as_texts(array), return_inverse=True)
     order = _order(names.tolist())
     return names[order].tolist(), np.asarray(np.argsort(order)[number.reshape(-1)], dtype=np.intp)
 
