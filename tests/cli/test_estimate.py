@@ -74,7 +74,7 @@ def test_the_default_is_auto_and_the_table_speaks_percent(labelfree, files, sour
     error = lf.estimate(source, target).error
     assert lf.estimate(source, target).method == "auto"
     assert f"{100 * error:.1f}%" in ran.out
-    assert "the method that the kind of shift calls for" in ran.out
+    assert lf.METHODS["auto"].meaning in ran.out
     assert "ATC" not in ran.out
 
 
@@ -171,6 +171,8 @@ def test_fail_above(labelfree, files, source, target):
     assert ran.json["limit"] == {
         "method": "auto",
         "fail_above": pytest.approx(error - 0.01),
+        "on": "error",
+        "value": error,
         "exceeded": True,
     }
     assert labelfree("estimate", *files, "--fail-above", error + 0.01).code == 0

@@ -175,7 +175,7 @@ def test_heavy_rows_count_so_often_where_confidence_meets_accuracy(healthy):
 
 
 def test_the_worst_comes_first_and_the_verdict_names_it(healthy):
-    z, y, z_t = healthy
+    z, _, z_t = healthy
     found = doctor(lf.Source(logits=z[:200], labels=z[:200].argmax(1)), lf.Target(logits=z_t))
     ranks = [["stop", "caution", "ok"].index(check.status) for check in found.ranked]
     assert ranks == sorted(ranks)
