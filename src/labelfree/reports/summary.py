@@ -103,9 +103,9 @@ def _answer(answer: Estimate, source: Source, about: dict[str, Any]) -> dict[str
     name = about.get("target") or "the target"
     sentence = f"On {name} ({answer.n_target:,} rows) the model is estimated to be wrong on "
     sentence += f"{percent(answer.error)} of the rows"
-    if answer.interval is not None:
-        held = answer.interval
-        sentence += f" ({held.level:.0%} interval {percent(held.low)} to {percent(held.high)}, {held.kind})"
+    spans = [one for one in (_span(answer.details.get("range"), "range"), _interval(answer)) if one]
+    if spans:
+        sentence += f" ({'; '.join(spans)})"
     sentence += f", against {percent(source.error)} on the labelled source."
     return {
         "sentence": sentence,
@@ -114,6 +114,17 @@ def _answer(answer: Estimate, source: Source, about: dict[str, Any]) -> dict[str
         "source_error": source.error,
         **answer.content(),
     }
+
+
+def _span(held: dict[str, Any] | None, word: str) -> str:
+    """A range in words: the one that was measured to hold is the headline, sampling error stands beside it."""
+    if held is None:
+        return ""
+    return f"{held['level']:.0%} {word} {percent(held['low'])} to {percent(held['high'])}, {held['kind']}"
+
+
+def _interval(answer: Estimate) -> str:
+    return _span(None if answer.interval is None else answer.interval.to_dict(), "interval")
 
 
 def _with(comparison: Comparison, answer: Estimate) -> Comparison:

@@ -9,7 +9,7 @@ from typing import Any
 
 from labelfree.estimators.pair import Pair
 from labelfree.estimators.shift import ShiftVerdict
-from labelfree.results import Result
+from labelfree.results import Result, p_value
 from labelfree.trust.diagnosis.checks import CAUTION, CHECKS, OK, RANGE, STOP, Check
 from labelfree.types import Source, Target
 
@@ -141,5 +141,9 @@ def shown(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, dict):
-        return ", ".join(f"{name.replace('_', ' ')} {shown(part)}" for name, part in value.items())
+        return ", ".join(_shown_part(name, part) for name, part in value.items())
     return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _shown_part(name: str, part: Any) -> str:
+    return p_value(part) if name == "p_value" else f"{name.replace('_', ' ')} {shown(part)}"
