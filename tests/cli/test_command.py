@@ -62,7 +62,10 @@ def damaged(folder, scores):
         (folder, "is a folder"),
         (raw("empty.npz", b""), "is empty"),
         (raw("cut.npz", whole[: len(whole) // 2]), "is it complete?"),
-        (raw("text.npz", b"hello there, this is no archive"), "not a .npz file"),
+        (
+            raw("text.npz", b"hello there, this is no archive"),
+            "cannot be read as .npz (File is not a zip file); is it complete?",
+        ),
         (folder / "hostile.npz", "pickled objects, which are never loaded"),
         (raw("cut.parquet", b"PAR1 but not really"), "cannot be read as .parquet"),
         (raw("cut.arrow", b"nonsense"), "cannot be read as .arrow"),
