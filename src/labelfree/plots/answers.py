@@ -30,7 +30,7 @@ def estimates(answers: Comparison | Sequence[Estimate], *, highlight: str | None
         raise InputError(
             "plots.estimates: no estimates of an error arrived; wanted at least one that is no score"
         )
-    figure, grid = axes(1, width=5.2, height=0.8 + 0.26 * len(shown))
+    figure, grid = axes(1, width=4.6, height=0.8 + 0.26 * len(shown))
     ax = grid[0, 0]
     places = np.arange(len(shown))[::-1]
     for place, one in zip(places, shown, strict=True):
