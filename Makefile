@@ -4,10 +4,14 @@ PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python3.10; 
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: demo test test-all check format bench docs clean
+.PHONY: demo monitor test test-all check format bench docs clean
 
 demo: $(VENV)/.package
 	$(BIN)/labelfree demo
+
+# The monitor, filled with 60 days of a model whose world changes: open the address that it prints.
+monitor: $(VENV)/.monitor
+	$(BIN)/labelfree monitor --demo --data .monitor-demo
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto
@@ -43,6 +47,10 @@ $(VENV)/.package: pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable .
 	touch $@
 
+$(VENV)/.monitor: $(VENV)/.package
+	$(BIN)/python -m pip install --quiet --editable '.[monitor]'
+	touch $@
+
 $(VENV)/.dev: $(VENV)/.package
 	scripts/install_torch $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
@@ -53,4 +61,4 @@ $(VENV)/.bench: $(VENV)/.dev
 	touch $@
 
 clean:
-	rm -rf $(VENV) .venvs build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venvs .monitor-demo build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
