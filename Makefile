@@ -4,13 +4,18 @@ PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python3.10; 
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: demo test test-all check format bench mutate docs clean
+.PHONY: demo monitor test test-all check format bench mutate docs clean
 
 demo: $(VENV)/.package
 	$(BIN)/labelfree demo
 
+# The monitor, filled with 60 days of a model whose world changes: open the address that it prints.
+monitor: $(VENV)/.monitor
+	$(BIN)/labelfree monitor --demo --data .monitor-demo
+
+# One BLAS thread per test process: two of them spin against each other on two cores.
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n auto
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -47,6 +52,10 @@ $(VENV)/.package: pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable .
 	touch $@
 
+$(VENV)/.monitor: $(VENV)/.package
+	$(BIN)/python -m pip install --quiet --editable '.[monitor]'
+	touch $@
+
 $(VENV)/.dev: $(VENV)/.package
 	scripts/install_torch $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
@@ -57,4 +66,4 @@ $(VENV)/.bench: $(VENV)/.dev
 	touch $@
 
 clean:
-	rm -rf $(VENV) .venvs build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .mutants
+	rm -rf $(VENV) .venvs .monitor-demo .mutants build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

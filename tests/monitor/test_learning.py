@@ -1,0 +1,128 @@
+"""The band that learns: its coverage is the level asked for, on any sequence, also with labels that come late."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import labelfree as lf
+from labelfree.cli.app import run
+from labelfree.monitor.jobs.learning import MEMORY, START, STEP, Miss, learned, reach
+from labelfree.monitor.service.windows import coverage, list_windows
+from labelfree.monitor.store import open_store
+
+
+def play(misses, level, delay):
+    """Publish bands one after another; the truth of each window comes `delay` windows later."""
+    past, out = [], []
+    for t, size in enumerate(misses):
+        come = max(0, t - delay)
+        known = past[:come] + [Miss(m.window_id, m.time, None) for m in past[come:]]
+        covered = size <= reach(known, level)
+        past.append(Miss(t, t, bool(covered), float(size)))
+        out.append(covered)
+    return np.array(out)
+
+
+@pytest.mark.parametrize("level", [0.8, 0.9])
+@pytest.mark.parametrize("delay", [0, 14])
+def test_coverage_after_30_windows(level, delay):
+    """Regimes of other misses follow one another: coverage over 40 runs is the level; late labels cost some width."""
+    shares = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        scale = np.repeat(rng.lognormal(0, 0.6, 30), rng.integers(4, 16, 30))[:150]
+        misses = scale * np.abs(rng.normal(size=len(scale)))
+        shares.append(play(misses, level, delay)[30:].mean())
+    spread = np.std(shares) / np.sqrt(len(shares))
+    assert np.mean(shares) > level - 3 * spread - 0.01
+    assert np.mean(shares) < level + 3 * spread + (0.01 if delay == 0 else 0.04)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.floats(0, 50), min_size=60, max_size=200),
+    st.sampled_from([0.8, 0.9]),
+)
+def test_the_bound_holds_on_every_sequence(misses, level):
+    """|misses / T - alpha| <= (1 + g) / (g T) without delay, whatever the sequence (Gibbs and Candes 2021)."""
+    covered = play(misses, level, 0)
+    assert abs((1 - covered.mean()) - (1 - level)) <= (1 + STEP) / (STEP * len(misses)) + 1e-9
+
+
+def test_misses_that_never_come_in_do_not_count_as_late():
+    judged = [Miss(i, i, True, 0.5) for i in range(40)]
+    holes = [Miss(i, i, None) if i % 2 else Miss(i, i, True, 0.5) for i in range(80)] + [
+        Miss(80, 80, True, 0.5)
+    ]
+    assert reach(judged, 0.9) == reach(holes, 0.9) == 0.5
+
+
+def test_the_band_is_all_or_nothing_at_the_ends():
+    assert reach([], 0.9) == START
+    assert reach([Miss(i, i, False, 9.0) for i in range(40)], 0.9) == np.inf
+    assert learned(
+        [Miss(i, i, False, 9.0) for i in range(40)], {"error": 0.3, "low": 0.2, "high": 0.4}, 0.9
+    ) == (0, 1)
+    old = [Miss(i, i, i % 10 > 0, 9.0) for i in range(50)] + [
+        Miss(i, i, i % 10 > 0, 0.1) for i in range(MEMORY)
+    ]
+    assert reach(old, 0.9) == 0.1
+
+
+def test_replay_of_recorded_predictions(tmp_path, capsys):
+    """A labelled file happens again: corruptions come and go, and the band's coverage is printed and served."""
+    demo = lf.demo_data()
+    rng = np.random.default_rng(0)
+    names = np.array(demo.source.classes)
+    order = ["clean", "jpeg", "zoom_blur", "clean", "mild_noise", "gaussian_blur", "translation", "clean"]
+    picks = [(shift, rng.choice(4000, 120, replace=False)) for shift in np.repeat(order, 3)]
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    scores = np.concatenate([demo.targets[shift].scores[i] for shift, i in picks])
+    labels = np.concatenate([demo.labels[i] for _, i in picks])
+    times = np.datetime64("2026-01-01") + np.repeat(np.arange(len(picks)), 120) * np.timedelta64(1, "D")
+    table = pa.table(
+        {
+            **{f"logit_{name}": scores[:, j] for j, name in enumerate(names)},
+            "label": labels,
+            "when": pa.array(times.astype("datetime64[us]")).cast(pa.timestamp("us", tz="UTC")),
+        }
+    )
+    pa.parquet.write_table(table, tmp_path / "file.parquet")
+    np.savez(tmp_path / "val.npz", logits=demo.source.scores, labels=names[demo.source.labels], classes=names)
+    words = [
+        "monitor",
+        "replay",
+        str(tmp_path / "file.parquet"),
+        "--time",
+        "when",
+        "--data",
+        str(tmp_path / "data"),
+    ]
+    assert (
+        run([*words, "--source", str(tmp_path / "val.npz"), "--delay", "5", "--level", "0.8", "--json"]) == 0
+    )
+    said = json.loads(capsys.readouterr().out)
+    assert (said["windows"], said["rows"], said["level"]) == (24, 24 * 120, 0.8)
+    assert said["judged"] == 20  # the labels of the last four days never came
+    assert 0.5 <= said["covered"] / said["judged"] <= 1.0
+    store = open_store(tmp_path / "data")
+    views = list_windows(store, "replay")
+    held = coverage(store, "replay")
+    assert (held.windows, held.covered) == (said["judged"], said["covered"])
+    inside = [v.learned_low <= v.realised <= v.learned_high for v in views if v.realised is not None]
+    assert sum(inside) == held.covered
+    place = {name: j for j, name in enumerate(names.tolist())}
+    truth = np.mean(scores[:120].argmax(1) != np.array([place[name] for name in labels[:120].tolist()]))
+    assert views[0].realised == pytest.approx(truth)
+    assert views[0].created < views[1].created  # as if it were then
+    store.close()
+    assert (
+        run(["monitor", "replay", str(tmp_path / "val.npz"), "--time", "when", "--data", str(tmp_path / "x")])
+        == 2
+    )
+    assert "no key 'when'" in capsys.readouterr().err
