@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from labelfree.cli import files
-from labelfree.cli.screen import console, plain_table, warn, working
+from labelfree.cli import files, options
+from labelfree.cli.screen import alarm, console, plain_table, warn, working
 from labelfree.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,38 +25,24 @@ REPLICATES, MANY_SCORES = 200, 5_000_000
 def estimate(
     source: files.SourceFile,
     target: files.TargetFile,
-    method: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--method", "-m", help="A method, or 'all'; may be repeated.  [default: auto]", show_default=False
-        ),
-    ] = None,
+    method: options.Methods = None,
     calibration: files.Calibration = "temperature",
     marginal: files.MarginalName = "source",
     second: files.Second = None,
     check: files.Check = False,
-    fail_above: Annotated[
-        float | None,
-        typer.Option(help="Leave with exit code 1 if the first named method's error is above this fraction"),
-    ] = None,
-    rows: Annotated[
-        Path | None, typer.Option(help="Write one line per target row to this .csv .parquet .arrow .npz")
-    ] = None,
+    fail_above: options.FailAbove = None,
+    rows: options.Rows = None,
     as_json: files.AsJson = False,
     replicates: Annotated[
         int | None,
         typer.Option(
-            help="Bootstrap replicates behind each interval; 0 for none.  [default: 200 for named methods]",
-            show_default=False,
+            help="Bootstrap replicates behind each interval; 0 for none", show_default="200 for named methods"
         ),
     ] = None,
     level: files.Level = 0.95,
     seed: files.Seed = 0,
-    groups: Annotated[
-        str | None,
-        typer.Option(help="TARGET's column (or .npz key) of rows that belong together, for the intervals"),
-    ] = None,
-    source_groups: Annotated[str | None, typer.Option(help="The same of SOURCE")] = None,
+    groups: options.Groups = None,
+    source_groups: options.SourceGroups = None,
     *,
     reading: files.Reading,
     target_labels: Annotated[
@@ -103,7 +89,7 @@ def estimate(
     else:
         _print_table(comparison)
         if exceeded:
-            console().print(f"{first} is above the limit of {100 * (limit or 0):g}%", style="bold red")
+            alarm(f"{first} is above the limit of {100 * (limit or 0):g}%")
     if rows is not None and table is not None:
         io.write_table(rows, table)
     if exceeded:
