@@ -171,6 +171,8 @@ def test_fail_above(labelfree, files, source, target):
     assert ran.json["limit"] == {
         "method": "auto",
         "fail_above": pytest.approx(error - 0.01),
+        "on": "error",
+        "value": error,
         "exceeded": True,
     }
     assert labelfree("estimate", *files, "--fail-above", error + 0.01).code == 0

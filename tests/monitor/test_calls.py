@@ -66,8 +66,8 @@ def test_a_window_says_what_the_library_says(client):
     truth = lf.interval(source, lf.Target(z), "auto", level=0.9)
     assert window["error"] == pytest.approx(truth.error, abs=1e-12)
     assert window["interval"] == {
-        "low": pytest.approx(truth.interval.low, abs=1e-12),
-        "high": pytest.approx(truth.interval.high, abs=1e-12),
+        "low": pytest.approx(truth.sampling.low, abs=1e-12),
+        "high": pytest.approx(truth.sampling.high, abs=1e-12),
         "level": 0.9,
     }
     assert window["band"]["high"] == pytest.approx(truth.details["band"]["high"])

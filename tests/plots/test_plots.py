@@ -110,3 +110,24 @@ def test_wrong_things_are_refused(source):
         plots.confidence(source, source)
     with pytest.raises(lf.InputError, match="wanted labelfree"):
         plots.reliability(lf.Target(logits=source.scores))
+
+
+@pytest.mark.parametrize("name", ["confidence", "costs", "proportions", "reliability"])
+def test_nothing_runs_through_a_legend(source, target, name):
+    """Legends stand outside the axes; so do the numbers beside the estimates."""
+    drawn = getattr(lf.plots, name)
+    figure = drawn(source) if name == "reliability" else drawn(source, target)
+    figure.canvas.draw()
+    (legend,) = figure.legends
+    (ax,) = figure.axes
+    assert legend.get_window_extent().y0 >= ax.get_window_extent().y1 - 1
+    assert ax.get_legend() is None
+
+
+def test_numbers_stand_beside_the_estimates(source, target):
+    figure = lf.plots.estimates(lf.compare(source, target, ["ac", "scot", "cott"]))
+    figure.canvas.draw()
+    (ax,) = figure.axes
+    texts = [t for t in ax.texts if t.get_text().endswith("%")]
+    assert len(texts) == 3
+    assert all(t.get_window_extent().x0 >= ax.get_window_extent().x1 for t in texts)

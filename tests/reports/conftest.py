@@ -19,7 +19,7 @@ def hostile(scores):
         source,
         target,
         "scot",
-        groups={"<b>day</b>": np.where(np.arange(target.n) % 2, "<img src=x onerror=alert(2)>", "two")},
+        by={"<b>day</b>": np.where(np.arange(target.n) % 2, "<img src=x onerror=alert(2)>", "two")},
         replicates=40,
         target_labels=names[scores["truth"]],
         about={

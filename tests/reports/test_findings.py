@@ -67,3 +67,31 @@ def test_the_largest_slices_are_listed(source, target):
     assert table["rows"][0]["slice"] == "big"
     assert shares == sorted(shares, reverse=True)
     assert (len(shares), table["left_out"]) == (MOST_SLICES, 61 - MOST_SLICES)
+
+
+def test_the_range_that_holds_is_the_headline(plain):
+    """Where a method gives one, it stands before the interval of sampling error, in the sentence and on the page."""
+    from dataclasses import replace
+
+    from labelfree.reports.page import page
+    from labelfree.reports.summary import _answer
+    from labelfree.results import Estimate, Interval
+
+    held = {"low": 0.1, "high": 0.4, "level": 0.9, "kind": "measured to hold"}
+    one = Estimate("cott", 0.2, 9, 9, interval=Interval(0.95, 0.15, 0.25, "sampling error only"))
+    source = lf.Source(probs=[[0.9, 0.1], [0.2, 0.8]], labels=[0, 1])
+    told = _answer(replace(one, details={"range": held}), source, {})
+    said = told["sentence"]
+    assert (
+        "(90% range 10.0% to 40.0%, measured to hold; 95% interval 15.0% to 25.0%, sampling error only)"
+        in said
+    )
+    assert "(95% interval 15.0% to 25.0%, sampling error only)" in _answer(one, source, {})["sentence"]
+    text = page({**plain.summary, "answer": {**told, "interval_notes": []}})
+    assert text.index("90% range: measured to hold") < text.index("95% interval, sampling error only</span>")
+
+
+def test_p_is_never_zero():
+    from labelfree.trust.diagnosis import shown
+
+    assert shown({"kind": "other", "p_value": 0.0}) == "kind other, p < 0.001"

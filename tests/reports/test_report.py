@@ -154,7 +154,7 @@ def test_bad_requests(plain, source, target, tmp_path):
     with pytest.raises(lf.InputError, match="did you mean 'cott'"):
         report(source, target, "cotts")
     with pytest.raises(lf.InputError):
-        report(source, target, groups=["a"], replicates=0)
+        report(source, target, by=["a"], replicates=0)
 
 
 @pytest.mark.parametrize("k", [2, 60])

@@ -33,7 +33,7 @@ def run(capfd):
 
 def test_a_page(run, files, tmp_path):
     out = tmp_path / "r.html"
-    code, said, err = run(*files, "-o", out, "--groups", "day", "--replicates", 20, "--check")
+    code, said, err = run(*files, "-o", out, "--by", "day", "--replicates", 20, "--check")
     assert code == 0, err
     assert "wrong on" in said
     text = out.read_text(encoding="utf-8")
@@ -72,7 +72,7 @@ def test_the_command_line_holds_what_was_said_and_no_more(run, files):
         (["--format", "pdf"], "wanted html, md or json"),
         (["-o", "r.html", "--format", "md"], "say different things"),
         (["-o", "r.txt"], "wanted a name ending in"),
-        (["--json", "--groups", "dya"], "did you mean 'day'"),
+        (["--json", "--by", "dya"], "did you mean 'day'"),
         (["--json", "--marginal", "mls"], "did you mean 'mlls'"),
         (["--json", "--logits", "--probs"], "wanted one"),
         (["--json", "-m", "entropy"], "is a score"),

@@ -190,6 +190,6 @@ def test_everything_is_computed_once(monkeypatch):
     monkeypatch.setattr(pair, "fit_calibration", counted("calibration", calibration.fit_calibration))
     monkeypatch.setattr(pair, "verdict", counted("shift", shift.verdict))
     monkeypatch.setattr(view, "Exact", Watched)
-    report(*samples(), replicates=20, groups=segments())
+    report(*samples(), replicates=20, by=segments())
     assert calls == {"calibration": 1, "shift": 1}
     assert len(solved) == len(set(solved))

@@ -44,11 +44,11 @@ def test_resampling(wrong, line):
         ({"seed": -3}, "seed -3"),
         ({"margin": "a lot"}, "margin 'a lot': wanted a number"),
         ({"level": None}, "level None: wanted a number"),
-        ({"labels": "50"}, "labels '50': wanted a whole number"),
-        ({"labels": 2.5}, r"labels 2\.5: wanted"),
-        ({"labels": float("nan")}, "labels nan: wanted a whole number"),
-        ({"labels": -3}, "labels -3: wanted"),
-        ({"labels": 3}, "labels 3: wanted between 25"),
+        ({"count": "50"}, "count '50': wanted a whole number"),
+        ({"count": 2.5}, r"count 2\.5: wanted"),
+        ({"count": float("nan")}, "count nan: wanted a whole number"),
+        ({"count": -3}, "count -3: wanted"),
+        ({"count": 3}, "count 3: wanted between 25"),
     ],
 )
 def test_budget(wrong, line):
@@ -78,7 +78,7 @@ def test_budget_of_arrays():
 )
 def test_with_labels(wrong, line):
     source, target = samples()
-    plan = budget(source, target, labels=50)
+    plan = budget(source, target, count=50)
     given = {"target": target, "labels": dict.fromkeys(plan.rows.tolist(), 0), **wrong}
     with pytest.raises(InputError, match=line):
         with_labels(plan, **given)
@@ -86,7 +86,7 @@ def test_with_labels(wrong, line):
 
 def test_weights_of_any_number_type():
     source, target = samples()
-    plan = budget(source, target, labels=50)
+    plan = budget(source, target, count=50)
     labels = dict.fromkeys(plan.rows, 0)
     plain = with_labels(plan, target, labels, weight=1.0)
     assert with_labels(plan, target, labels, weight=np.float32(1)) == plain

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from labelfree.cli import files
+from labelfree.cli.records import print_json
 from labelfree.cli.screen import console, plain_table, warn, working
-from labelfree.cli.words import now_called, unlike
+from labelfree.cli.words import now_called, spoken, unlike
 
 if TYPE_CHECKING:
     from labelfree.trust import Backtest
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 @files.reads
 def backtest(
+    context: typer.Context,
     source: files.SourceFile,
     method: Annotated[
         list[str] | None,
@@ -58,11 +60,11 @@ def backtest(
         known = reading.source(source)
         times = None
         if time is not None:
-            times = row_times(files.column_of(source, time, known.n), known.n, f"{source}: {time!r}")
+            times = row_times(files.column_of(source, time, known), known.n, f"{source}: {time!r}")
         found = look_back(
             known,
             methods=method or METHODS,
-            by={name: files.column_of(source, name, known.n) for name in columns} or None,
+            by={name: files.column_of(source, name, known) for name in columns} or None,
             time=times,
             calibration=calibration,
             repeats=repeats,
@@ -71,7 +73,7 @@ def backtest(
             progress=say,
         )
     if as_json:
-        typer.echo(found.to_json())
+        print_json(found.to_dict(), context, known)
     else:
         _print(found)
 
@@ -92,10 +94,10 @@ def _print(found: Backtest) -> None:
         table.add_row(kind, *(_cell(mine[method]) for method in methods))
     out = console()
     if found.verdict:
-        out.print(found.verdict, style="bold")
+        out.print(spoken(found.verdict), style="bold")
     out.print(table)
     for warning in found.warnings:
-        warn(out, warning)
+        warn(out, spoken(warning))
 
 
 def _cell(row: dict[str, Any]) -> str:

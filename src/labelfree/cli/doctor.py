@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 import typer
 
 from labelfree.cli import files
+from labelfree.cli.records import print_json
 from labelfree.cli.screen import console, plain_table, working
+from labelfree.cli.words import spoken
 
 if TYPE_CHECKING:
     from labelfree.trust import Diagnosis
@@ -17,6 +19,7 @@ STYLES = {"ok": "green", "caution": "yellow", "stop": "bold red"}
 
 @files.reads
 def doctor(
+    context: typer.Context,
     source: files.SourceFile,
     target: files.TargetFile,
     calibration: files.Calibration = "temperature",
@@ -32,7 +35,7 @@ def doctor(
         known, unknown, _ = reading.both(source, target, say)
         found = examine(known, unknown, calibration=calibration, seed=seed, progress=say)
     if as_json:
-        typer.echo(found.to_json())
+        print_json(found.to_dict(), context, known, unknown)
     else:
         _print(found)
     if found.status == "stop":
@@ -42,16 +45,14 @@ def doctor(
 def _print(found: Diagnosis) -> None:
     from rich.text import Text
 
-    from labelfree.trust.diagnosis import shown
-
-    table = plain_table()
-    for column in ("status", "check", "measured", "what it means, and what to do"):
-        table.add_column(column, justify="right" if column == "measured" else "left")
-    for check in found.checks:
-        style = STYLES[check.status]
-        table.add_row(Text(check.status, style=style), check.name, shown(check.value), Text(check.meaning))
-        if check.advice:
-            table.add_row("", "", "", Text(f"-> {check.advice}", style=style))
     out = console()
+    out.print(f"verdict: {found.sentence}", style=STYLES[found.status])
+    table = plain_table()
+    for column in ("status", "check", "what it means, and what to do"):
+        table.add_column(column)
+    for check in found.ranked:
+        style = STYLES[check.status]
+        table.add_row(Text(check.status, style=style), check.name, Text(spoken(check.meaning)))
+        if check.advice:
+            table.add_row("", "", Text(f"-> {spoken(check.advice)}", style=style))
     out.print(table)
-    out.print(f"verdict: {found.status}", style=STYLES[found.status])

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from labelfree.cli import files, options
+from labelfree.cli import files, limits, options
+from labelfree.cli.records import print_json
 from labelfree.cli.screen import alarm, console, plain_table, warn, working
+from labelfree.cli.words import spoken
 from labelfree.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ REPLICATES, MANY_SCORES = 200, 5_000_000
 
 @files.reads
 def estimate(
+    context: typer.Context,
     source: files.SourceFile,
     target: files.TargetFile,
     method: options.Methods = None,
@@ -31,12 +33,14 @@ def estimate(
     second: files.Second = None,
     check: files.Check = False,
     fail_above: options.FailAbove = None,
+    on: limits.On = "error",
     rows: options.Rows = None,
     as_json: files.AsJson = False,
     replicates: Annotated[
         int | None,
         typer.Option(
-            help="Bootstrap replicates behind each interval; 0 for none", show_default="200 for named methods"
+            help="Bootstrap replicates behind each interval; 0 for none.  [default: 200 for named methods]",
+            show_default=False,
         ),
     ] = None,
     level: files.Level = 0.95,
@@ -50,15 +54,10 @@ def estimate(
     ] = None,
 ) -> None:
     """Estimate the error of a classifier on TARGET, which has no labels, from SOURCE, which has."""
-    limit = _limit(fail_above)
-
-    from labelfree import io
-    from labelfree.estimators import Pair
-    from labelfree.io.write import check_ending
-    from labelfree.trust.answers import compared, true_error
-    from labelfree.trust.posteriors import row_table
-
+    limit = limits.Limit.of(_first(method), fail_above, on)
     if rows is not None:
+        from labelfree.io.write import check_ending
+
         check_ending(rows)
         files.refuse_overwriting(rows, [source, target, second, reading.labels, target_labels, marginal])
     with working() as say:
@@ -71,29 +70,47 @@ def estimate(
             _replicates(replicates, method, known, unknown),
             level,
             seed,
-            groups and files.column_of(target, groups, unknown.n),
-            source_groups and files.column_of(source, source_groups, known.n),
+            groups and files.column_of(target, groups, unknown),
+            source_groups and files.column_of(source, source_groups, known),
         )
-        say("calibration")
-        pair = Pair(known, unknown, calibration, seed=seed, verb="estimate")
-        checked = true_error(unknown, truth)
-        comparison = compared(pair, _methods(method), settings, marginal=shares, truth=checked, progress=say)
-        table = None
-        if rows is not None:
-            say("rows")
-            table = row_table(pair, _first(method), marginal=shares)
-    first = _first(method)
-    exceeded = _exceeded(comparison, first, limit)
+        answer = _answer(known, unknown, truth, method, calibration, shares, settings, seed, rows, say)
+    exceeded = limit.exceeded(answer) if limit else False
     if as_json:
-        _print_json(comparison, source, target, first, limit, exceeded)
+        print_json(_document(answer, source, target, limit), context, known, unknown)
     else:
-        _print_table(comparison)
-        if exceeded:
-            alarm(f"{first} is above the limit of {100 * (limit or 0):g}%")
-    if rows is not None and table is not None:
-        io.write_table(rows, table)
+        _print(answer, _first(method))
+        if exceeded and limit:
+            alarm(limit.sentence(answer))
     if exceeded:
         raise typer.Exit(1)
+
+
+def _answer(
+    known: Source,
+    unknown: Target,
+    truth: Any,
+    method: list[str] | None,
+    calibration: str,
+    shares: Any,
+    settings: Any,
+    seed: int,
+    rows: Path | None,
+    say: Any,
+) -> Comparison:
+    """The methods' answers; the rows are written too, where they are wanted."""
+    from labelfree import io
+    from labelfree.estimators import Pair
+    from labelfree.trust.answers import compared, true_error
+    from labelfree.trust.posteriors import row_table
+
+    say("calibration")
+    pair = Pair(known, unknown, calibration, seed=seed, verb="estimate")
+    checked = true_error(unknown, truth)
+    answer = compared(pair, _methods(method), settings, marginal=shares, truth=checked, progress=say)
+    if rows is not None:
+        say("rows")
+        io.write_table(rows, row_table(pair, _first(method), marginal=shares))
+    return answer
 
 
 def _resampling(replicates: int, level: float, seed: int, groups: Any, source_groups: Any) -> Any:
@@ -140,84 +157,79 @@ def _first(named: list[str] | None) -> str:
     return next((name for name in named or () if name != "all"), DEFAULT_METHOD)
 
 
-def _limit(value: float | None) -> float | None:
-    if value is None:
-        return None
-    if math.isnan(value) or value < 0:
-        raise InputError(f"--fail-above {value:g}: wanted a fraction from 0 to 1")
-    if value > 1:
-        hint = f"; did you mean {value / 100:g}?" if value <= 100 else ""
-        raise InputError(f"--fail-above {value:g}: wanted a fraction from 0 to 1{hint}")
-    return value
-
-
-def _exceeded(comparison: Comparison, method: str, limit: float | None) -> bool:
-    if limit is None:
-        return False
-    if method not in [one.method for one in comparison]:
-        raise InputError(
-            f"--fail-above: {method} was left out, as it needs more evidence; name another method"
-        )
-    error = comparison[method].error
-    if error is None:
-        raise InputError(
-            f"--fail-above compares an error, and {method} is a score; name another method first"
-        )
-    return error > limit
-
-
-def _print_json(
-    comparison: Comparison, source: Path, target: Path, method: str, limit: float | None, exceeded: bool
-) -> None:
-    document = comparison.to_dict()
+def _document(answer: Comparison, source: Path, target: Path, limit: limits.Limit | None) -> dict[str, Any]:
+    document = answer.to_dict()
     document["source"] = {"path": str(source), **document["source"]}
     document["target"] = {"path": str(target), **document["target"]}
     if limit is not None:
-        document["limit"] = {"method": method, "fail_above": limit, "exceeded": exceeded}
-    import json
-
-    typer.echo(json.dumps(document, allow_nan=False))
+        document["limit"] = limit.to_dict(answer)
+    return document
 
 
-def _print_table(comparison: Comparison) -> None:
-    from rich.text import Text
-
+def _print(answer: Comparison, first: str) -> None:
     from labelfree.estimators import METHODS
     from labelfree.results import percent
 
     out = console()
-    about = comparison.source
+    about = answer.source
     out.print(
         f"source: {about['n']:,} rows, {about['k']} classes, error {percent(about['error'])}    "
-        f"target: {comparison.target['n']:,} rows"
+        f"target: {answer.target['n']:,} rows"
     )
-    truth = comparison.true_error
-    table = plain_table()
-    table.add_column("method")
-    table.add_column("estimate", justify="right")
-    if truth is not None:
-        table.add_column("miss", justify="right")
-    table.add_column("what it is", style="dim")
-    for name, answer, miss in comparison.rows():
-        cells = [METHODS[name].title, answer.replace("error ", "")]
-        table.add_row(*cells, *([miss] if truth is not None else []), METHODS[name].meaning)
-    if truth is not None:
-        table.add_row(
-            Text("truth", style="bold"), Text(percent(truth), style="bold"), "", "by the labels in TARGET"
-        )
-    out.print(table)
-    named = next((one.interval for one in comparison if one.interval and one.interval == one.sampling), None)
+    out.print(_table(answer))
+    named = next((one.interval for one in answer if one.interval and one.interval == one.sampling), None)
     if named is not None:
         out.print(
             f"[low, high]: {100 * named.level:g}% interval for the error of the population that TARGET came from; "
             f"{named.kind}",
             style="dim",
         )
-    for one in comparison:
+    for one in answer:
         for note in one.notes() if one.choice() else ():
             out.print(f"{METHODS[one.method].title}: {note}")
-    for warning in comparison.warnings:
-        warn(out, warning)
-    for one in comparison.estimates:
-        for warning in comparison.own_warnings(one):
-            warn(out, f"{METHODS[one.method].title}: {warning}")
+    for warning in answer.warnings:
+        warn(out, spoken(warning))
+    for one in answer.estimates:
+        for warning in answer.own_warnings(one):
+            warn(out, f"{METHODS[one.method].title}: {spoken(warning)}")
+    out.print(_verdict(answer, first), style="bold")
+
+
+def _table(answer: Comparison) -> Any:
+    from rich.text import Text
+
+    from labelfree.estimators import METHODS
+    from labelfree.results import percent
+
+    truth = answer.true_error
+    table = plain_table()
+    table.add_column("method")
+    table.add_column("estimate", justify="right")
+    if truth is not None:
+        table.add_column("miss", justify="right")
+    table.add_column("what it is", style="dim")
+    for name, said, miss in answer.rows():
+        cells = [METHODS[name].title, said.replace("error ", "")]
+        table.add_row(*cells, *([miss] if truth is not None else []), METHODS[name].meaning)
+    if truth is not None:
+        table.add_row(
+            Text("truth", style="bold"), Text(percent(truth), style="bold"), "", "by the labels in TARGET"
+        )
+    return table
+
+
+def _verdict(answer: Comparison, first: str) -> str:
+    """The answer of the first named method in one sentence, with its range and whether anything speaks against it."""
+    from labelfree.results import percent
+
+    one = next((e for e in answer if e.method == first), answer.estimates[0])
+    if one.error is None:
+        return f"in short: {one.method} is a score, no error; compare it between targets"
+    held = one.interval
+    span = f", {percent(held.low)} to {percent(held.high)}," if held else ""
+    against = len(answer.warnings) + len(answer.own_warnings(one))
+    doubt = f"{against} warning{'s' * (against > 1)} above" if against else "nothing seen speaks against it"
+    return (
+        f"in short: about {percent(one.error)}{span} of TARGET's rows are wrong, {percent(answer.source['error'])} of "
+        f"SOURCE's; {doubt}; labelfree doctor looks closer"
+    )

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from labelfree.cli import files, options
+from labelfree.cli.records import print_json
 from labelfree.cli.screen import console, plain_table, warn, working
+from labelfree.cli.words import spoken
 from labelfree.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 @files.reads
 def metrics(
+    context: typer.Context,
     source: files.SourceFile,
     target: files.TargetFile,
     method: options.OneMethod = None,
@@ -51,6 +53,7 @@ def metrics(
     reading: files.Reading,
 ) -> None:
     """Estimate every metric of the classifier on TARGET from the posterior behind a method's answer."""
+    from labelfree import io
     from labelfree.estimators.pair import Pair, meant
     from labelfree.trust.posteriors import measured
     from labelfree.trust.posteriors.proportions import estimated_shares
@@ -64,7 +67,8 @@ def metrics(
         say("transport")
         name, own = meant(method, None if marginal is None else files.marginal_of(marginal, known))
         pair = Pair(known, unknown, calibration, verb="metrics")
-        found = measured(pair, name, cost=_cost(cost), **own)
+        costs = None if cost is None else io.read_costs(cost, known.k)
+        found = measured(pair, name, cost=costs, **own)
         estimated = None
         if shares is not None:
             say("resampling")
@@ -73,29 +77,11 @@ def metrics(
         document = found.to_dict()
         if estimated is not None:
             document["label_shares"] = estimated.content()
-        typer.echo(json.dumps(document, allow_nan=False))
+        print_json(document, context, known, unknown)
         return
     _print(found, confusion)
     if estimated is not None:
         console().print(repr(estimated))
-
-
-def _cost(path: Path | None) -> Any:
-    if path is None:
-        return None
-    import numpy as np
-
-    from labelfree.errors import FileError
-
-    try:
-        if path.suffix == ".npy":
-            return np.load(path, allow_pickle=False)
-        return np.loadtxt(path, delimiter=",", ndmin=2)
-    except (OSError, ValueError) as problem:
-        why = str(getattr(problem, "strerror", None) or problem).rstrip(".")
-        raise FileError(
-            f"{path}: cannot be read as costs ({why}); wanted K x K numbers and no header"
-        ) from None
 
 
 def _print(found: Metrics, confusion: bool) -> None:
@@ -127,7 +113,7 @@ def _print(found: Metrics, confusion: bool) -> None:
         out.print(_matrix(found))
     out.print(f"estimated, not counted: it rests on what {found.method} assumes")
     for warning in found.warnings:
-        warn(out, warning)
+        warn(out, spoken(warning))
 
 
 def _matrix(found: Metrics) -> Any:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from labelfree.cli import files
+from labelfree.cli import files, options
+from labelfree.cli.records import about
 from labelfree.cli.screen import working
+from labelfree.cli.words import note, unlike
 from labelfree.errors import InputError, nearest
 
 FORMATS = ("html", "md", "json")
@@ -33,12 +34,7 @@ def report(
     method: Annotated[str, typer.Option("--method", "-m", help="Whose estimate is the answer")] = "auto",
     calibration: files.Calibration = "temperature",
     marginal: files.MarginalName = "source",
-    groups: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--groups", help="A column of TARGET to show the error by; may be repeated", show_default=False
-        ),
-    ] = None,
+    by: options.By = None,
     second: files.Second = None,
     check: files.Check = False,
     level: files.Level = 0.95,
@@ -46,6 +42,8 @@ def report(
         int, typer.Option(help="Bootstrap replicates behind the intervals; 0 for none")
     ] = 200,
     seed: files.Seed = 0,
+    groups: options.Groups = None,
+    source_groups: options.SourceGroups = None,
     *,
     reading: files.Reading,
 ) -> None:
@@ -53,6 +51,9 @@ def report(
     wanted = _format("json" if as_json else form, out)
     from labelfree.reports import report as build
 
+    names = unlike(by, "--by")
+    if groups and not names:
+        note("--groups are rows that are resampled together; --by COLUMN shows the error by a column")
     with working() as say:
         known, unknown, truth = reading.both(source, target, say, second=second, check=check)
         made = build(
@@ -61,17 +62,14 @@ def report(
             method,
             calibration=calibration,
             marginal=files.marginal_of(marginal, known),
-            groups={name: files.column_of(target, name, unknown.n) for name in groups} if groups else None,
+            by={name: files.column_of(target, name, unknown) for name in names} or None,
+            groups=groups and files.column_of(target, groups, unknown),
+            source_groups=source_groups and files.column_of(source, source_groups, known),
             level=level,
             replicates=replicates,
             seed=seed,
             target_labels=truth,
-            about={
-                "source": source.name,
-                "target": target.name,
-                "command": _command(context),
-                "made": _now(),
-            },
+            about=about(context),
             progress=say,
         )
         if out is not None:
@@ -102,24 +100,3 @@ def _format(asked: str | None, out: Path | None) -> str:
             f"--format {asked} and {out.name} say different things; wanted a name ending in .{asked}"
         )
     return ending
-
-
-def _command(context: typer.Context) -> str:
-    """The command line that gives the same report: arguments, and the options that were not left as they are."""
-    words = ["labelfree", "report"]
-    for parameter in context.command.params:
-        value = context.params.get(parameter.name or "")
-        if parameter.param_type_name == "argument":
-            words.append(str(value))
-        elif value is not None and value is not False and value != parameter.default:
-            flag = max(parameter.opts, key=len)
-            many = value if isinstance(value, list | tuple) else [value]
-            for one in many:
-                words += [flag] if one is True else [flag, str(one)]
-    return shlex.join(words)
-
-
-def _now() -> str:
-    from datetime import datetime, timezone
-
-    return datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC")

@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from labelfree.cli import files, options
+from labelfree.cli.records import print_json
 from labelfree.cli.screen import console, plain_table, warn, working
-from labelfree.errors import InputError
+from labelfree.cli.words import now_called, spoken, unlike
+
+if TYPE_CHECKING:
+    from labelfree.trust import Slices
 
 
 @files.reads
 def slices(
+    context: typer.Context,
     source: files.SourceFile,
     target: files.TargetFile,
-    by: Annotated[list[str], typer.Option("--by", help="A column (or .npz key) of slices; may be repeated")],
-    groups: Annotated[
+    by: Annotated[
+        list[str],
+        typer.Option(
+            "--by",
+            help="TARGET's column (or .npz key) to slice by, times in bins: day:1d, :6h, :1week; may be repeated",
+        ),
+    ],
+    data: Annotated[
         Path | None, typer.Option(help="The file that holds these columns, where it is not TARGET itself")
     ] = None,
     method: options.OneMethod = None,
@@ -28,6 +39,8 @@ def slices(
         int, typer.Option(callback=files.at_least(20), help="Bootstrap replicates for the intervals")
     ] = 200,
     seed: files.Seed = 0,
+    groups: options.Groups = None,
+    source_groups: options.SourceGroups = None,
     as_json: files.AsJson = False,
     *,
     reading: files.Reading,
@@ -35,28 +48,33 @@ def slices(
     """Estimate the error of each slice of TARGET, with intervals that hold for all slices at once."""
     from labelfree.trust import slices as cut
 
-    twice = next((name for name in by if by.count(name) > 1), None)
-    if twice is not None:
-        raise InputError(f"--by {twice}: it was given twice; wanted different columns")
+    if groups is not None and Path(groups).is_file():  # what --data was called
+        data, groups = now_called("--groups FILE", "--data FILE", Path(groups), data), None
+    names = unlike(by, "--by")
     with working() as say:
         known, unknown, _ = reading.both(source, target, say)
-        columns = {name: files.column_of(groups or target, name, unknown.n) for name in by}
+        columns = {name: files.column_of(data or target, name, unknown) for name in names}
         say("resampling")
         found = cut(
             known,
             unknown,
-            columns if len(columns) > 1 else columns[by[0]],
+            columns if len(columns) > 1 else columns[names[0]],
             method,
             calibration=calibration,
             marginal=None if marginal is None else files.marginal_of(marginal, known),
             level=level,
             replicates=replicates,
             seed=seed,
+            groups=groups and files.column_of(target, groups, unknown),
+            source_groups=source_groups and files.column_of(source, source_groups, known),
         )
     if as_json:
-        typer.echo(found.to_json())
-        return
+        print_json(found.to_dict(), context, known, unknown)
+    else:
+        _print(found, unknown.n)
 
+
+def _print(found: Slices, rows: int) -> None:
     from labelfree.results import percent
 
     table = plain_table()
@@ -67,9 +85,9 @@ def slices(
     for s in found.slices:
         table.add_row(s.name, percent(s.error), percent(s.low), percent(s.high), f"{s.rows:,}", s.note)
     table.add_section()
-    table.add_row("all", percent(found.error), "", "", f"{unknown.n:,}", "")
+    table.add_row("all", percent(found.error), "", "", f"{rows:,}", "")
     out = console()
     out.print(table)
     out.print(f"from, to: {100 * found.level:g}% intervals, {found.kind}", style="dim")
     for warning in (*found.warnings, found.note):
-        warn(out, warning)
+        warn(out, spoken(warning))

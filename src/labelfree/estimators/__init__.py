@@ -1,7 +1,7 @@
 """The methods, one file each, behind one contract and one registry."""
 
 from labelfree.estimators.ac import AC
-from labelfree.estimators.aline import aline
+from labelfree.estimators.agreement import aline
 from labelfree.estimators.atc import ATCMC, ATCNE
 from labelfree.estimators.auto import Auto
 from labelfree.estimators.base import Estimator, Reading

@@ -99,12 +99,13 @@ def span(
     below, under = max(factor, 0.0) * BELOW, max(factor, 0.0) * FLOOR
     sampling = _quantile(level) * float(np.sqrt(error * (1.0 - error) * (1.0 / n_source + 1.0 / n_target)))
     above = factor * min(ABOVE + SLOPE * unlike, MOST)
+    floor = float(np.clip(least - under - sampling, 0.0, error))
     return Span(
         error,
-        float(np.clip(low - below - sampling, 0.0, error)),
+        max(floor, float(np.clip(low - below - sampling, 0.0, error))),
         float(np.clip(high + above + sampling, error, 1.0)),
         sampling,
-        float(np.clip(least - under - sampling, 0.0, error)),
+        floor,
     )
 
 

@@ -41,9 +41,10 @@ def estimates(answers: Comparison | Sequence[Estimate], *, highlight: str | None
                 [one.interval.low, one.interval.high], [place, place], color=colour, linewidth=2.2, alpha=0.6
             )
         ax.plot(one.error, place, "D" if chosen else "o", color=colour, markersize=6)
+        # Beside the axes, where no line runs through it.
         ax.annotate(
-            f"{one.error:.1%}", (one.error, place), (0, 5), textcoords="offset points",
-            ha="center", fontsize=SMALL - 1, color=INK,
+            f"{one.error:.1%}", (1.0, place), (6, 0), xycoords=("axes fraction", "data"),
+            textcoords="offset points", ha="left", va="center", fontsize=SMALL, color=INK, annotation_clip=False,
         )  # fmt: skip
     if truth is not None:
         ax.axvline(truth, color=INK, linestyle="--", linewidth=1.2, label=f"true error {truth:.1%}")
@@ -79,9 +80,10 @@ def truth(
     ax = grid[0, 0]
     top = 1.06 * max(max(true_errors), *(max(errors[m]) for m in methods))
     ax.plot([0, top], [0, top], color=INK, linewidth=1, alpha=0.6)
-    ax.annotate(
-        "perfect", (0.8 * top, 0.82 * top), rotation=45, ha="center", va="bottom", fontsize=SMALL, color=INK
-    )
+    ax.text(
+        0.8 * top, 0.82 * top, "perfect", rotation=45, rotation_mode="anchor", transform_rotates_text=True,
+        ha="center", va="bottom", fontsize=SMALL, color=INK,
+    )  # fmt: skip
     order = np.argsort(true_errors)
     for number, method in enumerate(methods):
         found = np.asarray(errors[method], float)

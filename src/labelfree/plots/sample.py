@@ -65,7 +65,7 @@ def draw_confidence(table: dict[str, Any]) -> Any:
     ax.set(xlabel="confidence in the prediction", ylabel="share of rows", xlim=(0, 1), ylim=(0, None))
     percent(ax.yaxis)
     percent(ax.xaxis)
-    ax.legend(frameon=False, fontsize=SMALL, loc="upper left", labelcolor=INK)
+    _legend(figure)
     return figure
 
 
@@ -78,7 +78,7 @@ def draw_costs(table: dict[str, Any]) -> Any:
     ax.axvspan(min(cut, 1.0), 1.0, color=INK, alpha=0.08, linewidth=0)
     ax.set_yscale("log")
     ax.set(xlabel="transport cost of a row", ylabel="share of rows (log scale)", xlim=(0, 1))
-    ax.legend(frameon=False, fontsize=SMALL, labelcolor=INK)
+    _legend(figure, columns=3)
     return figure
 
 
@@ -104,7 +104,7 @@ def draw_proportions(table: dict[str, Any]) -> Any:
         label.set_parse_math(False)
     ax.set(xlabel="share of rows", xlim=(0, None), ylim=(-0.7, len(shown) - 0.3))
     percent(ax.xaxis)
-    figure.legend(frameon=False, fontsize=SMALL, ncols=2, loc="outside upper left", labelcolor=INK)
+    _legend(figure)
     return figure
 
 
@@ -131,7 +131,7 @@ def draw_reliability(table: dict[str, Any]) -> Any:
     ax.set(xlabel="confidence on the source", ylabel="accuracy on the source", xlim=(0, 1.02), ylim=(0, 1.04))
     percent(ax.xaxis)
     percent(ax.yaxis)
-    legend = ax.legend(frameon=False, fontsize=SMALL, loc="upper left", labelcolor=INK)
+    legend = _legend(figure, columns=1)
     for handle in legend.legend_handles:
         handle.set_sizes([30])
     return figure
@@ -157,6 +157,13 @@ def _one(height: float = HEIGHT) -> tuple[Any, Any]:
     for side in ax.spines.values():
         side.set_color(INK)
     return figure, ax
+
+
+def _legend(figure: Any, columns: int = 2) -> Any:
+    """A legend above the axes, where nothing that is drawn runs through its words."""
+    return figure.legend(
+        frameon=False, fontsize=SMALL, ncols=columns, loc="outside upper left", labelcolor=INK
+    )
 
 
 def _steps(ax: Any, table: dict[str, Any]) -> None:

@@ -80,7 +80,9 @@ def report(
     *,
     calibration: str = "temperature",
     marginal: Marginal = "source",
+    by: Any = None,
     groups: Any = None,
+    source_groups: Any = None,
     level: float = 0.95,
     replicates: int = 200,
     seed: int = 0,
@@ -96,7 +98,9 @@ def report(
         method: whose estimate is the answer; the others are shown beside it.
         calibration: for all methods.
         marginal: for the methods that take one.
-        groups: (n_target,) the slice of each target row, or a mapping from a name to such an array.
+        by: (n_target,) the slice of each target row, or a mapping from a name to such an array.
+        groups, source_groups: (n,) the group of each row, where rows come in correlated groups that are
+            resampled together; see `labelfree.interval`.
         level: of the intervals.
         replicates: of the bootstrap behind the intervals; 0 for none.
         seed: of the bootstrap.
@@ -111,7 +115,9 @@ def report(
             method,
             calibration=calibration,
             marginal=marginal,
+            by=by,
             groups=groups,
+            source_groups=source_groups,
             level=level,
             replicates=replicates,
             seed=seed,

@@ -1,4 +1,4 @@
-"""What is needed to compute a report again: versions, options, and a fingerprint of the data."""
+"""What is needed to compute an answer again: versions, options, and a fingerprint of the data."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ PACKAGES = ("numpy", "scipy", "numba")
 
 
 def provenance(
-    source: Source, target: Sample, options: dict[str, Any], about: dict[str, Any]
+    source: Source, target: Sample | None, options: dict[str, Any], about: dict[str, Any]
 ) -> dict[str, Any]:
-    """Versions, options, where the data came from, and what they were."""
+    """Versions, options, where the data came from, and what they were; the same in the JSON of every verb."""
     return {
         "labelfree": __version__,
         "python": platform.python_version(),
@@ -28,7 +28,10 @@ def provenance(
         "made": about.get("made"),
         "options": options,
         "source": {"name": about.get("source"), "fingerprint": fingerprint(source)},
-        "target": {"name": about.get("target"), "fingerprint": fingerprint(target)},
+        "target": {
+            "name": about.get("target"),
+            "fingerprint": None if target is None else fingerprint(target),
+        },
     }
 
 

@@ -35,12 +35,12 @@ def class_table(target: View, doubt: Array) -> list[dict[str, Any]]:
 
 
 def slice_tables(
-    pair: Pair, groups: Any, settings: Resampling, method: str, **options: Any
+    pair: Pair, by: Any, settings: Resampling, method: str, **options: Any
 ) -> list[dict[str, Any]]:
-    """For every column of groups: its slices with simultaneous intervals, the largest slices first."""
-    if groups is None:
+    """For every column of slices: its slices with simultaneous intervals, the largest slices first."""
+    if by is None:
         return []
-    named = groups if isinstance(groups, Mapping) else {"group": groups}
+    named = by if isinstance(by, Mapping) else {"group": by}
     tables = []
     for name, values in named.items():
         found = sliced(pair, values, settings, method, **options)

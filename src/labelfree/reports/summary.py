@@ -33,7 +33,9 @@ def summarise(
     *,
     calibration: str,
     marginal: Marginal,
+    by: Any,
     groups: Any,
+    source_groups: Any,
     level: float,
     replicates: int,
     seed: int,
@@ -43,7 +45,7 @@ def summarise(
 ) -> dict[str, Any]:
     """Everything that the renderings show; see `labelfree.reports.report` for the arguments."""
     find(method)
-    settings = Resampling(max(replicates, FEWEST_REPLICATES), level, seed)
+    settings = Resampling(max(replicates, FEWEST_REPLICATES), level, seed, groups, source_groups)
     progress("calibration")
     pair = Pair(source, target, calibration, seed=seed, verb="report")
     truth = true_error(target, target_labels)
@@ -77,7 +79,7 @@ def summarise(
         "costs": costs_table(pair, marginal),
         "reliability": reliability_table(pair.source),
         "classes": class_table(pair.target, pair.target.doubt(pair.posterior(method, **own))),
-        "slices": slice_tables(pair, groups, settings, method, **own),
+        "slices": slice_tables(pair, by, settings, method, **own),
         "findings": found,
         "provenance": provenance(source, target, options, about),
     }
@@ -101,9 +103,9 @@ def _answer(answer: Estimate, source: Source, about: dict[str, Any]) -> dict[str
     name = about.get("target") or "the target"
     sentence = f"On {name} ({answer.n_target:,} rows) the model is estimated to be wrong on "
     sentence += f"{percent(answer.error)} of the rows"
-    if answer.interval is not None:
-        held = answer.interval
-        sentence += f" ({held.level:.0%} interval {percent(held.low)} to {percent(held.high)}, {held.kind})"
+    spans = [one for one in (_span(answer.details.get("range"), "range"), _interval(answer)) if one]
+    if spans:
+        sentence += f" ({'; '.join(spans)})"
     sentence += f", against {percent(source.error)} on the labelled source."
     return {
         "sentence": sentence,
@@ -112,6 +114,17 @@ def _answer(answer: Estimate, source: Source, about: dict[str, Any]) -> dict[str
         "source_error": source.error,
         **answer.content(),
     }
+
+
+def _span(held: dict[str, Any] | None, word: str) -> str:
+    """A range in words: the one that was measured to hold is the headline, sampling error stands beside it."""
+    if held is None:
+        return ""
+    return f"{held['level']:.0%} {word} {percent(held['low'])} to {percent(held['high'])}, {held['kind']}"
+
+
+def _interval(answer: Estimate) -> str:
+    return _span(None if answer.interval is None else answer.interval.to_dict(), "interval")
 
 
 def _with(comparison: Comparison, answer: Estimate) -> Comparison:

@@ -92,7 +92,8 @@ def test_duplicates_in_the_source_are_found(healthy):
     )
     assert found["duplicate rows"].status == "caution"
     assert found["duplicate rows"].value == {"source": pytest.approx(0.5), "target": 0.0}
-    assert "--groups" in found["duplicate rows"].advice
+    assert "groups=" in found["duplicate rows"].advice
+    assert "50.0% of source" in found["duplicate rows"].meaning
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -171,3 +172,31 @@ def test_heavy_rows_count_so_often_where_confidence_meets_accuracy(healthy):
     assert found.value["confidence"] == pytest.approx(p[wrong].max(1).mean())
     assert found.value["accuracy"] == pytest.approx(0.0, abs=1e-12)
     assert found.status == "stop"
+
+
+def test_the_worst_comes_first_and_the_verdict_names_it(healthy):
+    z, _, z_t = healthy
+    found = doctor(lf.Source(logits=z[:200], labels=z[:200].argmax(1)), lf.Target(logits=z_t))
+    ranks = [["stop", "caution", "ok"].index(check.status) for check in found.ranked]
+    assert ranks == sorted(ranks)
+    assert {0, 1, 2} == set(ranks)
+    assert [c.name for c in found.checks] != [c.name for c in found.ranked]
+    assert found.sentence.startswith("stop: do not rely on an estimate; see ")
+    assert "source errors" in found.sentence
+    assert repr(found).splitlines()[0] == found.sentence
+    page = found._repr_html_()
+    assert page.index(">stop</td>") < page.index(">caution</td>") < page.index(">ok</td>")
+    assert page.count('style="color: ') == len(found.checks)
+    assert json.loads(found.to_json())["sentence"] == found.sentence
+
+
+def test_findings_carry_their_numbers(healthy):
+    z, y, z_t = healthy
+    sharp = np.where(np.arange(4000)[:, None] % 4 == 0, 90 * z, z)
+    found = doctor(
+        lf.Source(logits=np.repeat(sharp[:1000], 2, 0), labels=np.repeat(y[:1000], 2)),
+        lf.Target(logits=np.concatenate([z_t, sharp[:1000]])),
+    )
+    for name in ("saturated scores", "duplicate rows"):
+        assert f"{100 * found[name].value['source']:.1f}% of source" in found[name].meaning
+    assert f"{100 * found['shared rows'].value:.1f}% of target rows" in found["shared rows"].meaning

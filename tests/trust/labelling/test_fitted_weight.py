@@ -15,7 +15,7 @@ def planned():
     z = 2 * rng.normal(size=(1600, 3))
     y = (z + rng.gumbel(size=z.shape)).argmax(1)
     target = lf.Target(logits=z[800:])
-    return budget(lf.Source(logits=z[:800], labels=y[:800]), target, labels=160, seed=1), target, y[800:]
+    return budget(lf.Source(logits=z[:800], labels=y[:800]), target, count=160, seed=1), target, y[800:]
 
 
 def slope(f, wrong):

@@ -28,7 +28,7 @@ def data():
 def answers(source, target, truth, seeds, **options):
     out = []
     for seed in seeds:
-        plan = budget(source, target, labels=120, seed=seed)
+        plan = budget(source, target, count=120, seed=seed)
         got = with_labels(plan, target, {int(i): int(truth[i]) for i in plan.rows}, **options)
         out.append((got.error, got.interval.low, got.interval.high))
     return np.array(out)
@@ -57,7 +57,7 @@ def test_forgetting_the_inclusion_probabilities_would_be_seen():
     y = (z + rng.gumbel(size=z.shape)).argmax(1)
     source, target, truth = lf.Source(logits=z[:1000], labels=y[:1000]), lf.Target(logits=z[1000:]), y[1000:]
     error = np.mean(target.predictions != truth)
-    plans = [budget(source, target, labels=200, seed=seed) for seed in range(40)]
+    plans = [budget(source, target, count=200, seed=seed) for seed in range(40)]
     naive = np.mean([np.mean(target.predictions[p.rows] != truth[p.rows]) for p in plans])
     ours = answers(source, target, truth, range(40))[:, 0]
     assert naive - error > 5 * 0.35 / np.sqrt(200 * 40)
@@ -66,7 +66,7 @@ def test_forgetting_the_inclusion_probabilities_would_be_seen():
 
 def test_with_no_errors_seen_the_interval_is_still_open(data):
     source, target, _ = data
-    plan = budget(source, target, labels=100)
+    plan = budget(source, target, count=100)
     got = with_labels(plan, target, {int(i): int(target.predictions[i]) for i in plan.rows}, weight=0.0)
     assert got.observed_errors == 0
     assert got.error == 0.0
@@ -113,7 +113,7 @@ def test_the_margin_is_reached_when_scot_is_right():
 
 def test_missing_and_strange_labels(data):
     source, target, truth = data
-    plan = budget(source, target, labels=100)
+    plan = budget(source, target, count=100)
     some = {int(i): int(truth[i]) for i in plan.rows}
     dropped = int(plan.rows[0])
     del some[dropped]
@@ -134,7 +134,7 @@ def bought(plan, truth):
 @pytest.mark.parametrize("count", [25, 500, 1700, 1999, 2000])
 def test_just_so_many_labels_are_planned(data, count):
     source, target, truth = data
-    plan = budget(source, target, labels=count)
+    plan = budget(source, target, count=count)
     assert len(plan.rows) == len(set(plan.rows.tolist())) == plan.taken.sum() == count
     if count == target.n:
         assert plan.margin == 0.0
@@ -150,8 +150,8 @@ def test_the_margin_asked_is_reached_and_not_overshot(data, margin):
     source, target, _ = data
     plan = budget(source, target, margin=margin)
     assert plan.margin <= margin
-    assert budget(source, target, labels=len(plan.rows)).margin == plan.margin
-    assert budget(source, target, labels=len(plan.rows) - 1).margin > margin
+    assert budget(source, target, count=len(plan.rows)).margin == plan.margin
+    assert budget(source, target, count=len(plan.rows) - 1).margin > margin
     # the textbook's margin, with a normal quantile and no pseudo-rows, is smaller still
     counts = np.bincount(plan.stratum)
     e = np.bincount(plan.stratum, plan.doubt) / counts
@@ -203,7 +203,7 @@ def test_all_labels_of_a_weighted_target_give_its_error():
     z = rng.normal(size=(200, 3))
     y = rng.integers(3, size=200)
     target = lf.Target(logits=z, weights=rng.lognormal(0, 2, 200))
-    plan = budget(lf.Source(logits=z, labels=y), target, labels=200)
+    plan = budget(lf.Source(logits=z, labels=y), target, count=200)
     got = with_labels(plan, target, bought(plan, y))
     assert got.error == pytest.approx(target.share(target.predictions != y), rel=1e-9)
     assert got.interval.high - got.interval.low == pytest.approx(0.0, abs=1e-12)
@@ -238,7 +238,7 @@ def test_one_stratum_without_doubts_saves_nothing_against_itself():
 
 def test_more_labels_than_plain_sampling_are_called_that(data):
     source, target, _ = data
-    plan = budget(source, target, labels=100)
+    plan = budget(source, target, count=100)
     got = with_labels(plan, target, {int(i): int(target.predictions[i]) for i in plan.rows}, weight=0.0)
     assert got.saved < 0
     assert f"{-got.saved} more labels than plain sampling would have needed" in repr(got)
@@ -247,7 +247,7 @@ def test_more_labels_than_plain_sampling_are_called_that(data):
 
 def test_what_the_interval_is_for_is_said(data):
     source, target, truth = data
-    plan = budget(source, target, labels=150)
+    plan = budget(source, target, count=150)
     fixed = with_labels(plan, target, bought(plan, truth), level=0.8)
     assert "at 80.0%" in repr(fixed)
     assert "just these target rows" in repr(fixed)
@@ -271,7 +271,7 @@ def test_a_heavy_row_is_a_stratum_of_its_own():
     z = rng.normal(size=(300, 3))
     y = rng.integers(3, size=300)
     target = lf.Target(logits=z, weights=np.append(np.ones(299), 400.0))
-    plan = budget(lf.Source(logits=z, labels=y), target, labels=60)
+    plan = budget(lf.Source(logits=z, labels=y), target, count=60)
     assert 299 in plan.rows
     assert np.bincount(plan.stratum).min() == 1
     assert with_labels(plan, target, bought(plan, y)).labels == 60
@@ -292,7 +292,7 @@ def test_the_picks_say_all_that_the_labels_need(data):
 
 def test_picks_that_were_struck_out_still_count_as_picked(data):
     source, target, truth = data
-    plan = budget(source, target, labels=150)
+    plan = budget(source, target, count=150)
     table = {name: np.asarray(values)[10:] for name, values in plan.table().items()}
     labels = {int(i): int(truth[i]) for i in table["row"]}
     got = with_labels(Plan.from_table(table, source, target), target, labels)
@@ -304,7 +304,7 @@ def test_picks_that_were_struck_out_still_count_as_picked(data):
 
 def test_picks_of_another_plan_are_refused(data):
     source, target, _ = data
-    table = budget(source, target, labels=150).table()
+    table = budget(source, target, count=150).table()
     differ = "target, calibration or marginal differ"
     for other, options in (
         (target, {"marginal": "bbse"}),
@@ -320,7 +320,7 @@ def test_picks_of_another_plan_are_refused(data):
         values[4] = wrong
         with pytest.raises(InputError, match=rf"the {name} of row \d+ .*{differ}"):
             Plan.from_table({**table, name: values}, source, target)
-    plan = budget(source, target, labels=150)
+    plan = budget(source, target, count=150)
     extra = next(
         i for i in np.flatnonzero(plan.stratum == 0) if i not in plan.rows
     )  # labelled beyond the plan
@@ -337,7 +337,7 @@ def test_picks_of_another_plan_are_refused(data):
 
 def test_the_plan_in_json_lists_its_picks(data):
     source, target, _ = data
-    plan = budget(source, target, labels=100)
+    plan = budget(source, target, count=100)
     said = plan.to_dict()
     assert said["rows"] == plan.rows.tolist()
     assert said["stratum"] == plan.stratum[plan.rows].tolist()
@@ -347,7 +347,7 @@ def test_the_plan_in_json_lists_its_picks(data):
 
 def test_a_label_that_is_no_class_is_named_by_its_row(data):
     source, target, truth = data
-    plan = budget(source, target, labels=100)
+    plan = budget(source, target, count=100)
     row = int(plan.rows[7])
     for wrong, words in ((9, "is 9, outside"), ("cat", "arrived as names such as 'cat'"), (0.5, "is 0.5")):
         with pytest.raises(InputError, match=f"row {row} {words}"):

@@ -62,9 +62,7 @@ def test_intervals_hold_for_all_slices_at_once():
 
 def test_wrong_lengths_are_refused(pair):
     source, target, _ = pair
-    with pytest.raises(
-        InputError, match=r"^groups: arrived with shape \(2,\); wanted one value per target row"
-    ):
+    with pytest.raises(InputError, match=r"^by: arrived with shape \(2,\); wanted one value per target row"):
         slices(source, target, ["a", "b"])
 
 
@@ -184,3 +182,24 @@ def test_metrics_follow_auto_by_default_and_scot_where_shares_are_given(source, 
         "scot",
         pytest.approx(pair.error("scot", marginal="mlls"), abs=1e-9),
     )
+
+
+def test_values_of_which_every_row_has_its_own_are_refused(pair):
+    source, target, _ = pair
+    with pytest.raises(InputError, match=r"by: 1,200 different values in 1,200 rows; .*COLUMN:1d"):
+        slices(source, target, np.arange(target.n))
+    with pytest.raises(InputError, match="by time: 400 different values"):
+        slices(source, target, {"time": np.arange(target.n) // 3})
+    assert len(slices(source, target, np.arange(target.n) % 40, replicates=20).slices) == 40
+
+
+def test_correlated_rows_widen_the_intervals_of_slices(pair):
+    source, target, _ = pair
+    by = np.where(np.arange(target.n) < 600, "a", "b")
+    order = np.argsort(target.scores.max(axis=1), kind="stable")  # rows of a group are alike
+    groups = np.empty(target.n, dtype=int)
+    groups[order] = np.arange(target.n) // 40
+    alone, grouped = (slices(source, target, by, replicates=40, groups=g) for g in (None, groups))
+    for a, b in zip(alone.slices, grouped.slices, strict=True):
+        assert b.error == a.error
+        assert b.high - b.low > 1.2 * (a.high - a.low)

@@ -67,7 +67,7 @@ def answer(source: Source, rows: Rows, kind: str, settings: Settings, about: dic
         source,
         target_of(part, kind, source.classes),
         settings.method,
-        groups=groups or None,
+        by=groups or None,
         level=settings.level,
         replicates=settings.replicates,
         about=about,

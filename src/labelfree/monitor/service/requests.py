@@ -135,7 +135,7 @@ def _ask(store: Store, model: str, name: str, labels: int | None, margin: float 
             read_source_bytes(path.read_bytes(), path.suffix[1:]),
             target_of(rows, version.kind),
             margin=0.02 if margin is None else margin,
-            labels=labels,
+            count=labels,
             level=settings.level,
         )
     except InputError as problem:

@@ -83,8 +83,8 @@ def backtest(
             missed.append(NotTried(cut.kind, cut.strength, why, repeats))
             continue
         say(f"{cut.kind}, {cut.strength}")
-        asked = _part(source, cut.asked)
-        pair = Pair(_part(source, cut.known), as_target(asked), calibration)
+        asked = source.take(cut.asked)
+        pair = Pair(source.take(cut.known), as_target(asked), calibration)
         trials += _answers(pair, asked.labels, names, settings, (None, cut.kind, cut.strength))
     return judged(trials, names, missed, repeats, seed)
 
@@ -103,8 +103,8 @@ def _made(
     rng = np.random.default_rng(seed)
     order = rng.permutation(source.n)
     left, right = np.sort(order[: source.n // 2]), np.sort(order[source.n // 2 :])
-    pool = _part(source, right)
-    pair = Pair(_part(source, left), as_target(pool), calibration)
+    pool = source.take(right)
+    pair = Pair(source.take(left), as_target(pool), calibration)
     made = list(made_shifts(pool, [c.of(right) for c in columns], seed=int(rng.integers(2**31))))
     trials: list[Trial] = []
     for number, shift in enumerate(made):
@@ -180,13 +180,3 @@ def as_target(source: Source) -> Target:
     target = object.__new__(Target)
     target._set(**{name: value for name, value in vars(source).items() if name != "labels"}, second=None)
     return target
-
-
-def _part(source: Source, rows: Indices) -> Source:
-    """Some rows of the source, without checking them again."""
-    twin = object.__new__(Source)
-    fields = dict(vars(source))
-    for name in ("scores", "predictions", "labels", "weights"):
-        fields[name] = None if fields[name] is None else fields[name][rows]
-    twin._set(**fields)
-    return twin

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -107,7 +107,9 @@ def correction(pair: Pair) -> Check:
         "row sums",
         grade(worst, 1e-3, 1.0),
         worst,
-        "the largest distance of a row of probabilities from summing to 1; rows are renormalised",
+        f"rows of probabilities sum to 1 within {worst:.1g}; they are renormalised"
+        if worst > 0.0
+        else "no row had to be renormalised",
         "" if worst < 1e-3 else "pass logits, or probabilities in full precision",
     )
 
@@ -123,7 +125,8 @@ def overconfidence(pair: Pair) -> Check:
         "source confidence",
         grade(gap, 0.1, 0.4),
         {"confidence": confidence, "accuracy": accuracy},
-        f"before calibration the model is {100 * gap:+.1f} points more confident than right on the source",
+        f"before calibration the model is {percent(confidence)} confident on the source and {percent(accuracy)} right "
+        f"({100 * gap:+.1f} points)",
         ""
         if gap < 0.1
         else "calibration repairs an even excess; far too much suggests labels in the wrong order",
@@ -139,7 +142,8 @@ def leakage(pair: Pair) -> Check:
         "source errors",
         status,
         {"error": error, "count": round(errors)},
-        "methods that learn a threshold learn it from these errors",
+        f"{round(errors):,} of {pair.source.n:,} source rows are wrong ({percent(error)}); methods that learn a "
+        "threshold learn it from them",
         ""
         if status == OK
         else "is the source part of the training data? use rows that the model has not seen",
@@ -154,7 +158,8 @@ def calibration(pair: Pair) -> Check:
         "calibration",
         grade(after, 0.05, 0.15),
         {"ece_before": report["ece_before"], "ece_after": after},
-        "the gap between confidence and accuracy on the source, before and after calibration",
+        f"confidence and accuracy on the source lie {100 * after:.1f} points apart after calibration, "
+        f"{100 * report['ece_before']:.1f} before",
         "" if after < 0.05 else "try calibration='vector', or a larger source",
     )
 
@@ -169,7 +174,7 @@ def temperature(pair: Pair) -> Check:
         "temperature",
         OK if inside else STOP,
         fitted.temperature,
-        "what the log-scores are divided by" if inside else "it ran to the end of its range",
+        f"log-scores are divided by {fitted.temperature:.3g}" + ("" if inside else ", the end of the range"),
         "" if inside else "check that labels and scores belong to the same rows, and which are logits",
     )
 
@@ -205,7 +210,8 @@ def saturation(pair: Pair) -> Check:
         "saturated scores",
         STOP if rounded >= 0.9 else grade(worst, 0.05, np.inf),  # a temperature can still spread large logits
         {"source": shares[0], "target": shares[1]},
-        "the share of rows whose highest probability is exactly 1, as given or by the softmax of their logits",
+        f"{_both(shares)} rows have a highest probability of exactly 1"
+        + ("" if worst == 0.0 else ", as given or by the softmax of their logits"),
         "" if worst < 0.05 else advice,
     )
 
@@ -227,7 +233,7 @@ def ties(pair: Pair) -> Check:
         "ties at the threshold",
         grade(tied, 0.01, 0.2),
         tied,
-        "the share of the target that another equally good plan could move across COTT's threshold",
+        f"another equally good plan could move {percent(tied)} of the target across COTT's threshold",
         ""
         if tied < 0.01
         else "rows tie because scores are rounded: pass logits or full precision; prefer SCOT",
@@ -242,10 +248,8 @@ def duplicates(pair: Pair) -> Check:
         "duplicate rows",
         grade(worst, 0.05, 0.8),
         {"source": source, "target": target},
-        "the share of rows whose scores repeat an earlier row of the same sample exactly",
-        ""
-        if worst < 0.05
-        else "intervals take rows to be independent: drop duplicates, or give groups (--groups)",
+        f"{_both((source, target))} rows repeat the scores of an earlier row exactly",
+        "" if worst < 0.05 else "intervals take rows to be independent: drop duplicates, or pass groups=",
     )
 
 
@@ -257,11 +261,18 @@ def shared(pair: Pair) -> Check:
         "shared rows",
         grade(share, 0.05, np.inf),
         share,
-        "the share of target rows whose scores are exactly those of a source row",
+        f"{percent(share)} of target rows have exactly the scores of a source row",
         ""
         if share < 0.05
         else "are these rows in both? their labels are known: leave them out, or count the errors",
     )
+
+
+def _both(shares: Sequence[float]) -> str:
+    """The shares of source and of target as text."""
+    if shares[0] == shares[1] == 0.0:
+        return "no"
+    return f"{percent(shares[0])} of source and {percent(shares[1])} of target"
 
 
 def _source(pair: Pair) -> Source:
@@ -304,8 +315,8 @@ def lower_bound(pair: Pair) -> Check:
         "pseudo-label shift",
         grade(shift, 0.1, 1.1),
         shift,
-        "the distance of the target's predictions from the source's labels; if the true labels keep the source's "
-        f"proportions, the error is at least {percent(pair.shift.scot_bound)}, as is SCOT's answer, "
+        f"the target's predictions lie {100 * shift:.1f} points from the source's labels; if the true labels keep the "
+        f"source's proportions, the error is at least {percent(pair.shift.scot_bound)}, as is SCOT's answer, "
         f"and COT's at least {percent(pair.shift.cot_bound)}",
         ""
         if shift < 0.1

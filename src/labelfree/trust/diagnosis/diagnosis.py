@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from labelfree.estimators.pair import Pair
 from labelfree.estimators.shift import ShiftVerdict
-from labelfree.results import Result
-from labelfree.trust.diagnosis.checks import CHECKS, RANGE, STOP, Check
+from labelfree.results import Result, p_value
+from labelfree.trust.diagnosis.checks import CAUTION, CHECKS, OK, RANGE, STOP, Check
 from labelfree.types import Source, Target
+
+#: Of each status in a notebook: dark enough for a white page, light enough for a black one.
+COLOURS = {OK: "#0a8a64", CAUTION: "#b86e00", STOP: "#d6344e"}
 
 
 @dataclass(frozen=True, repr=False)
@@ -36,6 +40,23 @@ class Diagnosis(Result):
             return STOP
         return self[RANGE].status
 
+    @property
+    def ranked(self) -> tuple[Check, ...]:
+        """The checks, the worst first."""
+        order = (STOP, CAUTION, OK)
+        return tuple(sorted(self.checks, key=lambda check: order.index(check.status)))
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in one sentence."""
+        worst = [check.name for check in self.checks if check.status == self.status]
+        if self.status == OK:
+            others = [check.name for check in self.checks if check.status == CAUTION]
+            beside = f"; to know: {', '.join(others)}" if others else ""
+            return f"ok: the range of the answer is narrow{beside}"
+        what = "do not rely on an estimate" if self.status == STOP else "take an estimate with care"
+        return f"{self.status}: {what}; see {', '.join(worst)}"
+
     def __getitem__(self, name: str) -> Check:
         for check in self.checks:
             if check.name == name:
@@ -46,22 +67,29 @@ class Diagnosis(Result):
         """Everything as plain values."""
         return {
             "status": self.status,
+            "sentence": self.sentence,
             "checks": [check.to_dict() for check in self.checks],
             "shift_test": self.shift_test.content(),
         }
 
     def heading(self) -> str:
         """The verdict."""
-        return f"diagnosis: {self.status}"
+        return self.sentence
 
     def table_rows(self) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
-        """One row per check."""
-        rows = [(c.status, c.name, shown(c.value), c.meaning, c.advice) for c in self.checks]
+        """One row per check, the worst first."""
+        rows = [(c.status, c.name, shown(c.value), c.meaning, c.advice) for c in self.ranked]
         return ("status", "check", "measured", "what it means", "what to do"), rows
+
+    def _repr_html_(self) -> str:
+        def coloured(found: re.Match[str]) -> str:
+            return f'<tr><td style="color: {COLOURS[found[1]]}; font-weight: bold">{found[1]}</td>'
+
+        return re.sub(f"<tr><td>({'|'.join(COLOURS)})</td>", coloured, super()._repr_html_())
 
     def __repr__(self) -> str:
         lines = [self.heading()]
-        for check in self.checks:
+        for check in self.ranked:
             lines.append(f"  {check.status:<8} {check.name}: {check.meaning}")
             if check.advice:
                 lines.append(f"           -> {check.advice}")
@@ -113,5 +141,9 @@ def shown(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, dict):
-        return ", ".join(f"{name.replace('_', ' ')} {shown(part)}" for name, part in value.items())
+        return ", ".join(_shown_part(name, part) for name, part in value.items())
     return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _shown_part(name: str, part: Any) -> str:
+    return p_value(part) if name == "p_value" else f"{name.replace('_', ' ')} {shown(part)}"

@@ -16,6 +16,7 @@ from labelfree.estimators.pair import Pair
 from labelfree.labelshift import Marginal
 from labelfree.results import Result, percent
 from labelfree.trust.labelling.strata import DOUBT, LEAST, Strata, plain_labels
+from labelfree.trust.words import renamed
 from labelfree.types import Source, Target
 
 Array = npt.NDArray[np.float64]
@@ -61,9 +62,13 @@ class Plan(Result):
         out[mine] = np.rint(self.inclusion * counts[mine]).astype(np.intp)
         return out
 
-    def table(self) -> dict[str, Any]:
-        """Columns of equal length, one value per pick: what to send to those who label."""
+    def table(self, ids: Any = None) -> dict[str, Any]:
+        """Columns of equal length, one value per pick: what to send to those who label.
+
+        With `ids`, (n,) what each target row is known by (`Target.ids`), the picks are named by them too.
+        """
         return {
+            **({} if ids is None else {"id": np.asarray(ids)[self.rows]}),
             "row": self.rows,
             "stratum": self.stratum[self.rows],
             "inclusion_probability": self.inclusion,
@@ -139,13 +144,14 @@ class Plan(Result):
         )
 
 
+@renamed(labels="count")
 def budget(
     source: Source,
     target: Target,
     *,
     margin: float = 0.02,
     level: float = 0.95,
-    labels: int | None = None,
+    count: int | None = None,
     calibration: str = "temperature",
     marginal: Marginal = "source",
     seed: int = 0,
@@ -162,7 +168,7 @@ def budget(
         target: scores without.
         margin: the half-width wanted, a fraction; the plan reaches it or a smaller one.
         level: of the interval.
-        labels: buy so many instead; the margin is then what they should reach.
+        count: buy so many labels instead; the margin is then what they should reach.
         calibration, marginal: as for SCOT.
         seed: of the picks.
 
@@ -172,20 +178,20 @@ def budget(
     _door.check_fraction(margin, "margin", 0.02)
     _door.check_fraction(level, "level", 0.95)
     _door.check_count(seed, "seed", 0)
-    if labels is not None:
-        _door.check_count(labels, "labels", 1)
+    if count is not None:
+        _door.check_count(count, "count", 1)
     pair = Pair(source, target, calibration, verb="budget")
-    return planned(pair, margin=margin, level=level, labels=labels, marginal=marginal, seed=seed)
+    return planned(pair, margin=margin, level=level, count=count, marginal=marginal, seed=seed)
 
 
 def planned(
-    pair: Pair, *, margin: float, level: float, labels: int | None, marginal: Marginal, seed: int
+    pair: Pair, *, margin: float, level: float, count: int | None, marginal: Marginal, seed: int
 ) -> Plan:
     """The plan of a pair that has met already; arguments as for `budget`, checked."""
     doubt, mass = _doubts(pair, marginal)
     stratum = _strata(doubt, mass)
     strata = Strata.of(stratum, doubt, mass)
-    taken = strata.reaching(margin, level) if labels is None else strata.buying(int(labels))
+    taken = strata.reaching(margin, level) if count is None else strata.buying(int(count))
     rng = np.random.default_rng(int(seed))
     picks = [rng.permutation(np.flatnonzero(stratum == h))[:m] for h, m in enumerate(taken)]
     return _made(np.sort(np.concatenate(picks)), taken, stratum, doubt, mass, level)

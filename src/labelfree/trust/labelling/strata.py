@@ -101,7 +101,7 @@ class Strata:
         least, most = int(self.least.sum()), int(self.counts.sum())
         if not least <= labels <= most:
             raise InputError(
-                f"labels {labels}: wanted between {least} (every stratum is sampled) and {most}, the target's rows"
+                f"count {labels}: wanted between {least} (every stratum is sampled) and {most}, the target's rows"
             )
         return self._first(self._purchases()[0], labels - least)
 

@@ -16,15 +16,17 @@ def row_table(pair: Pair, method: str = DEFAULT, *, marginal: Marginal = "source
     """Columns of equal length, one value per target row.
 
     Returns:
-        `prediction` (name or index), `confidence` (calibrated), `transport_label` and `transport_cost`
-        (the exact plan's class for the row and its cost, to the label shares of `marginal`), `error_probability`
-        (by the posterior behind the method's answer: its mean is that answer).
+        `id` where the target's rows have one, `prediction` (name or index), `confidence` (calibrated),
+        `transport_label` and `transport_cost` (the exact plan's class for the row and its cost, to the label shares
+        of `marginal`), `error_probability` (by the posterior behind the method's answer: its mean is that answer).
     """
     cot = pair.fitted("cot", marginal=marginal)
     assert isinstance(cot, COT)
     hard = pair.target.transport(cot.masses(pair.target))
     names = np.asarray(pair.classes)
+    ids = pair.target.sample.ids
     return {
+        **({} if ids is None else {"id": ids}),
         "prediction": names[pair.target.predictions],
         "confidence": pair.target.confidence,
         "transport_label": names[hard.assigned],

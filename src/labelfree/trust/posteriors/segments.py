@@ -37,6 +37,8 @@ OTHERS: tuple[tuple[str, dict[str, str]], ...] = (
     ("scot", {"marginal": "shrunk"}),
     ("label-shift", {}),
 )
+#: More slices than the first are refused where they hold fewer rows than the second, on average.
+MANY, FEWEST_EACH = 30, 10
 NOTE = "the label shares constrain the whole target, not each slice"
 
 
@@ -137,7 +139,7 @@ class Slices(Result):
 def slices(
     source: Source,
     target: Target,
-    groups: Any,
+    by: Any,
     method: str | None = None,
     *,
     calibration: str = "temperature",
@@ -145,6 +147,8 @@ def slices(
     level: float = 0.95,
     replicates: int = REPLICATES,
     seed: int = 0,
+    groups: Any = None,
+    source_groups: Any = None,
 ) -> Slices:
     """Estimate the error of each slice of the target from the posterior behind a method's answer.
 
@@ -157,12 +161,15 @@ def slices(
     Args:
         source: scores with labels.
         target: scores without.
-        groups: (n_target,) the slice of each row, or a mapping from column names to such arrays: slices are
-            then the combinations that occur. Missing values (None, NaN, empty texts) are a slice too.
+        by: (n_target,) the slice of each row, or a mapping from column names to such arrays: slices are then
+            the combinations that occur. Missing values (None, NaN, empty texts) are a slice too. A column of
+            all but different values is refused.
         method: whose posterior; by default `auto`'s, or SCOT's where a marginal is given.
         calibration: as for every method.
         marginal: the target's label shares, for the methods that transport to some.
         level, replicates, seed: of the intervals.
+        groups, source_groups: (n,) the group of each row, where rows come in correlated groups that are
+            resampled together; see `labelfree.interval`.
 
     >>> import numpy as np, labelfree as lf
     >>> rng = np.random.default_rng(0); z = rng.normal(size=(600, 3)) * 2
@@ -171,15 +178,16 @@ def slices(
     >>> [s.name for s in found.slices]
     ['a', 'b']
     """
-    settings = Resampling(replicates, level, seed)
+    settings = Resampling(replicates, level, seed, groups, source_groups)
     name, options = meant(method, marginal)
-    return sliced(Pair(source, target, calibration, verb="slices"), groups, settings, name, **options)
+    return sliced(Pair(source, target, calibration, verb="slices"), by, settings, name, **options)
 
 
-def sliced(pair: Pair, groups: Any, settings: Resampling, method: str, **options: Any) -> Slices:
+def sliced(pair: Pair, by: Any, settings: Resampling, method: str, **options: Any) -> Slices:
     """The slices of a pair that has met already."""
-    names, number = slice_numbers(groups, pair.target.n)
+    names, number = slice_numbers(by, pair.target.n)
     count = len(names)
+    _refuse_dust(by, count, pair.target.n)
     warnings = list(answer(pair, method, **options).warnings)
     drawn = _drawn(pair, number, count, settings, method, options)
     mass = np.bincount(number, weights=pair.target.mass, minlength=count)
@@ -214,6 +222,17 @@ def sliced(pair: Pair, groups: Any, settings: Resampling, method: str, **options
         for g in weighty
     )
     return Slices(float(mass @ centre), parts, settings.level, kind=kind, warnings=tuple(warnings))
+
+
+def _refuse_dust(by: Any, slices: int, n: int) -> None:
+    """Refuse values of which almost every row has its own, such as times to the second."""
+    if slices <= MANY or n >= FEWEST_EACH * slices:
+        return
+    what = f"by {', '.join(map(str, by))}" if isinstance(by, Mapping) else "by"
+    raise InputError(
+        f"{what}: {slices:,} different values in {n:,} rows; wanted {FEWEST_EACH} rows or more per slice on average; "
+        "bin times (--by COLUMN:1d, or hour, week, month), or take a coarser column"
+    )
 
 
 def _drawn(
@@ -267,14 +286,14 @@ def _max_t(drawn: Array, centre: Array, level: float) -> Array:
     return np.asarray(np.quantile(t, level) * spread)
 
 
-def slice_numbers(groups: Any, n: int) -> tuple[list[str], npt.NDArray[np.intp]]:
+def slice_numbers(by: Any, n: int) -> tuple[list[str], npt.NDArray[np.intp]]:
     """The slices' names in order, and each row's number among them."""
-    columns = dict(groups) if isinstance(groups, Mapping) else {"": groups}
+    columns = dict(by) if isinstance(by, Mapping) else {"": by}
     if not columns:
-        raise InputError("groups: no columns arrived; wanted at least one, with one value per target row")
+        raise InputError("by: no columns arrived; wanted at least one, with one value per target row")
     names, number = [""], np.zeros(n, dtype=np.intp)
     for column, values in columns.items():
-        own, place = _column(values, f"groups {column}".rstrip(), n)
+        own, place = _column(values, f"by {column}".rstrip(), n)
         titles = [f"{column}={name}" for name in own] if column != "" else own
         used, number = np.unique(number * len(own) + place, return_inverse=True)
         number = np.asarray(number.reshape(-1), dtype=np.intp)

@@ -1,0 +1,165 @@
+"""Columns in the command: slices, bins of time, groups, ids; limits on error, interval and ceiling; provenance."""
+
+import csv
+import datetime
+import json
+
+import numpy as np
+import pytest
+
+import labelfree as lf
+from labelfree.reports.provenance import fingerprint
+from labelfree.results import Comparison, Estimate
+
+
+@pytest.fixture
+def tables(tmp_path, scores):
+    """SOURCE and TARGET as CSV with a time, a user and an id of each row."""
+    for name, logits, labels in (("s.csv", "logits", "labels"), ("t.csv", "shifted", "truth")):
+        with (tmp_path / name).open("w", newline="") as file:
+            out = csv.writer(file)
+            out.writerow([*(f"logit_{j}" for j in range(5)), "label", "time", "user", "key"])
+            begun = datetime.datetime(2026, 1, 1)
+            for i, (row, label) in enumerate(zip(scores[logits], scores[labels], strict=True)):
+                when = begun + datetime.timedelta(minutes=7 * i)
+                out.writerow(
+                    [*map(repr, map(float, row)), label, when.isoformat(), f"u{i % 40}", f"k{i:04d}"]
+                )
+    return tmp_path / "s.csv", tmp_path / "t.csv"
+
+
+def test_times_are_sliced_in_bins(labelfree, tables):
+    ran = labelfree("slices", *tables, "--by", "time:1d", "--replicates", "20", "--json")
+    found = ran.json["slices"]
+    assert [s["name"][:10] for s in found] == ["2026-01-01", "2026-01-02", "2026-01-03", "2026-01-04"]
+    assert sum(s["rows"] for s in found) == 800
+    ran = labelfree("slices", *tables, "--by", "time", "--replicates", "20")
+    assert (ran.code, ran.out) == (2, "")
+    assert "800 different values in 800 rows" in ran.err
+    assert "COLUMN:1d" in ran.err
+
+
+def test_groups_mean_rows_that_are_resampled_together(labelfree, tables):
+    words = ("slices", *tables, "--by", "time:1week", "--replicates", "40", "--json")
+    alone, grouped = labelfree(*words).json, labelfree(*words, "--groups", "user").json
+    assert [s["error"] for s in alone["slices"]] == [s["error"] for s in grouped["slices"]]
+    assert [s["interval"] for s in alone["slices"]] != [s["interval"] for s in grouped["slices"]]
+    ran = labelfree("report", *tables, "--groups", "user", "--replicates", "20", "--json")
+    assert ran.code == 0
+    assert ran.json["slices"] == []
+    assert "--by COLUMN shows the error by a column" in ran.err
+
+
+def test_old_words_still_work_and_say_the_new_ones(labelfree, tables):
+    ran = labelfree(
+        "slices", *tables, "--by", "time:1d", "--groups", tables[1], "--replicates", "20", "--json"
+    )
+    assert ran.code == 0
+    assert "--groups FILE is now called --data FILE" in ran.err
+    ran = labelfree("backtest", tables[0], "--groups", "user", "-m", "ac", "--repeats", "1", "--json")
+    assert ran.code == 0
+    assert "--groups is now called --by" in ran.err
+    assert any(n["kind"] == "new group" for n in ran.json["not_tried"])
+
+
+def test_ids_travel_into_rows_and_picks(labelfree, tables, tmp_path):
+    words = ("--id", "key", "--rows", tmp_path / "rows.csv")
+    assert labelfree("estimate", *tables, "-m", "ac", "--replicates", "0", *words).code == 0
+    rows = list(csv.DictReader((tmp_path / "rows.csv").open()))
+    assert [row["id"] for row in rows] == [f"k{i:04d}" for i in range(800)]
+    ran = labelfree("budget", *tables, "--count", "60", *words, "--json")
+    picks = list(csv.DictReader((tmp_path / "rows.csv").open()))
+    assert [row["id"] for row in picks] == [f"k{int(row['row']):04d}" for row in picks]
+    assert ran.json["ids"] == [row["id"] for row in picks]
+
+
+def test_the_limit_looks_at_what_it_is_told_to(labelfree, files):
+    words = ("estimate", *files, "-m", "scot", "--replicates", "40", "--json")
+    found = labelfree(*words).json["estimates"][0]
+    between = (found["error"] + found["interval"]["high"]) / 2
+    ran = labelfree(*words, "--fail-above", between)
+    assert (ran.code, ran.json["limit"]["value"]) == (0, found["error"])
+    ran = labelfree(*words, "--fail-above", between, "--on", "interval")
+    assert (ran.code, ran.json["limit"]["value"]) == (1, found["interval"]["high"])
+    assert ran.json["limit"]["on"] == "interval"
+    shown = labelfree(*words[:-1], "--fail-above", between, "--on", "interval").out
+    assert f"scot's interval, {100 * found['interval']['high']:.1f}%, is above the limit" in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (("--on", "interval"), "pass --fail-above too"),
+        (("--fail-above", "0.1", "--on", "intervall"), "did you mean 'interval'"),
+        (("--fail-above", "0.1", "--on", "interval", "--replicates", "0"), "pass --replicates 200"),
+        (
+            ("--fail-above", "0.1", "--on", "ceiling", "--replicates", "0"),
+            "scot gives no ceiling; wanted auto",
+        ),
+    ],
+)
+def test_a_limit_that_cannot_be_is_one_line(labelfree, files, words, line):
+    ran = labelfree("estimate", *files, "-m", "scot", *words)
+    assert ran.code == 2
+    assert line in ran.err
+
+
+@pytest.mark.parametrize("ceiling", [0.4, {"value": 0.4, "level": 0.95}])
+def test_a_ceiling_is_read_where_a_method_gives_one(ceiling):
+    from labelfree.cli.limits import Limit
+
+    answer = Comparison((Estimate("auto", 0.2, 9, 9, details={"ceiling": ceiling}),), {}, {})
+    assert Limit("auto", 0.3, "ceiling").exceeded(answer)
+    assert not Limit("auto", 0.3, "error").exceeded(answer)
+    assert not Limit("auto", 0.4, "ceiling").exceeded(answer)
+
+
+VERBS = {
+    "estimate": ("-m", "ac", "--replicates", "0"),
+    "doctor": (),
+    "metrics": (),
+    "slices": ("--by", "time:1d", "--replicates", "20"),
+    "budget": ("--count", "60"),
+    "report": ("-m", "ac", "--replicates", "0"),
+    "backtest": ("-m", "ac", "--repeats", "1"),
+}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_json_says_what_it_was_made_of(labelfree, tables, verb):
+    inputs = tables[:1] if verb == "backtest" else tables
+    held = labelfree(verb, *inputs, *VERBS[verb], "--json", "--label-column", "label").json["provenance"]
+    assert held["labelfree"] == lf.__version__
+    assert datetime.datetime.fromisoformat(held["made"]).tzinfo is not None
+    assert held["source"]["name"] == "s.csv"
+    known = lf.read_source(tables[0])
+    assert held["source"]["fingerprint"] == fingerprint(known)
+    target = held["target"]["fingerprint"]
+    assert (target is None) == (verb == "backtest")
+    assert held["options"]["calibration"] == "temperature"
+    assert held["command"].startswith(f"labelfree {verb} {tables[0]}")
+    again = labelfree(*held["command"].split()[1:]).json["provenance"]
+    assert {**again, "made": None} == {**held, "made": None}
+
+
+def test_the_estimate_ends_with_its_verdict(labelfree, files):
+    lines = labelfree("estimate", *files, "-m", "scot", "--replicates", "40").out.strip().splitlines()
+    found = json.loads(labelfree("estimate", *files, "-m", "scot", "--replicates", "40", "--json").out)
+    (one,) = found["estimates"]
+    low, high = (f"{100 * one['interval'][end]:.1f}%" for end in ("low", "high"))
+    assert lines[-1].startswith(
+        f"in short: about {100 * one['error']:.1f}%, {low} to {high}, of TARGET's rows are"
+    )
+    count = len(one["warnings"])
+    assert (f"{count} warning" in lines[-1]) == bool(count)
+
+
+def test_the_doctor_says_the_verdict_first_and_in_the_command_s_words(labelfree, files):
+    lines = labelfree("doctor", *files).out.splitlines()
+    assert lines[0].startswith("verdict: caution: take an estimate with care; see ")
+    statuses = [line.split()[0] for line in lines[2:] if line[:1].strip()]
+    assert statuses == sorted(statuses, key=["stop", "caution", "ok"].index)
+    text = " ".join(lines)
+    assert "--marginal shrunk" in text
+    assert "marginal='" not in text
+    assert np.isin("ok", statuses)

@@ -1,0 +1,238 @@
+"""Every option of every verb reaches the library: a spy stands where the verb calls, and stops it there."""
+
+import importlib
+import inspect
+
+import numpy as np
+import pytest
+import typer
+
+from labelfree.cli.app import VERBS, app
+
+#: The last call of each verb into the library.
+LAST = {
+    "estimate": "labelfree.trust.answers:compared",
+    "doctor": "labelfree.trust:doctor",
+    "metrics": "labelfree.trust.posteriors:measured",
+    "slices": "labelfree.trust:slices",
+    "backtest": "labelfree.trust:backtest",
+    "budget": "labelfree.trust:budget",
+    "report": "labelfree.reports:report",
+}
+#: What a verb cannot be called without.
+NEEDED = {"slices": ("--by", "user"), "report": ("--json",)}
+PAIR, READ, CHECKED = "labelfree.estimators:Pair", "labelfree.io:read_source", "labelfree.io:read_checked"
+SHARES = "labelfree.trust.posteriors.proportions:estimated_shares"
+#: Options about the command's own output, with the test that shows what they do.
+ELSEWHERE = {
+    "json": "test_estimate.test_every_verb_fits_the_schema",
+    "rows": "test_estimate.test_rows, test_verbs.test_budget_there_and_back",
+    "fail-above": "test_promises.test_a_limit_that_is_met_exactly_is_not_exceeded",
+    "on": "test_by_and_limits.test_the_limit_looks_at_what_it_is_told_to",
+    "quiet": "test_help.test_quiet",
+    "confusion": "test_verbs.test_metrics",
+    "out": "reports/test_report_command.test_a_page",
+    "format": "reports/test_report_command.test_json_and_markdown_on_stdout",
+}
+
+
+def users(value):
+    return np.array_equal(value, [f"u{i % 12}" for i in range(40)])
+
+
+def is_(expected):
+    return lambda value: value == expected
+
+
+def ends(name):
+    return lambda value: str(value).endswith(name)
+
+
+def setting(name, check):
+    return lambda settings: check(getattr(settings, name))
+
+
+def form(name, expected):
+    return (READ, "form", setting(name, is_(expected)))
+
+
+#: option -> (words, (the call, its argument, what it must be)), of every verb that has it.
+EVERYWHERE = {
+    "logits": (("--logits",), form("kind", "logits")),
+    "probs": (("--probs",), form("kind", "probs")),
+    "labels": (("--labels", "y.npy"), (READ, "labels", ends("y.npy"))),
+    "label-column": (("--label-column", "truth"), form("label", "truth")),
+    "logit-prefix": (("--logit-prefix", "z"), form("logit_prefix", "z")),
+    "prob-prefix": (("--prob-prefix", "p"), form("prob_prefix", "p")),
+    "positive": (("--positive", "yes"), form("positive", "yes")),
+    "negative": (("--negative", "no"), form("negative", "no")),
+    "weight-column": (("--weight-column", "w"), form("weight", "w")),
+    "prediction-column": (("--prediction-column", "d"), form("prediction", "d")),
+    "id": (("--id", "user"), form("id", "user")),
+    "threshold": (("--threshold", "0.9"), form("threshold", 0.9)),
+    "tolerance": (("--tolerance", "0.1"), form("tolerance", 0.1)),
+    "insist": (("--insist",), form("insist", True)),
+    "drop-unlabelled": (("--drop-unlabelled",), form("drop_unlabelled", True)),
+    "second": (("--second", "t.csv"), (CHECKED, "second", ends("t.csv"))),
+}
+#: verb -> option -> (words, (argument of its last call, or a call and its argument; what it must be)).
+OWN = {
+    "estimate": {
+        "method": (("-m", "cot"), ("methods", is_(["cot"]))),
+        "calibration": (("--calibration", "none"), (PAIR, "calibration", is_("none"))),
+        "marginal": (("-m", "scot", "--marginal", "mlls"), ("marginal", is_("mlls"))),
+        "check": (("--check",), ("truth", lambda value: 0.0 <= value <= 1.0)),
+        "replicates": (("--replicates", "31"), ("settings", setting("replicates", is_(31)))),
+        "level": (("--level", "0.7"), ("settings", setting("level", is_(0.7)))),
+        "seed": (("--seed", "9"), ("settings", setting("seed", is_(9)))),
+        "groups": (("--groups", "user"), ("settings", setting("groups", users))),
+        "source-groups": (("--source-groups", "user"), ("settings", setting("source_groups", users))),
+        "target-labels": (
+            ("--check", "--target-labels", "y.npy"),
+            ("labelfree.io:read_labels", "path", ends("y.npy")),
+        ),
+    },
+    "doctor": {
+        "calibration": (("--calibration", "none"), ("calibration", is_("none"))),
+        "seed": (("--seed", "9"), ("seed", is_(9))),
+    },
+    "metrics": {
+        "calibration": (("--calibration", "none"), (PAIR, "calibration", is_("none"))),
+        "marginal": (("--marginal", "mlls"), ("marginal", is_("mlls"))),
+        "cost": (("--cost", "cost.csv"), ("cost", lambda value: value.tolist() == [[0, 1], [2, 0]])),
+        "shares": (("--shares", "bbse"), (SHARES, "method", is_("bbse"))),
+        "bias-correction": (
+            ("--shares", "mlls", "--bias-correction"),
+            (SHARES, "bias_correction", is_(True)),
+        ),
+        "level": (("--shares", "mlls", "--level", "0.7"), (SHARES, "settings", setting("level", is_(0.7)))),
+        "replicates": (
+            ("--shares", "mlls", "--replicates", "31"),
+            (SHARES, "settings", setting("replicates", is_(31))),
+        ),
+        "seed": (("--shares", "mlls", "--seed", "9"), (SHARES, "settings", setting("seed", is_(9)))),
+    },
+    "slices": {
+        "by": ((), ("by", users)),
+        "data": (("--data", "s.csv"), ("by", users)),
+        "calibration": (("--calibration", "none"), ("calibration", is_("none"))),
+        "marginal": (("--marginal", "mlls"), ("marginal", is_("mlls"))),
+        "level": (("--level", "0.7"), ("level", is_(0.7))),
+        "replicates": (("--replicates", "31"), ("replicates", is_(31))),
+        "seed": (("--seed", "9"), ("seed", is_(9))),
+        "groups": (("--groups", "user"), ("groups", users)),
+        "source-groups": (("--source-groups", "user"), ("source_groups", users)),
+    },
+    "backtest": {
+        "method": (("-m", "ac", "-m", "cot"), ("methods", is_(["ac", "cot"]))),
+        "by": (("--by", "user"), ("by", lambda value: list(value) == ["user"] and users(value["user"]))),
+        "groups": (("--groups", "user"), ("by", lambda value: users(value["user"]))),
+        "time": (("--time", "day"), ("time", lambda value: list(value) == list(range(40)))),
+        "calibration": (("--calibration", "none"), ("calibration", is_("none"))),
+        "repeats": (("--repeats", "3"), ("repeats", is_(3))),
+        "replicates": (("--replicates", "31"), ("replicates", is_(31))),
+        "seed": (("--seed", "9"), ("seed", is_(9))),
+    },
+    "budget": {
+        "margin": (("--margin", "0.1"), ("margin", is_(0.1))),
+        "count": (("--count", "30"), ("count", is_(30))),
+        "level": (("--level", "0.7"), ("level", is_(0.7))),
+        "calibration": (("--calibration", "none"), ("calibration", is_("none"))),
+        "marginal": (("--marginal", "mlls"), ("marginal", is_("mlls"))),
+        "seed": (("--seed", "9"), ("seed", is_(9))),
+        "labelled": (("--labelled", "picks.csv"), ("labelfree.io:read_picks", "path", ends("picks.csv"))),
+        "weight": (
+            ("--labelled", "picks.csv", "--weight", "0.5"),
+            ("labelfree.trust:with_labels", "weight", is_(0.5)),
+        ),
+    },
+    "report": {
+        "method": (("-m", "cot"), ("method", is_("cot"))),
+        "calibration": (("--calibration", "none"), ("calibration", is_("none"))),
+        "marginal": (("--marginal", "mlls"), ("marginal", is_("mlls"))),
+        "by": (("--by", "user"), ("by", lambda value: users(value["user"]))),
+        "groups": (("--groups", "user"), ("groups", users)),
+        "source-groups": (("--source-groups", "user"), ("source_groups", users)),
+        "check": (("--check",), ("target_labels", lambda value: len(value) == 40)),
+        "level": (("--level", "0.7"), ("level", is_(0.7))),
+        "replicates": (("--replicates", "31"), ("replicates", is_(31))),
+        "seed": (("--seed", "9"), ("seed", is_(9))),
+    },
+}
+
+
+class ReachedError(Exception):
+    pass
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Two classes on 40 rows, each side, with columns beside them."""
+    rng = np.random.default_rng(0)
+    lines = ["logit_a,logit_b,label,user,day"]
+    for i, (a, b) in enumerate(rng.normal(size=(40, 2))):
+        lines.append(f"{a},{b},{'ab'[rng.integers(2)]},u{i % 12},{i}")
+    for name in ("s.csv", "t.csv"):
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
+    (tmp_path / "cost.csv").write_text("0,1\n2,0\n")
+    np.save(tmp_path / "y.npy", np.array(["a", "b"] * 20))
+    picks = ["row,stratum,inclusion_probability,label", *(f"{i},0,1.0,a" for i in range(40))]
+    (tmp_path / "picks.csv").write_text("\n".join(picks) + "\n")
+    monkeypatch.chdir(tmp_path)
+
+
+def arguments(function, *args, **kwargs):
+    """What arrived, by the names of the parameters."""
+    bound = inspect.signature(function).bind(*args, **kwargs)
+    bound.apply_defaults()
+    return dict(bound.arguments)
+
+
+def spy(monkeypatch, place, stop):
+    """Record each call; go on, or stop the verb there."""
+    module, name = place.split(":")
+    room = importlib.import_module(module)
+    real, seen = getattr(room, name), []
+
+    def watched(*args, **kwargs):
+        seen.append(arguments(real, *args, **kwargs))
+        if stop:
+            raise ReachedError
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(room, name, watched)
+    return seen
+
+
+def options_of(verb):
+    command = typer.main.get_command(app).commands[verb]
+    found = [p for p in command.params if p.param_type_name == "option"]
+    return sorted(max(p.opts, key=len).lstrip("-") for p in found)
+
+
+CASES = [(verb, name) for verb in LAST for name in options_of(verb) if name not in (*ELSEWHERE, "help")]
+
+
+@pytest.mark.parametrize(("verb", "name"), CASES, ids=lambda part: part)
+def test_every_option_reaches_the_library(labelfree, folder, monkeypatch, verb, name):
+    assert name in OWN[verb] or name in EVERYWHERE, (
+        f"nothing shows that --{name} of {verb} reaches the library"
+    )
+    words, (*where, check) = OWN[verb].get(name) or EVERYWHERE[name]
+    place, argument = (LAST[verb], *where) if len(where) == 1 else where
+    if place == SHARES:  # it comes after the metrics, which do not matter here
+        monkeypatch.setattr("labelfree.trust.posteriors.measured", lambda *args, **options: None)
+    if place.endswith("with_labels"):
+        monkeypatch.setattr("labelfree.trust.Plan.from_table", lambda *args, **options: None)
+    seen = spy(monkeypatch, place, stop=place != PAIR)
+    if place == PAIR:
+        spy(monkeypatch, LAST[verb], stop=True)
+    inputs = ["s.csv"] if verb == "backtest" else ["s.csv", "t.csv"]
+    needed = () if name == "by" and verb != "slices" else NEEDED.get(verb, ())
+    ran = labelfree(verb, *inputs, *needed, *words, *(("--json",) if "--json" not in needed else ()))
+    assert seen, ran.err
+    assert check(seen[-1][argument]), seen[-1][argument]
+
+
+def test_every_verb_is_looked_at():
+    assert set(VERBS) - {"demo", "methods"} == set(LAST)
