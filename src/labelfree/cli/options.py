@@ -53,7 +53,12 @@ TargetFile = Annotated[Path, typer.Argument(help="Scores without labels, in any 
 Method = Annotated[str, _option("--method", "-m", help=f"Whose estimate: {_NAMES}; see labelfree methods")]
 Methods = Annotated[
     list[str] | None,
-    _option("--method", "-m", help=f"{_NAMES}, or all; may be repeated; see labelfree methods"),
+    _option(
+        "--method",
+        "-m",
+        help=f"{_NAMES}, or all; may be repeated; see labelfree methods",
+        show_default="auto",
+    ),
 ]
 Calibration = Annotated[str, _option(help="temperature, vector or none")]
 MarginalName = Annotated[
