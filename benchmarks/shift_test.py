@@ -83,7 +83,9 @@ def main() -> None:
     seconds(module.STACK, times=1)
     stacked, single = seconds(module.STACK), seconds(1.0)
     ratio = single / stacked
-    print(f"one test at 500 + 500 rows, 10 classes: {stacked:.3f} s; one by one {single:.3f} s, {ratio:.1f} times")
+    print(
+        f"one test at 500 + 500 rows, 10 classes: {stacked:.3f} s; one by one {single:.3f} s, {ratio:.1f} times"
+    )
     with resources.files("labelfree").joinpath("data/demo.npz").open("rb") as file:
         held = dict(np.load(file, allow_pickle=False))
     source = lf.Source(logits=held["val_logits"], labels=held["val_labels"])

@@ -109,13 +109,15 @@ def test_readme_shows_what_the_demo_prints():
     demo = labelfree.demo_data()
     table = [line.split() for line in text.splitlines()]
     head = next(words for words in table if words[:2] == ["shift", "truth"])
+    names = ["ac", "doc", "im", "gde", "atc-mc", "atc-ne", "cot", "cott", "scot", "label-shift", "auto"]
+    assert len(head) == 2 + len(names)
     shown = 0
     for shift, target in demo.targets.items():
         words = shift.split("_")
         for row in table:
             if row[: len(words)] == words and len(row) == len(words) + len(head) - 1:
                 found = labelfree.compare(demo.source, target, target_labels=demo.labels)
-                expected = [found.true_error] + [found[name.lower()].error for name in head[2:]]
+                expected = [found.true_error] + [found[name].error for name in names]
                 assert row[len(words) :] == [f"{100 * value:.1f}" for value in expected], shift
                 shown += 1
     assert shown >= 4

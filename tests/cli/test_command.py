@@ -90,7 +90,10 @@ def damaged(folder, scores):
         (npz("probs.npz", probs=logits, labels=labels), "logits"),
         (npz("short.npz", logits=logits, labels=labels[:9]), "9 labels for 600 rows"),
         (npz("outside.npz", logits=logits, labels=labels + 1), "outside the 5 classes"),
-        (text("words.csv", "prob_a,prob_b,label\n0.5,0.5,a\nx,0.5,b\n"), "column 'prob_a' holds string"),
+        (
+            text("words.csv", "prob_a,prob_b,label\n0.5,0.5,a\nx,0.5,b\n"),
+            "column 'prob_a', row 1 is 'x'; wanted numbers",
+        ),
         (text("hole.csv", "prob_a,prob_b,label\n0.5,0.5,a\n,0.5,b\n"), "column 'prob_a', row 1 is empty"),
         (text("twice.csv", "prob_a,prob_a,label\n0.5,0.5,a\n"), "'prob_a' stands there twice"),
         (text("plain.csv", "a,b,label\n0.5,0.5,a\n"), "no columns begin with 'logit_' or 'prob_'"),
