@@ -92,7 +92,7 @@ def damaged(folder, scores):
         (npz("outside.npz", logits=logits, labels=labels + 1), "outside the 5 classes"),
         (
             text("words.csv", "prob_a,prob_b,label\n0.5,0.5,a\nx,0.5,b\n"),
-            "column 'prob_a', row 1 is 'x'; wanted numbers",
+            "column 'prob_a', row 1 is 'x'",
         ),
         (text("hole.csv", "prob_a,prob_b,label\n0.5,0.5,a\n,0.5,b\n"), "column 'prob_a', row 1 is empty"),
         (text("twice.csv", "prob_a,prob_a,label\n0.5,0.5,a\n"), "'prob_a' stands there twice"),
