@@ -7,21 +7,38 @@
 
 from labelfree.transport._audit import audit
 from labelfree.transport._prepare import warm_up
+from labelfree.transport.blocks import Block, Blocks, Pile, Threads, Total, cut
 from labelfree.transport.entropic import SoftTransport, soft_transport
 from labelfree.transport.problem import Problem
 from labelfree.transport.smoothing import Smoothed, smoothed
 from labelfree.transport.solution import Certificate, Transport
 from labelfree.transport.solver import solve
+from labelfree.transport.streamed import Sample, Streamed, solve_blocks, take_sample
+from labelfree.transport.weighed import Shares, SoftWeights, likely_shares, soft_blocks
 
 __all__ = [
+    "Block",
+    "Blocks",
     "Certificate",
+    "Pile",
     "Problem",
+    "Sample",
+    "Shares",
     "Smoothed",
     "SoftTransport",
+    "SoftWeights",
+    "Streamed",
+    "Threads",
+    "Total",
     "Transport",
     "audit",
+    "cut",
+    "likely_shares",
     "smoothed",
+    "soft_blocks",
     "soft_transport",
     "solve",
+    "solve_blocks",
+    "take_sample",
     "warm_up",
 ]

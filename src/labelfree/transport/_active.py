@@ -27,17 +27,21 @@ WORK = 1 << 24
 SAMPLE = 1 << 17
 #: The most pieces on a shelf: deeper ones cost more to keep sorted than they save.
 DEPTH = 24
+#: Scores lie within 1 and prices within 2, so at this distance every row may move.
+FURTHEST = 4.0
 #: Prices may always move by this much; times the safety, so that enough rounds activate every row.
 LEAST = 2.0**-40
 
 
-def rehearsed(rows: Rows, u: Units, excess: Units, total: int, safety: float) -> Units:
+def rehearsed(rows: Rows, u: Units, excess: Units, total: int, safety: float, entries: int = SAMPLE) -> Units:
     """Guess how the prices u will change: remove the same share of excess from the classes of a sample.
+
+    The more entries of the matrix the sample has, the longer it takes and the better is the guess.
 
     Returns:
         (K, K) by how much more the price of a will rise than that of b, with a margin of safety.
     """
-    sample = rows.sample(max(1, rows.P.size // SAMPLE))
+    sample = rows.sample(max(1, rows.P.size // entries))
     assigned = np.full(sample.items, -1, dtype=np.intp)
     margin = np.empty(sample.items, np.float32)
     held = sample.best_classes(u, assigned, margin)
@@ -56,7 +60,7 @@ def rehearsed(rows: Rows, u: Units, excess: Units, total: int, safety: float) ->
     # leave either class, which is what `own` measures. Without it a class that happens not to move in the
     # sample would have no active row at all.
     T = safety * (np.maximum(d[:, None] - d, LEAST * ONE) + own[:, None] + own)
-    return np.asarray(np.rint(T), np.int64)
+    return np.asarray(np.rint(np.minimum(T, FURTHEST * ONE)), np.int64)
 
 
 def _own_margins(assigned: Indices, margin: npt.NDArray[np.float32], excess: Floats, k: int) -> Floats:
@@ -168,7 +172,7 @@ class Active:
         from labelfree.transport import _kernels
 
         # Whether whole rows are left to move, or only parts, decides how to search (`_kernels.search.plan`).
-        typical = int(self.rows.unit / len(self.rows.P)) if self.rows.weights.size else int(self.rows.unit)
+        typical = int(self.rows.unit * (self.rows.weights.mean() if self.rows.weights.size else 1.0))
         phases = max(1, min(1024, WORK // len(u) ** 2))
         at_first = float(np.abs(excess).sum())
         while True:

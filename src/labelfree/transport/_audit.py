@@ -68,7 +68,8 @@ def audited(
         total: the units of all rows.
         u: (K,) prices.
     """
-    split = _split(assigned, parts, total)
+    split = split_parts(assigned, parts)
+    split = Split(split.rows, split.classes, split.mass / total)
     split_cost = 1.0 - problem.probs[split.rows, split.classes].astype(np.float64)
     cost = np.empty(problem.n)
     certificate = _certificate(problem, rows, assigned, split, u, cost)
@@ -77,19 +78,14 @@ def audited(
     )
 
 
-def _split(assigned: Indices, parts: dict[Part, int], total: int) -> Split:
-    """The rows that are really split; every row of `parts` is assigned to the class of its largest part."""
+def split_parts(assigned: Indices, parts: dict[Part, int]) -> Split:
+    """The rows that are really split, masses in units; all of `parts` are assigned to their largest part's class."""
     by_row: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for (row, cls), units in sorted(parts.items()):
         by_row[row].append((cls, units))
     for row, shares in by_row.items():
         assigned[row] = max(shares, key=lambda share: (share[1], -share[0]))[0]
-    split = [
-        (row, cls, units / total)
-        for row, shares in by_row.items()
-        if len(shares) > 1
-        for cls, units in shares
-    ]
+    split = [(row, cls, units) for row, shares in by_row.items() if len(shares) > 1 for cls, units in shares]
     rows, classes = (np.array([s[at] for s in split], dtype=np.intp) for at in (0, 1))
     return Split(rows, classes, np.array([s[2] for s in split], dtype=np.float64))
 

@@ -25,7 +25,7 @@ class Crew:
     """The threads of one solve. Kernels release the interpreter lock, so plain threads share the cores."""
 
     def __init__(self, threads: int | None) -> None:
-        self.threads = threads or _cores()
+        self.threads = threads or cores()
         self._pool: ThreadPoolExecutor | None = None
 
     def __enter__(self) -> Crew:
@@ -44,7 +44,8 @@ class Crew:
         return self._pool.map(lambda span: task(*span), spans)
 
 
-def _cores() -> int:
+def cores() -> int:
+    """How many processors this process may use."""
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not on this system

@@ -41,9 +41,9 @@ class Problem:
         probs = _scores(self.probs)
         n, k = probs.shape
         object.__setattr__(self, "probs", probs)
-        object.__setattr__(self, "class_mass", _masses(self.class_mass, k, "class_mass", "classes"))
+        object.__setattr__(self, "class_mass", masses(self.class_mass, k, "class_mass", "classes"))
         if self.row_mass is not None:
-            object.__setattr__(self, "row_mass", _masses(self.row_mass, n, "row_mass", "rows"))
+            object.__setattr__(self, "row_mass", masses(self.row_mass, n, "row_mass", "rows"))
 
     @classmethod
     def trusted(cls, probs: npt.NDArray[Any], class_mass: Any, row_mass: Any = None) -> Problem:
@@ -107,7 +107,8 @@ def _check_slab(slab: npt.NDArray[Any], first_row: int) -> None:
     )
 
 
-def _masses(given: Any, length: int, name: str, what: str) -> npt.NDArray[np.float64]:
+def masses(given: Any, length: int, name: str, what: str) -> npt.NDArray[np.float64]:
+    """Check non-negative masses and return them with a sum of 1, frozen."""
     try:
         mass = np.array(given, dtype=np.float64)
     except (TypeError, ValueError):

@@ -86,7 +86,7 @@ def solve(
         there = all_rows(asked, crew) if wide else rows
         if wide and given is not None:
             given = other_prices(problem, given)
-        u = _first_prices(there, None if given is None else _on_grid(given), watch("finding prices"), tol)
+        u = _first_prices(there, None if given is None else on_grid(given), watch("finding prices"), tol)
         for enough in (tol, 0.0):
             assigned, parts, total = _solve(there, u, watch("moving mass"), enough)
             found = u / ONE
@@ -100,6 +100,11 @@ def solve(
         return solution
 
 
+def solve_rows(rows: Rows, u: Units, wanted: Units) -> tuple[Indices, dict[Part, int], int]:
+    """Bring u to prices at which the classes receive the units `wanted` of these rows; see `_solve`."""
+    return _solve(rows, u, lambda _: None, 0.0, wanted=wanted)
+
+
 def _checked_prices(prices: npt.ArrayLike, k: int) -> Floats:
     u = np.array(prices, dtype=np.float64)
     if u.shape != (k,) or not np.isfinite(u).all():
@@ -107,7 +112,7 @@ def _checked_prices(prices: npt.ArrayLike, k: int) -> Floats:
     return u
 
 
-def _on_grid(prices: Floats) -> Units:
+def on_grid(prices: Floats) -> Units:
     """Prices on the grid of the kernels; optimal ones need not differ by more than 2."""
     return np.asarray(np.rint(np.minimum(prices - prices.min(), 2.0) * ONE), np.int64)
 
@@ -138,13 +143,19 @@ def _imbalance(rows: Rows, u: Units) -> float:
 
 
 def _solve(
-    rows: Rows, u: Units, watch: Callable[[float], None], tol: float, rounds: int = 100
+    rows: Rows,
+    u: Units,
+    watch: Callable[[float], None],
+    tol: float,
+    rounds: int = 100,
+    wanted: Units | None = None,
 ) -> tuple[Indices, dict[Part, int], int]:
     """Bring u to optimal prices in place; return the class of each row, split rows' parts, the total mass.
 
     Each round passes over all rows at the current prices and adds those to the active ones that could move.
     Pieces that are active stay as they are: they sit in best classes already. With a tolerance the last mass
     goes by direct moves: at prices u >= 0 no move loses more than p_a - p_b + u_b <= 1 + max u per unit.
+    The units that each class is to receive are its share of the whole, or `wanted`.
     """
     n, k = rows.items, len(u)
     assigned = np.full(n, -1, dtype=np.intp)
@@ -157,7 +168,7 @@ def _solve(
         total = int(held.sum())
         if active is not None:
             held += active.correction(assigned)
-        excess = held - class_units(rows.class_mass, total, int(rows.unit))
+        excess = held - (class_units(rows.class_mass, total, int(rows.unit)) if wanted is None else wanted)
         if not excess.any():
             break
         if n * k <= SMALL or n < AUCTION_ROWS * k:

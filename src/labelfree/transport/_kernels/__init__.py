@@ -2,7 +2,7 @@
 
 from labelfree.transport._kernels.auction import auction
 from labelfree.transport._kernels.moves import Moves, start
-from labelfree.transport._kernels.passes import audit, best_classes, first_score, may_move
+from labelfree.transport._kernels.passes import audit, best_classes, first_best, first_score, may_move, visit
 from labelfree.transport._kernels.search import DONE, FULL, MORE, STUCK, Search, drive, patch
 from labelfree.transport._kernels.smooth import smoothed_dual, smoothed_plan
 
@@ -17,10 +17,12 @@ __all__ = [
     "audit",
     "best_classes",
     "drive",
+    "first_best",
     "first_score",
     "may_move",
     "patch",
     "smoothed_dual",
     "smoothed_plan",
     "start",
+    "visit",
 ]

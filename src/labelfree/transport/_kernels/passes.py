@@ -103,6 +103,36 @@ def best_classes(
 
 
 @kernel
+def visit(
+    P: Array, w: Array, unit: float, u: Array, T: Array, widest: Array, held: Array, keep: Array
+) -> None:
+    """Count the rows that keep their best class whatever price changes d with d_a - d_b <= T[a, b]; mark the others.
+
+    Shapes: P (n, K) scores, w (n,) row weights or (0,) for ones, u (K,) prices, T (K, K), widest (K,) the largest
+    T of each row, held (K,) out: units of the rows counted, keep (n,) out: booleans.
+    """
+    for i in range(P.shape[0]):
+        p = P[i]
+        a, best, second = top_two(p, u)
+        keep[i] = best - second <= widest[a]
+        if keep[i]:
+            least = FAR
+            for b in range(u.size):
+                least = min(least, best - (fixed(p[b]) - u[b]) - T[a, b] if b != a else FAR)
+            keep[i] = least <= 0
+        if not keep[i]:
+            held[a] += np.int64(np.rint(w[i] * unit)) if w.size else np.int64(unit)
+
+
+@kernel
+def first_best(P: Array, u: Array, c: Array) -> None:
+    """Give each row the first class with the largest p_ij - u_j. Shapes: P (n, K), u (K,), c (n,) out."""
+    for i in range(P.shape[0]):
+        a, _, _ = top_two(P[i], u)
+        c[i] = a
+
+
+@kernel
 def audit(P: Array, lo: int, hi: int, w: Array, u: Array, c: Array, cost: Array, held: Array) -> float:
     """Return sum_i w_i max_j (p_ij - u_j) over the rows lo..hi, on the scores as they came.
 

@@ -1,0 +1,259 @@
+"""Exact transport in a few passes over blocks of rows.
+
+1. A sample that fits memory (`take_sample`), one row out of every so many; its exact prices.
+2. A pass at these prices: rows that prefer their class a to any b by more than T[a, b] are counted where they are,
+   the others come home. While prices move apart by no more than T, nobody else changes class (`_active`).
+3. The exact search among the rows at home, for what the others leave of the class masses. If prices moved
+   further, pass again with the new ones.
+4. A pass that audits the plan over all rows: primal, dual and class masses from the plan and the prices alone.
+
+All that is counted is counted in integers and the sample depends on row numbers alone, so the plan does not depend
+on how rows are cut into blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from labelfree.errors import InputError
+from labelfree.transport import _steps
+from labelfree.transport._active import rehearsed
+from labelfree.transport._audit import split_parts
+from labelfree.transport._rows import Crew, Floats, Indices, Rows
+from labelfree.transport._steps import Choice, Pieces
+from labelfree.transport._units import ONE, Units, class_units, row_unit
+from labelfree.transport.blocks import Block, Blocks
+from labelfree.transport.problem import Problem, masses
+from labelfree.transport.solution import Certificate
+from labelfree.transport.solver import AUCTION_ROWS, RATIO, SMALL, on_grid, solve, solve_rows
+
+#: Entries of a sample at most, and of a problem that is taken home as a whole.
+SAMPLE, WHOLE = 1 << 24, 1 << 26
+#: Entries that a rehearsal reads: the better the guess, the fewer rows come home.
+REHEARSAL = 1 << 20
+#: How much further than in a rehearsal prices may move, and how many rehearsals make a guess.
+SAFETY, GUESSES = 2.0, 1
+#: Passes before the search gives up; each lets more rows come home, in the end all.
+ROUNDS = 30
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Some rows at home, drawn by their numbers alone.
+
+    Attributes:
+        rows, probs, mass: (m,), (m, K), (m,) their numbers, probabilities and masses.
+        n: the number of all rows.
+        total: the mass of all rows.
+        weighted: whether masses were given.
+    """
+
+    rows: Indices
+    probs: npt.NDArray[Any]
+    mass: Floats
+    n: int
+    total: float
+    weighted: bool
+
+
+def take_sample(blocks: Blocks) -> Sample:
+    """Draw a sample in one pass: all rows of a problem that fits memory easily, one of every so many else."""
+    n, k = blocks.n, blocks.k
+    whole = n * k <= SMALL or (n < AUCTION_ROWS * k and n * k <= WHOLE)
+    step = 1 if whole else min(n, max(RATIO, -(-n * k // SAMPLE)))
+    pile, found, total, weighted = blocks.reduce(_steps.sampled, n, step)
+    if found != n:
+        raise InputError(f"the blocks hold {found} rows; wanted the {n} that were announced")
+    rows, probs, mass = pile.joined()
+    return Sample(rows, probs, mass, n, total, weighted > 0)
+
+
+@dataclass(frozen=True)
+class Streamed:
+    """An optimal plan of rows that were never all in memory.
+
+    Attributes:
+        choice: the plan, small enough to travel: `assigned(block)` and `pieces(block)` read it.
+        prices: (K,) the dual solution u.
+        certificate: primal and dual over all rows, recomputed in a pass of its own.
+        reading: the sum over blocks of what `read` returned in that pass.
+        home: how many rows the exact search held in memory.
+        passes: how often all rows were read.
+    """
+
+    choice: Choice
+    prices: Floats
+    certificate: Certificate
+    reading: Any
+    home: int
+    passes: int
+
+    @property
+    def value(self) -> float:
+        """The optimal cost, COT."""
+        return self.certificate.primal
+
+    def pieces(self, block: Block) -> Pieces:
+        """The plan of one block: place in the block, class, mass and cost of each part of a row."""
+        assigned = self.choice.assigned(block)
+        cost = 1.0 - block.probs[np.arange(len(block)), assigned].astype(np.float64)
+        return self.choice.pieces(block, assigned, cost)
+
+    def rows(self, block: Block) -> tuple[Indices, Floats]:
+        """(b,) each: the class of every row of a block (of a split row its largest part's), and its cost."""
+        pieces = self.pieces(block)
+        paid = np.bincount(pieces.row, pieces.mass * pieces.cost, len(block))
+        held = np.bincount(pieces.row, pieces.mass, len(block))
+        assigned = self.choice.assigned(block)
+        alone = 1.0 - block.probs[np.arange(len(block)), assigned].astype(np.float64)
+        split = np.isin(np.arange(block.start, block.start + len(block)), self.choice.split_rows)
+        return assigned, np.where(split & (held > 0), paid / np.where(held > 0, held, 1.0), alone)
+
+
+def solve_blocks(
+    blocks: Blocks,
+    class_mass: npt.ArrayLike,
+    *,
+    prices: npt.ArrayLike | None = None,
+    sample: Sample | None = None,
+    read: Callable[[Block, Pieces], Any] | None = None,
+    threads: int | None = None,
+) -> Streamed:
+    """Find the cheapest plan of all rows, exactly, in a few passes over their blocks.
+
+    Args:
+        blocks: the rows; see `labelfree.transport.blocks`.
+        class_mass: (K,) q, normalised to sum to 1.
+        prices: (K,) prices to start from, instead of the sample's.
+        sample: one that was taken already; else it takes a pass.
+        read: a step that rides along with the auditing pass: `read(block, pieces)`; its results add up.
+        threads: of the search at home.
+
+    >>> from labelfree.transport.blocks import cut
+    >>> solve_blocks(cut(np.array([[0.9, 0.1], [0.6, 0.4]]), [1]), [1, 1]).value
+    0.35
+    """
+    before = blocks.passes
+    q = masses(class_mass, blocks.k, "class_mass", "classes")
+    sample = take_sample(blocks) if sample is None else sample
+    with Crew(threads) as crew:
+        found = _from_sample(sample, q) if len(sample.rows) == blocks.n else None
+        if found is None:
+            u = _sample_prices(sample, q) if prices is None else on_grid(np.asarray(prices, np.float64))
+            found = _search(blocks, sample, q, u, crew)
+    return _audited(blocks, sample, q, found, read, before)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What the search ends with: prices on the grid, the rows at home, their classes, parts of split ones."""
+
+    u: Units
+    rows: Indices
+    probs: npt.NDArray[Any]
+    assigned: Indices
+    split: tuple[Indices, Indices, Floats]
+
+
+def _from_sample(sample: Sample, q: Floats) -> _Found:
+    """All rows are at home already."""
+    plan = solve(Problem(sample.probs, q, sample.mass if sample.weighted else None))
+    mass = np.full(sample.n, 1.0 / sample.n) if plan.row_mass is None else plan.row_mass
+    split = plan.split_rows, plan.split_classes, plan.split_mass / mass[plan.split_rows]
+    return _Found(on_grid(plan.prices), sample.rows, sample.probs, plan.assigned, split)
+
+
+def _sample_prices(sample: Sample, q: Floats) -> Units:
+    return on_grid(solve(Problem(sample.probs, q, sample.mass if sample.weighted else None)).prices)
+
+
+def _search(blocks: Blocks, sample: Sample, q: Floats, u: Units, crew: Crew) -> _Found:
+    """Pass and search until prices move apart by no more than the pass allowed for.
+
+    How far that is can be rehearsed on the sample, but only once it is known how much each class has too much,
+    which takes a pass. So the first pass is made with a guess from the noise of the sample, and another one only
+    where the rehearsal says that it was too small.
+    """
+    unit = row_unit(sample.total)
+    here = _home(sample.probs, sample.mass if sample.weighted else None, unit, q, crew)
+    T, safety = _guessed(here, u, sample), SAFETY
+    for _ in range(ROUNDS):
+        held, pile = blocks.reduce(_steps.visited, u, T, unit)
+        rows, probs, mass = pile.joined()
+        home = _home(probs, mass if sample.weighted else None, unit, q, crew)
+        inside = home.best_classes(u, np.full(len(rows), -1, dtype=np.intp), np.empty(len(rows), np.float32))
+        total = int(held.sum() + inside.sum())
+        wanted = class_units(q, total, int(unit)) - held
+        excess = held + inside - class_units(q, total, int(unit))
+        need = rehearsed(here, u, excess, total, safety, REHEARSAL)
+        enough = bool((need <= SAFETY * T).all())
+        if enough and (wanted >= 0).all():
+            before = u.copy()
+            assigned, parts, _ = solve_rows(home, u, wanted)
+            d = u - before
+            if len(rows) == blocks.n or (d[:, None] - d <= T).all():
+                split = split_parts(assigned, parts)
+                shares = split.mass / home.units(split.rows)
+                return _Found(u, rows, probs, assigned, (rows[split.rows], split.classes, shares))
+            u = before
+        if enough:  # the rehearsal was wrong
+            safety *= 8
+            need = rehearsed(here, u, excess, total, safety, REHEARSAL)
+        T = np.maximum(need, T)
+    raise AssertionError("a search with every row at home must end")
+
+
+def _guessed(rows: Rows, u: Units, sample: Sample) -> Units:
+    """(K, K) how far prices may have to move apart: the most of a few rehearsals with the noise of a sample.
+
+    Of S sampled rows a class with the share h has sqrt(S h (1 - h)) too many or too few, give or take.
+    """
+    rng = np.random.default_rng(0)
+    held = rows.best_classes(u, np.full(rows.items, -1, dtype=np.intp), np.empty(rows.items, np.float32))
+    total = int(held.sum())
+    h = held / total
+    noise = np.sqrt(h * (1.0 - h) / rows.items)
+    guesses = []
+    for _ in range(GUESSES):
+        excess = np.rint(noise * rng.normal(size=len(u)) * total).astype(np.int64)
+        excess[np.argmax(held)] -= excess.sum()
+        guesses.append(rehearsed(rows, u, excess, total, SAFETY, REHEARSAL))
+    return np.asarray(np.max(guesses, axis=0), np.int64)
+
+
+def _home(probs: npt.NDArray[Any], mass: Floats | None, unit: float, q: Floats, crew: Crew) -> Rows:
+    block = Block(probs, 0, mass)
+    return Rows(_steps.scores(block), _steps.kernel_weights(block), unit, q, crew)
+
+
+def _audited(
+    blocks: Blocks,
+    sample: Sample,
+    q: Floats,
+    found: _Found,
+    read: Callable[[Block, Pieces], Any] | None,
+    before: int,
+) -> Streamed:
+    """The auditing pass: the plan as it travels, and its certificate."""
+    from labelfree.transport import _kernels
+
+    first = np.empty(len(found.rows), np.intp)
+    _kernels.first_best(_steps.scores(Block(found.probs, 0)), found.u, first)
+    other = np.flatnonzero(first != found.assigned)
+    choice = Choice(found.u, found.rows[other], found.assigned[other], *found.split)
+    u = found.u / ONE
+    n, best, primal, held, reading = blocks.reduce(_steps.certified, choice, u, read)
+    if n != blocks.n:
+        raise InputError(f"the blocks hold {n} rows, {blocks.n} before: they changed between two passes")
+    dual = 1.0 - (best / sample.total + float(q @ u))
+    missed = np.bincount(np.unique(found.split[0], return_inverse=True)[1], found.split[2]) - 1.0
+    violation = max(
+        float(np.abs(held / sample.total - q).max()), float(np.abs(missed).max(initial=0.0)) / blocks.n
+    )
+    certificate = Certificate(primal / sample.total, dual, primal / sample.total - dual, violation)
+    return Streamed(choice, u, certificate, reading, len(found.rows), blocks.passes - before)
