@@ -43,7 +43,7 @@ def apart(source: lf.Source, target: lf.Target) -> list[float]:
 def shared(source: lf.Source, target: lf.Target) -> list[float]:
     pair = lf.Pair(source, target)
     estimates = [e.error for e in compared(pair, ["cott", "scot", "label-shift", "auto"])]
-    found, status, rows = measured(pair), examined(pair), row_table(pair)
+    found, status, rows = measured(pair, "auto"), examined(pair), row_table(pair)
     return [*estimates, found.kappa, status.shift_test.test.statistic, float(rows["error_probability"].sum())]
 
 

@@ -46,9 +46,9 @@ def samples():
     order = np.random.default_rng(0).permutation(len(texts))
     train, val, new = np.array_split(order, 3)
     model = make_pipeline(TfidfVectorizer(), LogisticRegression(C=10.0)).fit(texts[train], labels[train])
-    source = lf.from_sklearn(model, texts[val], labels[val])
+    source = lf.from_sklearn(model, texts[val], labels[val]).source()
     short = {n: [" ".join(text.split()[:n]) for text in texts[new]] for n in WORDS}
-    return source, {n: lf.from_sklearn(model, cut) for n, cut in short.items()}, labels[new]
+    return source, {n: lf.from_sklearn(model, cut).target() for n, cut in short.items()}, labels[new]
 
 
 def main(out):

@@ -27,9 +27,11 @@ def samples():
     old = np.random.default_rng(0).permutation(np.flatnonzero((year >= 1970) & (year < 1985)))
     train, val = np.array_split(old, 2)
     model = make_pipeline(StandardScaler(), LogisticRegression()).fit(X[train], y[train])
-    source = lf.from_sklearn(model, X[val], y[val])
+    source = lf.from_sklearn(model, X[val], y[val]).source()
     years = {first: (year >= first) & (year < first + 3) for first in range(1985, 2005, 3)}
-    return source, {first: (lf.from_sklearn(model, X[rows]), y[rows]) for first, rows in years.items()}
+    return source, {
+        first: (lf.from_sklearn(model, X[rows]).target(), y[rows]) for first, rows in years.items()
+    }
 
 
 def main(out):

@@ -2,7 +2,7 @@
 
 val.npz, val.csv: 5,000 labelled validation rows. new.npz, new.csv, new.parquet: 4,000 unlabelled rows whose
 images were blurred by motion. days/: the same rows as a folder of Parquet files, one a day, with a column `day`.
-checked.npz: the same rows with their labels, for --check.
+checked.npz: the same rows with their labels, for --check. history.parquet: 800 of them with labels and times.
 """
 
 import sys
@@ -38,6 +38,11 @@ def main(folder):
     whole = table(new, classes, day=days)
     csv.write_csv(whole, folder / "new.csv")
     parquet.write_table(whole, folder / "new.parquet")
+    hours = np.datetime64("2026-03-02T00:00:00") + np.arange(800) * np.timedelta64(432, "s")  # four days
+    times = pa.array(hours).cast(pa.timestamp("s", tz="UTC"))
+    parquet.write_table(
+        table(new[:800], classes, label=demo.labels[:800], time=times), folder / "history.parquet"
+    )
     (folder / "days").mkdir(exist_ok=True)
     for number, day in enumerate(DAYS):
         parquet.write_table(whole.filter(pa.array(days == day)), folder / "days" / f"{number}-{day}.parquet")

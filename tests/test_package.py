@@ -17,7 +17,17 @@ import pytest
 import labelfree
 
 ROOT = Path(__file__).resolve().parent.parent
-OPTIONAL = ("torch", "transformers", "cv2", "PIL", "sklearn")
+OPTIONAL = (
+    "torch",
+    "transformers",
+    "cv2",
+    "PIL",
+    "sklearn",
+    "sqlalchemy",
+    "fastapi",
+    "prometheus_client",
+    "alembic",
+)
 
 
 def modules():
@@ -77,7 +87,12 @@ def test_every_import_is_declared():
     declared = set(
         re.findall(r'"([A-Za-z0-9_-]+)(?:\[[a-z,]+\])?[>=<]', (ROOT / "pyproject.toml").read_text())
     )
-    names = {"opencv-python-headless": "cv2", "pillow": "PIL", "scikit-learn": "sklearn"}
+    names = {
+        "opencv-python-headless": "cv2",
+        "pillow": "PIL",
+        "scikit-learn": "sklearn",
+        "prometheus-client": "prometheus_client",
+    }
     known = (
         {names.get(name, name) for name in declared}
         | set(sys.stdlib_module_names)

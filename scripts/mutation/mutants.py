@@ -9,7 +9,8 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-MODULE = "<module>"
+#: Stands for what is outside of functions, in a module or in a class.
+MODULE = "<outside>"
 COMPARISONS = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
     ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
@@ -99,19 +100,19 @@ def broken(text: str, mutant: Mutant) -> ast.Module:
 
 def walk(tree: ast.Module) -> Iterator[tuple[ast.AST, str]]:
     """The nodes that may be broken, each with the function it stands in; always in the same order."""
-    yield from _within(tree, ())
+    yield from _within(tree, (), inside=False)
 
 
-def _within(node: ast.AST, scope: tuple[str, ...]) -> Iterator[tuple[ast.AST, str]]:
+def _within(node: ast.AST, scope: tuple[str, ...], inside: bool) -> Iterator[tuple[ast.AST, str]]:
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        scope = (*scope, node.name)
+        scope, inside = (*scope, node.name), not isinstance(node, ast.ClassDef)
     for field, value in ast.iter_fields(node):
         if field in ("annotation", "returns", "decorator_list", "type_params"):
             continue
         for child in value if isinstance(value, list) else [value]:
             if isinstance(child, ast.AST) and not _untouched(child):
-                yield child, ".".join(scope) or MODULE
-                yield from _within(child, scope)
+                yield child, ".".join(scope if inside else (*scope, MODULE))
+                yield from _within(child, scope, inside)
 
 
 def _untouched(node: ast.AST) -> bool:

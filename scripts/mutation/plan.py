@@ -87,7 +87,7 @@ def _room(root: Path, told: dict[str, Any], skip: list[str]) -> Room:
         file
         for name in told["sources"]
         for file in ([root / name] if name.endswith(".py") else sorted((root / name).rglob("*.py")))
-        if not any(part in skip for part in file.relative_to(root).parts)
+        if not any(f"/{one}/" in f"/{file.relative_to(root).as_posix()}/" for one in skip)
     ]
     missing = [name for name in (*told["sources"], *told["tests"]) if not (root / name).exists()]
     if missing:

@@ -8,11 +8,15 @@ import importlib.abc
 import importlib.machinery
 import json
 import os
+import resource
+import signal
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from mutation.mutants import MODULE, Mutant, broken
 
@@ -45,6 +49,11 @@ class Changed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def __init__(self, trees: dict[str, Callable[[], ast.Module]], paths: dict[str, str]) -> None:
         self.trees, self.paths = trees, paths
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_load_initial_conftests(self) -> None:
+        """Stand before pytest's own finder, which takes every module that is named like a test (shift_test.py)."""
+        sys.meta_path.insert(0, self)
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         """The spec of a changed module, as its file gives it."""
@@ -98,8 +107,12 @@ class Watcher:
         return next((name for name, held in self.tests.items() if held.get("failed")), None)
 
 
-def fork(work: Callable[[], Any], log: Path) -> tuple[int, int]:
-    """Do the work in a child; returns its process id and the file descriptor that its answer (JSON) comes from."""
+def fork(work: Callable[[], Any], log: Path, seconds: int) -> tuple[int, int]:
+    """Do the work in a child, in so many seconds of processor time at most.
+
+    Returns the child's process id and the file descriptor that its answer (JSON) comes from; one that has used up its
+    time, as in an endless loop, ends without an answer. Time of the processor, so that a busy machine kills no mutant.
+    """
     reading, writing = os.pipe()
     child = os.fork()
     if child:
@@ -109,6 +122,8 @@ def fork(work: Callable[[], Any], log: Path) -> tuple[int, int]:
     try:
         os.close(reading)
         os.setsid()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
         sink = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(sink, 1)
         os.dup2(sink, 2)
@@ -130,12 +145,12 @@ def survey(root: Path, sources: dict[str, Path], tests: list[str]) -> dict[str, 
     """Run the tests on the code as it is, with a mark at the head of every function of these modules."""
     watcher = Watcher()
     trees = {name: (lambda path=path: marked(root, path)) for name, path in sources.items()}
-    sys.meta_path.insert(0, Changed(trees, {name: str(path) for name, path in sources.items()}))
+    changed = Changed(trees, {name: str(path) for name, path in sources.items()})
     import builtins
 
     builtins.__dict__["__mutation_ran__"] = watcher.ran.add
     begun = time.monotonic()
-    _pytest(root, [*tests, *(word for word in QUIET if word != "-x")], watcher)
+    _pytest(root, [*tests, *(word for word in QUIET if word != "-x")], watcher, changed)
     return {"tests": watcher.tests, "always": sorted(watcher.always), "seconds": time.monotonic() - begun}
 
 
@@ -164,8 +179,7 @@ def trial(root: Path, module: str, path: Path, mutant: Mutant, tests: list[str])
     """Run the tests on the broken module; the first that fails is the answer."""
     watcher = Watcher()
     tree = lambda: broken(path.read_text(encoding="utf-8"), mutant)  # noqa: E731
-    sys.meta_path.insert(0, Changed({module: tree}, {module: str(path)}))
-    code = _pytest(root, [*tests, *QUIET], watcher)
+    code = _pytest(root, [*tests, *QUIET], watcher, Changed({module: tree}, {module: str(path)}))
     killer = watcher.failed()
     return {
         "killed": code not in (0, 5),
@@ -173,26 +187,28 @@ def trial(root: Path, module: str, path: Path, mutant: Mutant, tests: list[str])
     }
 
 
-def _pytest(root: Path, words: list[str], watcher: Watcher) -> int:
-    import pytest
-
+def _pytest(root: Path, words: list[str], *plugins: Any) -> int:
     os.chdir(root)
     sys.path.insert(0, str(root / "src"))
     if any(name == "hypothesis" for name in sys.modules):
         words = [*words, "--hypothesis-seed=0"]
-    return int(pytest.main(words, plugins=[watcher]))
+    return int(pytest.main(words, plugins=plugins))
 
 
 def runs(surveyed: dict[str, Any], mutant: Mutant) -> list[tuple[str, float]]:
-    """The tests that run the mutant's function (of a module's own lines, any function of it), quickest first."""
-    inner = mutant.function != MODULE
+    """The tests that run the mutant's function, quickest first.
+
+    What stands outside functions, such as a constant or a class's attribute, may be read from anywhere: all tests,
+    those that run something of its file first.
+    """
     key = f"{mutant.path}:{mutant.function}"
-    everywhere = set(surveyed["always"])
+    inside = not mutant.function.endswith(MODULE)
     found = []
     for name, held in surveyed["tests"].items():
         if not held["passed"] or held.get("failed"):
             continue
-        touched = set(held.get("runs", ())) | everywhere
-        if key in touched if inner else any(one.startswith(f"{mutant.path}:") for one in touched):
-            found.append((name, held["seconds"]))
-    return sorted(found, key=lambda pair: (pair[1], pair[0]))
+        touched = {*held.get("runs", ()), *surveyed["always"]}
+        near = key in touched if inside else any(one.startswith(f"{mutant.path}:") for one in touched)
+        if near or not inside:
+            found.append((not near, held["seconds"], name))
+    return [(name, seconds) for _, seconds, name in sorted(found)]

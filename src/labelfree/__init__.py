@@ -10,11 +10,13 @@
 from labelfree import plots
 from labelfree._version import __version__
 from labelfree.adapters import collect, collect_texts, from_dataframe, from_sklearn, from_trainer
+from labelfree.decisions import ceiling, rank, suitable
 from labelfree.errors import FileError, InputError, LabelfreeError, MissingDependencyError, NotFittedError
 from labelfree.estimators import (
     AC,
     ATCMC,
     ATCNE,
+    CBPE,
     COT,
     COTT,
     GDE,
@@ -26,10 +28,15 @@ from labelfree.estimators import (
     Entropy,
     Estimator,
     LabelShift,
+    MaNo,
+    NuclearNorm,
     Pair,
+    Unchanged,
+    aline,
     load,
 )
 from labelfree.io import demo_data, read_source, read_target
+from labelfree.monitor.client import Monitor
 from labelfree.reports import Report, report
 from labelfree.results import Comparison, Estimate, Interval
 from labelfree.trust import (
@@ -52,6 +59,7 @@ __all__ = [
     "AC",
     "ATCMC",
     "ATCNE",
+    "CBPE",
     "COT",
     "COTT",
     "GDE",
@@ -69,16 +77,22 @@ __all__ = [
     "Interval",
     "LabelShift",
     "LabelfreeError",
+    "MaNo",
     "MissingDependencyError",
+    "Monitor",
     "NotFittedError",
+    "NuclearNorm",
     "Pair",
     "Plan",
     "Report",
     "Source",
     "Target",
+    "Unchanged",
     "__version__",
+    "aline",
     "backtest",
     "budget",
+    "ceiling",
     "collect",
     "collect_texts",
     "compare",
@@ -93,10 +107,12 @@ __all__ = [
     "load",
     "metrics",
     "plots",
+    "rank",
     "read_source",
     "read_target",
     "report",
     "shift_test",
     "slices",
+    "suitable",
     "with_labels",
 ]

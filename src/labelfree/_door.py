@@ -72,11 +72,11 @@ def as_scores(
     """
     what = f"{where} {kind}"
     array = _matrix(values, what)
+    if tolerance is not None and not (isinstance(tolerance, int | float) and 0.0 <= tolerance < 1.0):
+        raise InputError(f"tolerance {tolerance!r}: wanted a small number from 0 to 1, such as 1e-3")
     if kind == "logits":
         _check_logits(array, what, insist)
         return Scores(array)
-    if tolerance is not None and not (isinstance(tolerance, int | float) and 0.0 <= tolerance < 1.0):
-        raise InputError(f"tolerance {tolerance!r}: wanted a small number from 0 to 1, such as 1e-3")
     worst = max(float(_gaps(array, rows, what).max()) for rows in chunks(*array.shape))
     limit = tolerance
     if limit is None:

@@ -12,6 +12,9 @@ import numpy.typing as npt
 from labelfree._arrays import as_array
 from labelfree.errors import InputError, nearest
 
+#: What rows without a value are called, wherever values are names: a group, a slice, a time.
+MISSING = "(missing)"
+
 IntArray = npt.NDArray[np.intp]
 Names = tuple[Hashable, ...]
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from labelfree._labels import is_missing
+from labelfree._labels import MISSING, is_missing
 from labelfree.errors import InputError
 
 #: ISO 8601, long or short: year, month, day, hour, minute, second, fraction, zone.
@@ -124,7 +124,7 @@ def bin_times(values: Any, width: str, what: str = "times", zone: str | None = N
         raise InputError(f"{what}: its times have no time zone; leave zone {zone!r} out")
     local = {value: time if zone is None else _local(time, zone) for value, time in known.items()}
     named = {value: _bin(time, count, unit) for value, time in local.items()}
-    return np.array(["(missing)" if is_missing(value) else named[value] for value in rows])
+    return np.array([MISSING if is_missing(value) else named[value] for value in rows])
 
 
 def _width(width: str, what: str) -> tuple[int, str]:

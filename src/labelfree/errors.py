@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 
-def printable(text: object) -> str:
-    """The text on one line, with whatever could steer a terminal or break a page written out.
+def printable(text: object, keep: str = "") -> str:
+    """The text with whatever could steer a terminal or break a line written out, except what is to be kept.
 
     Control characters, line ends, direction marks and halves of surrogate pairs come from names that others
     chose: of files, columns and classes.
@@ -20,7 +20,7 @@ def printable(text: object) -> str:
     >>> printable("day\\r\\x1b[31m.csv")
     'day\\\\r\\\\x1b[31m.csv'
     """
-    return "".join(_spelt(c) if c < " " or c > "~" else c for c in str(text))
+    return "".join(c if " " <= c <= "~" or c in keep else _spelt(c) for c in str(text))
 
 
 def _spelt(c: str) -> str:
@@ -53,10 +53,6 @@ class NotFittedError(LabelfreeError, RuntimeError):
 
 class MissingDependencyError(LabelfreeError, ImportError):
     """An optional package is needed; the message says how to install it."""
-
-
-class LabelfreeWarning(UserWarning):
-    """The answer stands, but under a condition its reader should know."""
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -97,9 +97,11 @@ class Estimate(Result):
         error: the estimated error, a fraction in [0, 1]; None for a score such as entropy.
         n_source, n_target: how many rows it rests on.
         score: the value of a score; None for an error.
-        interval: None until asked for.
+        interval: the range to show. Of `auto` the one that was measured to hold, always; of a named method its
+            sampling error alone, where it was asked for; else None.
         details: plain values (numbers, texts, lists, dictionaries) for those who want to look closer.
         warnings: sentences that the reader of the number should know.
+        sampling: the part of the interval that is sampling error alone, by the bootstrap, where it was asked for.
     """
 
     method: str
@@ -110,6 +112,7 @@ class Estimate(Result):
     interval: Interval | None = None
     details: dict[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    sampling: Interval | None = None
 
     @property
     def accuracy(self) -> float | None:
@@ -123,6 +126,7 @@ class Estimate(Result):
             "error": self.error,
             "accuracy": self.accuracy,
             "interval": None if self.interval is None else self.interval.to_dict(),
+            "sampling": None if self.sampling is None else self.sampling.to_dict(),
             "n_source": self.n_source,
             "n_target": self.n_target,
             "details": deepcopy(self.details),
@@ -139,20 +143,23 @@ class Estimate(Result):
         return f"error {percent(self.error)}" + ("" if self.interval is None else f" {self.interval}")
 
     def choice(self) -> list[str]:
-        """What `auto` chose, why, and its band; nothing of a method that was named."""
+        """What `auto` chose, and why; nothing of a method that was named."""
         if "choice" not in self.details:
             return []
-        band = self.details["band"]
-        return [
-            f"chose {self.details['choice']}: {self.details['reason']}",
-            f"band {percent(band['low'])} to {percent(band['high'])}: {band['kind']}",
-        ]
+        return [f"chose {self.details['choice']}: {self.details['reason']}"]
 
     def notes(self) -> list[str]:
-        """What the answer rests on: what was chosen, and what the interval covers."""
-        if self.interval is None:
-            return self.choice()
-        return [*self.choice(), f"{100 * self.interval.level:g}% interval: {self.interval.kind}"]
+        """What the answer rests on: what was chosen, what the interval covers, and how much of it is sampling."""
+        notes = self.choice()
+        if self.interval is not None:
+            word = "interval" if self.sampling == self.interval else "range"
+            notes.append(f"{100 * self.interval.level:g}% {word}: {self.interval.kind}")
+            if self.sampling is not None and word == "range":
+                notes.append(f"of which sampling error alone: {self.sampling}")
+            if "ceiling" in self.details:
+                held = f"held in {100 * self.interval.level:g}% where it was measured"
+                notes.append(f"ceiling: the error is at most {percent(self.interval.high)} ({held})")
+        return notes
 
     def heading(self) -> str:
         """The answer and how many rows it rests on."""

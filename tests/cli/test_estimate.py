@@ -223,7 +223,7 @@ def test_rows(labelfree, files, tmp_path, target, ending):
     assert (columns["prediction"] == target.predictions).all()
     errors = {e["method"]: e["error"] for e in ran.json["estimates"]}
     assert columns["transport_cost"].mean() == pytest.approx(errors["cot"], abs=1e-9)
-    assert columns["error_probability"].mean() == pytest.approx(errors["scot"], abs=1e-9)
+    assert columns["error_probability"].mean() == pytest.approx(errors["cot"], abs=1e-9)
     assert [p.name for p in tmp_path.iterdir() if "part" in p.name] == []
 
 
@@ -368,8 +368,11 @@ def test_every_verb_fits_the_schema(labelfree, tmp_path, scores, words, monkeypa
 def test_auto_shows_choice_reason_and_band(labelfree, files):
     ran = labelfree("estimate", *files, "-m", "auto", "--replicates", "20")
     assert "auto: chose" in ran.out
-    assert "disagreement between methods" in ran.out
-    assert "95% interval for the error of the population" in ran.out
+    assert "auto: 95% range: measured: sampling error, label noise of these rows" in ran.out
+    assert "auto: of which sampling error alone: [" in ran.out
+    assert "the error of the population" not in ran.out
+    shown = labelfree("estimate", *files, "-m", "scot", "--replicates", "20").out
+    assert "95% interval for the error of the population that TARGET came from; sampling error only" in shown
 
 
 def test_an_idle_marginal_is_refused(labelfree, files):

@@ -36,7 +36,7 @@ def weights(found):
 
 def signs(kind="other", novelty=1.0, strange=0.0):
     test = JTest(0.0, 1, 0.5, "chi-square", np.ones(2) / 2, None, 0.0, 1.0, 4)
-    return Signs(test, kind, novelty, strange)
+    return Signs(test, kind, novelty, strange, 0.0)
 
 
 ANSWERS = {

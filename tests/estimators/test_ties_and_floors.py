@@ -75,4 +75,4 @@ def test_a_zero_counts_as_the_least_positive_probability():
     tiny = lf.Target(probs=[[1.0, 0.0, 0.0], [1.0 - 1e-20, 1e-20, 0.0], [0.5, 0.5, 0.0]])
     assert zero_floor(tiny) == 1e-20
     assert zero_floor(lf.Target(probs=[[1.0, 0.0], [0.6, 0.4]])) == 1e-12
-    assert zero_floor(lf.Target(logits=[[1.0, 0.0], [0.6, 0.4]])) == 0.0
+    assert zero_floor(lf.Target(logits=[[2.0, 0.0], [0.6, 0.4]])) == 0.0

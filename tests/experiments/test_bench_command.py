@@ -24,6 +24,11 @@ def test_list_says_found_and_missing(tmp_path, capsys):
     known = {entry["name"]: entry for entry in json.loads(capsys.readouterr().out)["datasets"]}
     assert known["fashion-mnist"]["found"]
     assert not known["imagenet"]["found"]
+    layouts.cifar(tmp_path)
+    (tmp_path / "CIFAR-10.1").mkdir()  # an empty folder is no data
+    call("list", "--data", tmp_path, "--json")
+    found = {entry["name"]: entry for entry in json.loads(capsys.readouterr().out)["datasets"]}["cifar10"]
+    assert list(found["absent"]) == ["cifar10.2", "cifar10.1_v4", "cifar10.1_v6"]
     extras = ["CIFAR-10-C", "CIFAR-10.2/cifar102_train.npz", "CIFAR-10.1"]
     assert known["cifar10"]["extras"] == dict.fromkeys(extras, False)
     call("list", "--data", tmp_path)

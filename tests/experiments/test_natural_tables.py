@@ -71,6 +71,8 @@ def test_from_tables_to_figures(small, tmp_path):
 def test_refusals(monkeypatch):
     with pytest.raises(InputError, match="known: hgb, lr"):
         natural_tables.make_model("hbg")
+    with pytest.raises(InputError, match="trained while it is scored"):
+        bench.train(bench.setting("natural-tables", None, None), [0])
     with pytest.raises(InputError, match="hold no images"):
         KNOWN.training(None)
 

@@ -1,8 +1,9 @@
 """Rate and time left, right in every stage, also of a resumed one; a line a minute without a terminal."""
 
 import io
+import sys
 
-from labelfree.experiments.progress import Clock, lines
+from labelfree.experiments.progress import Clock, lines, shown
 
 
 class Time:
@@ -38,3 +39,21 @@ def test_a_line_a_minute():
     said = out.getvalue().splitlines()
     assert len(said) == 3
     assert said[0] == "labelfree: training, seed 0: 61/1000, epoch 61, 1.0/s, 15:39 left"
+
+
+def test_a_terminal_sees_a_bar_for_every_stage(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("COLUMNS", "200")
+    with shown() as show:
+        show("shifts scored", 1, 96, "clean")
+        show("scoring fog_1, seed 0", 500, 1000, "rows")
+        show("scoring fog_1, seed 0", 1000, 1000, "rows")
+        show("shifts scored", 2, 96, "fog_1")
+    text = terminal.getvalue()
+    assert "shifts scored" in text
+    assert "2/96" in text

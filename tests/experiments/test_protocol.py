@@ -116,7 +116,7 @@ def test_the_table_of_estimates_survives_its_file(runs, tmp_path):
     again = read_rows(tmp_path / "e.csv")
     assert [row.method for row in again] == [row.method for row in rows]
     np.testing.assert_allclose([r.estimate for r in again], [r.estimate for r in rows], atol=5e-7)
-    assert {r.method for r in again if r.is_score} == {"entropy", "projnorm"}
+    assert {r.method for r in again if r.is_score} == {"entropy", "nuclear-norm", "mano", "projnorm"}
     (tmp_path / "e.csv").write_text("a,b\n1,2\n")
     with pytest.raises(FileError, match="not a table of Row records"):
         read_rows(tmp_path / "e.csv")
@@ -136,6 +136,7 @@ def test_mae_by_hand():
     assert entry.mean == pytest.approx((0.2 + 0.05) / 2)
     assert entry.deviation == pytest.approx(0.075)
     assert entry.worst == pytest.approx(0.3)
+    assert entry.median == pytest.approx((0.2 + 0.05) / 2)
     assert (entry.shifts, entry.fewest, entry.seeds, entry.least, entry.most) == (2, 2, 2, 100, 100)
     short = mae_table(rows[:3])[0]
     assert (short.shifts, short.fewest) == (2, 1)
@@ -199,7 +200,9 @@ def test_tables_in_three_forms(runs, tmp_path):
     rows = run(runs, "cifar10", "resnet20")
     table = tables.main_table(rows)
     text = table.markdown()
-    assert "| paper | 9.10 ± 0.25 |" in text
+    paper = next(line for line in table.rows if line[1] == "paper")
+    assert paper[table.header.index("AC")] == "9.10 ± 0.25"
+    assert paper[table.header.index("SCOT")] == ""
     assert "Living17-Novel repeats" in text
     assert "%" not in "".join("".join(line) for line in table.rows)
     assert table.latex().count(r"\\") == 1 + len(table.rows)

@@ -14,6 +14,7 @@ pytest.importorskip("cv2")
 from labelfree.errors import FileError, InputError  # noqa: E402
 from labelfree.experiments import bench, collect, provenance, sets  # noqa: E402
 from labelfree.experiments.datasets import _generated  # noqa: E402
+from labelfree.experiments.datasets.base import found  # noqa: E402
 from labelfree.experiments.progress import silent  # noqa: E402
 from labelfree.experiments.recipes import RECIPES, Recipe  # noqa: E402
 from labelfree.experiments.scores import Scores  # noqa: E402
@@ -79,10 +80,13 @@ def test_other_weights_after_a_deleted_checkpoint_are_refused(setting):
 def test_other_data_files_are_refused(setting):
     collect.collect(setting, [0])
     provenance._file_digest.cache_clear()
+    before = provenance.files_digest(found(setting.root, setting.dataset.expects))
     for path in (setting.root / "fashion-mnist").iterdir():
         path.unlink()
     (setting.root / "fashion-mnist").rmdir()
     layouts.fashion(setting.root, seed=5)
+    # The gzipped files count for the source too.
+    assert provenance.files_digest(found(setting.root, setting.dataset.expects)) != before
     with pytest.raises(FileError, match=r"made with other .*data"):
         collect.collect(setting, [0])
 
@@ -193,6 +197,12 @@ def test_a_corrupted_set_is_kept_once_for_all(setting, tmp_path, monkeypatch):
     assert np.array_equal(again.pixels, shift.load().pixels)
 
 
+def test_scoring_is_not_for_torchrun(setting, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(InputError, match="split with --shard"):
+        collect.collect(setting, [0])
+
+
 def test_an_error_names_the_shift(setting):
     def broken():
         raise FileError("its file is broken")
@@ -240,3 +250,42 @@ def test_about_json_is_plain(setting, tmp_path):
     assert about["marginal"] == "source"
     assert about["seeds"]["0"]["weights"] == provenance.weights_digest(setting.trained(0))
     assert about["shifts"]["clean"]["n"] == 60
+
+
+def test_the_papers_projnorm_needs_and_takes_public_weights(setting):
+    from labelfree.experiments.networks import build
+    from labelfree.experiments.projnorm import PAPER
+
+    collect.collect(setting, [0])
+    with pytest.raises(InputError, match="small has none"):
+        collect.collect_projnorm(setting, [0], PAPER)
+    few = lambda root: [s for s in shifts(root) if s.name in ("clean", "contrast_5")]  # noqa: E731
+    shifts = setting.dataset.shifts
+    dataset = dataclasses.replace(setting.dataset, shifts=few)
+    enlarged = dataclasses.replace(setting, network="resnet18-224", dataset=dataset, rows=10)
+    for shift in enlarged.dataset.shifts(setting.root):
+        Scores.of(setting.runs, "fashion-mnist", "resnet18-224", 0).write(
+            shift.name, np.eye(10)[np.arange(10)], np.arange(10), shift.kind
+        )
+    with pytest.raises(FileError, match=r"weights/resnet18.pth does not exist"):
+        collect.collect_projnorm(enlarged, [0], PAPER)
+    (setting.root / "weights").mkdir()
+    torch.save(build("resnet18", 1000, 7).state_dict(), setting.root / "weights" / "resnet18.pth")
+    collect.collect_projnorm(enlarged, [0], dataclasses.replace(PAPER, batch=4))
+    scores = Scores.of(setting.runs, "fashion-mnist", "resnet18-224", 0)
+    held = json.loads((scores.folder / "projnorm" / "contrast_5.json").read_text())
+    assert held["projnorm"] > 0
+    assert (held["steps"], held["rate"], held["cosine"], held["pretrained"]) == (1, 1e-3, True, True)
+
+
+def test_an_empty_draw_of_mild_label_shift_is_left_out(tmp_path):
+    from labelfree.experiments import resampling
+
+    rng = np.random.default_rng(0)
+    scores = Scores.of(tmp_path, "cifar10", "small", 0)
+    scores.describe(shifts=["a"], seed=0)
+    labels = np.arange(200) % 2
+    scores.write(None, 3 * np.eye(2)[labels] + rng.normal(size=(200, 2)), labels)
+    # Shares of 0.6 and 0.4 afford one row of two classes of one row each, and 0.6 rows are none.
+    scores.write("a", rng.normal(size=(2, 2)), np.arange(2), "synthetic")
+    assert resampling.run_mild(tmp_path, "cifar10", "small", "text") == []

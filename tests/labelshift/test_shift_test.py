@@ -124,3 +124,51 @@ def test_many_classes_get_fewer_bins():
     rng = np.random.default_rng(0)
     y = np.tile(np.arange(600), 60)
     assert confidence_cells((y, y), (rng.random(len(y)), rng.random(len(y))), 600)[2] == 1200
+
+
+def test_a_stack_of_quadratics_is_each_of_them():
+    from labelfree.labelshift.simplex import on_simplex
+
+    rng = np.random.default_rng(0)
+    W, y = rng.normal(size=(30, 14, 7)), rng.normal(size=(30, 14))
+    N, b = np.swapaxes(W, 1, 2) @ W, np.einsum("mij,mi->mj", W, y)
+    alone = np.array([on_simplex(left, right) for left, right in zip(N, b, strict=True)])
+    np.testing.assert_allclose(on_simplex(N, b), alone, atol=1e-9)
+
+
+def test_a_stack_of_samples_is_fitted_as_each_of_them():
+    from labelfree.labelshift.counts import Counts, minimum
+
+    rng = np.random.default_rng(1)
+    A = rng.dirichlet(np.ones(12), size=(5, 3)).swapaxes(1, 2)
+    h = rng.dirichlet(np.ones(12), size=5)
+    rows = np.array([200.0, 150.0, 300.0])
+    J, pi = minimum(Counts(A, rows, h, 400.0))
+    for number in range(5):
+        alone, shares = minimum(Counts(A[number], rows, h[number], 400.0))
+        assert J[number] == pytest.approx(float(alone), rel=1e-9)
+        np.testing.assert_allclose(pi[number], shares, atol=1e-9)
+
+
+def test_the_size_of_the_stacks_does_not_matter_but_for_the_draw(monkeypatch):
+    """One replicate at a time draws other numbers: the p-values agree within the bootstrap's own noise."""
+    from labelfree.labelshift import shift_test as module
+
+    together = run(np.random.default_rng(4), 300, 4).test
+    monkeypatch.setattr(module, "STACK", 1.0)
+    one_by_one = run(np.random.default_rng(4), 300, 4).test
+    assert together.reference == one_by_one.reference == "parametric bootstrap"
+    assert together.statistic == one_by_one.statistic
+    assert abs(together.p_value - one_by_one.p_value) < 0.15
+
+
+@pytest.mark.parametrize(
+    ("p_value", "explained", "kind"),
+    [(None, None, "unknown"), (0.05, 0.9, "other"), (0.051, None, "none"), (0.051, 0.9, "label")],
+)
+def test_the_kind_of_shift_is_decided_in_one_place(p_value, explained, kind):
+    from labelfree.labelshift import JTest
+
+    test = JTest(1.0, 3, p_value, "chi-square", np.ones(2) / 2, explained, 1.0, 0.5, 5)
+    assert test.kind() == kind
+    assert test.kind(level=0.01) == (kind if kind != "other" else "label")

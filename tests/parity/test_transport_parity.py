@@ -1,10 +1,13 @@
 """COT against other people's solvers: POT on the paper's n x n problem, POT on n x K, scipy's assignment."""
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
 
 import labelfree as lf
+from labelfree.estimators.threshold import cut_at_share
 
 ot = pytest.importorskip("ot")
 
@@ -58,6 +61,32 @@ def test_thresholding_the_paper_s_plan():
     found = lf.estimate(source, lf.Target(probs=shifted), method="cott", calibration="none")
     assert abs(found.error - expected) <= found.details["tie_mass"] + 1e-9
     assert found.details["tie_mass"] < 0.1
+
+
+def optimal_plans(p, counts):
+    """Every optimal assignment of rows to classes with the given counts, by trying them all."""
+    n, k = p.shape
+    every = np.array(list(itertools.product(range(k), repeat=n)))
+    fits = every[(np.eye(k, dtype=int)[every].sum(axis=1) == counts).all(axis=1)]
+    costs = 1 - p[np.arange(n), fits]
+    return costs[costs.sum(axis=1) <= costs.sum(axis=1).min() + 1e-9]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_tie_mass_covers_every_optimal_plan(seed):
+    """COTT from each pair of an optimal plan of the source and one of the target, found by enumeration."""
+    rng = np.random.default_rng(seed)
+    kinds = np.array([[6, 3, 1], [4, 4, 2], [5, 3, 2], [8, 1, 1], [5, 5, 0]]) / 10
+    p, shifted = (rng.permuted(kinds[rng.integers(0, 5, 6)], axis=1) for _ in "st")
+    labels = rng.permutation([0, 0, 1, 1, 2, 2])
+    found = lf.estimate(
+        lf.Source(probs=p, labels=labels), lf.Target(probs=shifted), method="cott", calibration="none"
+    )
+    error = np.mean(p.argmax(1) != labels)
+    cuts = {cut_at_share(costs, np.full(6, 1 / 6), error).value for costs in optimal_plans(p, [2, 2, 2])}
+    shares = [np.mean(costs >= cut - 1e-12) for costs in optimal_plans(shifted, [2, 2, 2]) for cut in cuts]
+    assert min(shares) - 1e-9 <= found.error <= max(shares) + 1e-9
+    assert max(shares) - min(shares) <= found.details["tie_mass"] + 1e-9
 
 
 def test_soft_transport_against_sinkhorn():

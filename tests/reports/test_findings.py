@@ -62,7 +62,7 @@ def test_the_class_table_counts_rows_and_weighs_shares(scores):
 
 def test_the_largest_slices_are_listed(source, target):
     values = np.concatenate([np.full(target.n - 3 * 60, "big"), np.repeat(np.arange(60).astype(str), 3)])
-    (table,) = slice_tables(Pair(source, target), {"by": values}, Resampling(20), marginal="source")
+    (table,) = slice_tables(Pair(source, target), {"by": values}, Resampling(20), "scot", marginal="source")
     shares = [row["share"] for row in table["rows"]]
     assert table["rows"][0]["slice"] == "big"
     assert shares == sorted(shares, reverse=True)

@@ -54,7 +54,7 @@ def test_the_answer_is_the_library_s(plain, source, target):
     shares = held["proportions"]
     assert all(sum(shares[key]) == pytest.approx(1) for key in shares if key != "classes")
     per_class = sum(row["share"] * (row["error"] or 0) for row in held["classes"])
-    assert per_class == pytest.approx(by_method["scot"])
+    assert per_class == pytest.approx(by_method["cott"])
     moved = {row["marginal"]: row["error"] for row in held["marginals"]["rows"]}
     assert moved["source"] == by_method["cott"]
     assert moved["mlls"] == lf.estimate(source, target, "cott", marginal="mlls").error
@@ -165,7 +165,7 @@ def test_few_and_many_classes(k):
     made = report(lf.Source(logits=z[:200], labels=y[:200]), lf.Target(logits=z[200:]), replicates=0)
     text = made.to_html()
     assert len(text.encode()) < 400_000
-    assert made.summary["answer"]["interval"] is None
+    assert made.summary["answer"]["sampling"] is None
     Outline(text)
 
 

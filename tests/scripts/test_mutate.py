@@ -3,8 +3,10 @@
 import ast
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -76,9 +78,17 @@ def test_a_name_does_not_move_with_its_line():
     assert "f.py:g: comparison: a < 1 -> a <= 1 #1" in first
 
 
+def test_what_stands_outside_of_functions_is_said():
+    text = "A = 1\n\n\nclass C:\n    b = 2\n\n    def f(self, c=3):\n        return c\n"
+    assert [one.function for one in mutants("f.py", text)] == ["<outside>", "C.<outside>", "C.f"]
+
+
 SOURCE = """
+FACTOR = 1
+
+
 def kept(values, limit=3):
-    total = sum(values)
+    total = FACTOR * sum(values)
     return total if total < limit else limit
 
 
@@ -91,8 +101,9 @@ def endless(n):
         n = n - 1
     return n
 """
+# The source is named like a test, which pytest would load by itself.
 TESTS = """
-from tiny.core import kept, endless
+from tiny.core_test import kept, endless
 
 def test_kept():
     assert kept([1, 1]) == 2
@@ -111,7 +122,7 @@ sources = ["src/tiny"]
 tests = ["tests"]
 mutants = 100
 [[accepted]]
-mutant = "src/tiny/core.py:kept: comparison: total < limit -> total <= limit"
+mutant = "src/tiny/core_test.py:kept: comparison: total < limit -> total <= limit"
 reason = "at the limit both sides are the limit"
 """
 
@@ -121,7 +132,7 @@ def project(tmp_path):
     """A package of one file with a test that misses one function."""
     for name, text in {
         "src/tiny/__init__.py": "",
-        "src/tiny/core.py": SOURCE,
+        "src/tiny/core_test.py": SOURCE,
         "tests/test_core.py": TESTS,
         "scripts/mutants.toml": PLAN,
     }.items():
@@ -140,16 +151,16 @@ def test_a_whole_run(project):
     done = mutate(project, "--workers", "2")
     assert done.returncode == 1, done.stderr  # the function that no test runs is below the goal
     results = [json.loads(line) for line in (project / ".mutants" / "results.jsonl").read_text().splitlines()]
-    alive = {one["mutant"].split("core.py:")[1]: one["by"] for one in results if not one["killed"]}
+    alive = {one["mutant"].split("core_test.py:")[1]: one["by"] for one in results if not one["killed"]}
     assert alive == {
         "kept: comparison: total < limit -> total <= limit": "",
         "unseen: arithmetic: a + 1 -> a - 1": "no test runs it",
         "unseen: constant: 1 -> 2": "no test runs it",
     }
-    killers = {one["mutant"].split("core.py:")[1]: one["by"] for one in results if one["killed"]}
-    assert killers["kept: function: sum(values) -> mean(values)"] == "tests/test_core.py::test_kept"
+    killers = {one["mutant"].split("core_test.py:")[1]: one["by"] for one in results if one["killed"]}
+    assert killers["<outside>: constant: 1 -> 2"] == "tests/test_core.py::test_kept"
     assert killers["endless: arithmetic: n - 1 -> n + 1"] == "it took too long"
-    assert (project / "src/tiny/core.py").read_text() == SOURCE
+    assert (project / "src/tiny/core_test.py").read_text() == SOURCE
     last = done.stdout.splitlines()
     assert last[-1].startswith("score 7")
     assert sum("no test runs it" in line for line in last) == 2
@@ -167,8 +178,38 @@ def test_a_whole_run(project):
 
     # A test for the missed function reaches the goal.
     with (project / "tests" / "test_core.py").open("a") as out:
-        out.write("\n\nfrom tiny.core import unseen\n\ndef test_unseen():\n    assert unseen(1) == 2\n")
+        out.write("\n\nfrom tiny.core_test import unseen\n\ndef test_unseen():\n    assert unseen(1) == 2\n")
     assert mutate(project).returncode == 0
+
+
+@posix
+def test_a_stopped_run_leaves_no_child_behind(project):
+    """Stopped while its tests sleep; the child's number is written by the test itself."""
+    note = project / "child"
+    text = f"""
+import os, pathlib, time
+
+def test_sleep():
+    pathlib.Path({str(note)!r}).write_text(str(os.getpid()))
+    time.sleep(600)
+"""
+    (project / "tests" / "test_core.py").write_text(text)
+    command = [sys.executable, SCRIPTS / "mutate.py", "--plan", project / "scripts" / "mutants.toml"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as running:
+        while not (note.exists() and note.read_text()):
+            assert running.poll() is None
+            time.sleep(0.1)
+        running.terminate()
+        assert "run it again" in running.communicate(timeout=300)[1]
+    child = int(note.read_text())
+    for _ in range(100):
+        try:
+            os.kill(child, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.1)
+    os.kill(child, signal.SIGKILL)
+    pytest.fail("the child goes on")
 
 
 def test_a_sample_is_drawn_by_the_seed_and_tries_every_kind(project):

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import os
-import subprocess
-import sys
 import tracemalloc
 
 import numpy as np
@@ -94,55 +90,6 @@ def test_a_keyboard_interrupt_is_heard_while_threads_work(monkeypatch):
     p = np.random.default_rng(0).random((400_000, 5), dtype=np.float32)
     with pytest.raises(KeyboardInterrupt):
         solve(Problem(p, np.ones(5)), threads=2, prices=np.zeros(5))
-
-
-def run(code, **environment):
-    env = os.environ | environment
-    return subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
-
-
-def test_import_is_light():
-    code = "import sys, labelfree.transport; print([m for m in ('numba', 'scipy') if m in sys.modules])"
-    assert run(code).stdout.strip() == "[]"
-
-
-SOLVE = "from labelfree.transport import Problem, solve; print(solve(Problem([[.9, .1], [.6, .4]], [1, 1])).value)"
-
-
-def test_compiles_once_and_says_so(tmp_path):
-    first, second = (run(SOLVE, NUMBA_CACHE_DIR=str(tmp_path)) for _ in range(2))
-    assert first.stdout == second.stdout == "0.35\n"
-    assert "compiling the transport solver for float64 scores" in first.stderr
-    assert "once per environment" in first.stderr
-    assert second.stderr == ""
-
-
-def test_works_without_a_cache():
-    broken = "import numba.core.caching as c; c.CacheImpl._locator_classes = []; "
-    answer = run(broken + SOLVE)
-    assert answer.stdout == "0.35\n"
-    assert "set NUMBA_CACHE_DIR" in answer.stderr
-
-
-def test_notice_goes_to_progress_or_the_log(monkeypatch, caplog):
-    from labelfree.transport import _prepare
-
-    class Fresh:
-        stats = type("Stats", (), {"cache_hits": {}, "cache_path": "somewhere"})
-
-        def __call__(self, P):
-            return 0.0
-
-    monkeypatch.setattr(_kernels, "first_score", Fresh())
-    seen = []
-    monkeypatch.setattr(_prepare, "_ready", set())
-    _prepare.prepare(np.zeros((1, 1)), lambda stage, share: seen.append(stage))
-    assert "compiling" in seen[0]
-    monkeypatch.setattr(_prepare, "_ready", set())
-    with caplog.at_level(logging.WARNING, logger="labelfree"):
-        _prepare.prepare(np.zeros((1, 1)), None)
-        _prepare.prepare(np.zeros((1, 1)), None)
-    assert [record.name for record in caplog.records] == ["labelfree.transport"]
 
 
 @pytest.mark.parametrize(("n", "k"), [(400_000, 10), (4_000, 500)])

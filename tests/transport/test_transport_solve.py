@@ -206,6 +206,40 @@ def test_tolerance_bounds_the_gap(n, k):
         assert exact.value - EXACT <= near.value <= exact.value + tol
 
 
+def test_a_tolerance_that_is_missed_is_solved_again(monkeypatch):
+    """The mass that may stay where it is was estimated far too high: only the gap counts, and it is kept."""
+    monkeypatch.setattr(solver, "MOST", -0.99)
+    problem = Problem(overconfident(3000, 10), np.arange(1, 11))
+    assert checked(problem, tol=1e-3).certificate.gap <= 1e-3
+
+
+def test_no_plan_uses_classes_without_mass():
+    """Every row ends in class 0; the first one ties with class 1 at the optimal prices, but cannot go there."""
+    problem = Problem([[0.2, 0.8], [0.6, 0.4]], [1, 0])
+    low, high = solve(problem).cost_range(problem)
+    np.testing.assert_allclose(low, [0.8, 0.4], atol=EXACT)
+    np.testing.assert_allclose(high, [0.8, 0.4], atol=EXACT)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_more_classes_than_rows(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 30))
+    k = int(rng.integers(n + 1, 120))
+    p = rng.integers(0, 4, (n, k)) / 3 if seed % 2 else rng.dirichlet(np.full(k, 0.2), n)
+    q = rng.random(k) * (rng.random(k) < 0.7) + (np.arange(k) == 0)
+    problem = Problem(p, q, rng.random(n) if seed % 3 == 0 else None)
+    solution = checked(problem)
+    assert solution.value == pytest.approx(reference_value(problem), abs=LP)
+    assert checked(problem, prices=solution.prices).value == pytest.approx(solution.value, abs=EXACT)
+    assert checked(problem, tol=1e-2).value <= solution.value + 1e-2
+
+
+def test_rows_without_mass_among_more_classes():
+    problem = Problem(overconfident(5, 9), np.ones(9), [1, 0, 2, 0, 1])
+    assert checked(problem).value == pytest.approx(reference_value(problem), abs=LP)
+
+
 @pytest.mark.parametrize(("n", "k"), [(100_000, 10), (2000, 200)])
 def test_warm_start_reaches_the_same_value(n, k):
     problem = Problem(overconfident(n, k), np.arange(1, k + 1))

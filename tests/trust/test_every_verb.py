@@ -45,12 +45,12 @@ VERBS = {
     "estimate": lambda s, t, g: {m: lf.estimate(s, t, m).error for m in ("scot", "cott", "label-shift")},
     "compare": lambda s, t, g: {e.method: e.error for e in lf.compare(s, t, ["ac", "scot", "im"])},
     "metrics": lambda s, t, g: {
-        **_by_class(lf.metrics(s, t), "recall"),
-        **{f"{c}, precision": v for c, v in _by_class(lf.metrics(s, t), "precision").items()},
-        "kappa": lf.metrics(s, t).kappa,
+        **_by_class(lf.metrics(s, t, "scot"), "recall"),
+        **{f"{c}, precision": v for c, v in _by_class(lf.metrics(s, t, "scot"), "precision").items()},
+        "kappa": lf.metrics(s, t, "scot").kappa,
     },
     "slices": lambda s, t, g: {
-        one.name: (one.error, one.share) for one in lf.slices(s, t, g, replicates=20).slices
+        one.name: (one.error, one.share) for one in lf.slices(s, t, g, "scot", replicates=20).slices
     },
     "label_shares": lambda s, t, g: _by_class(lf.label_shares(s, t, "rlls", replicates=20), "share"),
     "budget": lambda s, t, g: {"expected": lf.budget(s, t, margin=0.05).expected},

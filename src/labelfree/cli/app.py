@@ -22,12 +22,13 @@ from labelfree.cli import (
     estimate,
     methods,
     metrics,
+    monitor,
+    push,
     report,
     slices,
 )
 from labelfree.cli.options import Verb, quietable
-from labelfree.cli.screen import printable
-from labelfree.errors import LabelfreeError
+from labelfree.errors import LabelfreeError, printable
 
 app = typer.Typer(
     name="labelfree",
@@ -51,6 +52,8 @@ VERBS: dict[str, Callable[..., None]] = {
 for _name, _verb in VERBS.items():
     app.command(_name, cls=Verb)(quietable(_verb))
 app.add_typer(bench.app, name="bench")
+app.add_typer(monitor.app, name="monitor")
+app.command("push")(push.push)
 
 #: The exit code after Ctrl-C, as in a shell.
 INTERRUPTED = 130

@@ -70,6 +70,8 @@ def list_(data: Data = Path("data"), as_json: Json = False) -> None:
             out.print(f"  expected {data / path}" if known["missing"] else f"  here     {path}")
         for extra, there in known["extras"].items():
             out.print(f"  shifts   {data / extra}: {'found' if there else 'missing'}")
+        for line in _absent(known["absent"]):
+            out.print(f"  lacking  {line}")
         out.print(f"  from     {known['origin']}")
         out.print(f"  licence  {known['licence']};  size {known['size']}")
         out.print(f"  splits   {known['splits']}")
@@ -239,6 +241,11 @@ def _collected(made: dict[str, Any]) -> str:
     more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
     said = f"; missing {len(missing)} ({first}{more})" if missing else ""
     return f"seed {made['seed']}: {made['shifts']} shifts in {made['folder']}{said}"
+
+
+def _absent(absent: dict[str, str]) -> list[str]:
+    rest = [f"{len(absent) - 3} more sets"] if len(absent) > 3 else []
+    return [f"{shift}: {why}" for shift, why in list(absent.items())[:3]] + rest
 
 
 def _cache_size(given: Any) -> None:

@@ -22,6 +22,10 @@ def demo(as_json: options.AsJson = False) -> None:
         _print(results)
 
 
+#: Not in the table: one number that is said below it, and one that is AC's to a point.
+LEFT_OUT = ("unchanged", "cbpe")
+
+
 def _run(say: Any) -> dict[str, Any]:
     import numpy as np
 
@@ -54,7 +58,7 @@ def _print(results: dict[str, Any]) -> None:
 
     from labelfree.estimators import METHODS
 
-    methods = list(results["mae"])
+    methods = [method for method in results["mae"] if method not in LEFT_OUT]
     table = plain_table(padding=(0, 1, 0, 0))
     table.add_column("shift")
     table.add_column("truth", justify="right", style="bold")
@@ -65,7 +69,7 @@ def _print(results: dict[str, Any]) -> None:
         cells = [_shaded(row["estimates"][m], truth) for m in methods]
         table.add_row(row["shift"].replace("_", " "), f"{100 * truth:.1f}", *cells)
     table.add_section()
-    best = min(results["mae"].values())
+    best = min(results["mae"][method] for method in methods)
     for label, key in (("mean miss", "mae"), ("worst miss", "worst")):
         values = [results[key][m] for m in methods]
         style = ["bold green" if key == "mae" and v == best else "bold" for v in values]
@@ -74,10 +78,11 @@ def _print(results: dict[str, Any]) -> None:
     out = console()
     out.print("Estimated error in percent, beside the true error, on 10 kinds of clothing (Fashion-MNIST):\n")
     out.print(table)
+    known = results["source"]["error"]
     out.print(
-        "\nA small network was checked on photographs like those it learned from, then met new ones blurred, "
-        "faded, moved or noisy: without a single new label the transport methods (COT, COTT, SCOT) follow the "
-        "true error, while average confidence (AC) falls far behind."
+        f"\nA small network was wrong on {100 * known:.1f}% of photographs like those it learned from, then met "
+        "new ones blurred, faded, moved or noisy: without a single new label the transport methods (COT, COTT, SCOT) "
+        "follow the true error, while average confidence (AC) falls far behind."
     )
     out.print(
         "On your own files: labelfree estimate SOURCE.npz TARGET.npz --method all, where both hold logits or probs "

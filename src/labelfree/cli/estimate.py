@@ -109,7 +109,7 @@ def _answer(
     answer = compared(pair, _methods(method), settings, marginal=shares, truth=checked, progress=say)
     if rows is not None:
         say("rows")
-        io.write_table(rows, row_table(pair, marginal=shares))
+        io.write_table(rows, row_table(pair, _first(method), marginal=shares))
     return answer
 
 
@@ -177,15 +177,15 @@ def _print(answer: Comparison, first: str) -> None:
         f"target: {answer.target['n']:,} rows"
     )
     out.print(_table(answer))
-    shown = next((one.interval for one in answer if one.interval is not None), None)
-    if shown is not None:
+    named = next((one.interval for one in answer if one.interval and one.interval == one.sampling), None)
+    if named is not None:
         out.print(
-            f"[low, high]: {100 * shown.level:g}% interval for the error of the population that TARGET came from; "
-            f"{shown.kind}",
+            f"[low, high]: {100 * named.level:g}% interval for the error of the population that TARGET came from; "
+            f"{named.kind}",
             style="dim",
         )
     for one in answer:
-        for note in one.choice():
+        for note in one.notes() if one.choice() else ():
             out.print(f"{METHODS[one.method].title}: {note}")
     for warning in answer.warnings:
         warn(out, spoken(warning))
@@ -225,8 +225,8 @@ def _verdict(answer: Comparison, first: str) -> str:
     one = next((e for e in answer if e.method == first), answer.estimates[0])
     if one.error is None:
         return f"in short: {one.method} is a score, no error; compare it between targets"
-    held = one.details.get("range") or (one.interval and one.interval.to_dict())
-    span = f", {percent(held['low'])} to {percent(held['high'])}," if held else ""
+    held = one.interval
+    span = f", {percent(held.low)} to {percent(held.high)}," if held else ""
     against = len(answer.warnings) + len(answer.own_warnings(one))
     doubt = f"{against} warning{'s' * (against > 1)} above" if against else "nothing seen speaks against it"
     return (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from labelfree.cli import files
+from labelfree.cli import files, options
 from labelfree.cli.records import print_json
 from labelfree.cli.screen import console, plain_table, warn, working
 from labelfree.cli.words import spoken
@@ -22,8 +22,9 @@ def metrics(
     context: typer.Context,
     source: files.SourceFile,
     target: files.TargetFile,
+    method: options.OneMethod = None,
     calibration: files.Calibration = "temperature",
-    marginal: files.MarginalName = "source",
+    marginal: options.GivenMarginal = None,
     cost: Annotated[
         Path | None,
         typer.Option(help="A .npy or .csv of K x K costs, true classes in rows, predictions in columns"),
@@ -51,9 +52,9 @@ def metrics(
     *,
     reading: files.Reading,
 ) -> None:
-    """Estimate every metric of the classifier on TARGET from SCOT's posteriors."""
+    """Estimate every metric of the classifier on TARGET from the posterior behind a method's answer."""
     from labelfree import io
-    from labelfree.estimators import Pair
+    from labelfree.estimators.pair import Pair, meant
     from labelfree.trust.posteriors import measured
     from labelfree.trust.posteriors.proportions import estimated_shares
     from labelfree.trust.resampling import Resampling
@@ -64,9 +65,10 @@ def metrics(
         known, unknown, _ = reading.both(source, target, say)
         settings = Resampling(replicates, level, seed)
         say("transport")
-        chosen = files.marginal_of(marginal, known)
+        name, own = meant(method, None if marginal is None else files.marginal_of(marginal, known))
         pair = Pair(known, unknown, calibration, verb="metrics")
-        found = measured(pair, marginal=chosen, cost=None if cost is None else io.read_costs(cost, known.k))
+        costs = None if cost is None else io.read_costs(cost, known.k)
+        found = measured(pair, name, cost=costs, **own)
         estimated = None
         if shares is not None:
             say("resampling")
@@ -87,7 +89,7 @@ def _print(found: Metrics, confusion: bool) -> None:
 
     out = console()
     out.print(
-        f"error {percent(found.error)} by SCOT, {percent(found.cott_error)} by COTT; kappa {found.kappa:.3f}"
+        f"error {percent(found.error)} by {found.method}, {percent(found.cott_error)} by cott; kappa {found.kappa:.3f}"
         + ("" if found.roc_auc is None else f"; ROC-AUC {found.roc_auc:.3f}")
         + ("" if found.average_precision is None else f"; average precision {found.average_precision:.3f}")
         + ("" if found.cost is None else f"; mean cost {found.cost:.4g}")
@@ -109,7 +111,7 @@ def _print(found: Metrics, confusion: bool) -> None:
     out.print(table)
     if confusion:
         out.print(_matrix(found))
-    out.print("estimated, not counted: it rests on the label shares named by --marginal")
+    out.print(f"estimated, not counted: it rests on what {found.method} assumes")
     for warning in found.warnings:
         warn(out, spoken(warning))
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
+
+from labelfree.errors import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 PATIENCE_SECONDS = 1.0
 #: A terminal narrower than this is written to as if it were so wide: rich prints nothing at a width of 0.
 NARROWEST = 40
-# Whatever moves the cursor, changes colours or turns the reading direction; line ends and tabs stay.
-_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+#: What may stand in a text that is printed beside its letters.
+LINES = "\n\t"
 _silent = False
 
 
@@ -27,15 +28,6 @@ class Say(Protocol):
     def __call__(self, step: str) -> None:
         """Say it."""
         ...
-
-
-def printable(text: str) -> str:
-    r"""The text with control characters spelled out, so that a file's names cannot steer the terminal.
-
-    >>> print(printable("a\x1b[2Jb"))
-    a\x1b[2Jb
-    """
-    return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 @contextmanager
@@ -66,11 +58,11 @@ def _console(quiet: bool) -> Console:
         """A console that spells control characters out."""
 
         def render_str(self, text: str, **options: Any) -> Any:
-            return super().render_str(printable(text), **options)
+            return super().render_str(printable(text, LINES), **options)
 
         def render(self, renderable: Any, options: Any = None) -> Any:
             for part in super().render(renderable, options):
-                yield part if part.control else part._replace(text=printable(part.text))
+                yield part if part.control else part._replace(text=printable(part.text, LINES))
 
     terminal = sys.stdout.isatty()
     made = Spelled(soft_wrap=not terminal, markup=False, emoji=False, highlight=False, quiet=quiet)

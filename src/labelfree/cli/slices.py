@@ -31,8 +31,9 @@ def slices(
     data: Annotated[
         Path | None, typer.Option(help="The file that holds these columns, where it is not TARGET itself")
     ] = None,
+    method: options.OneMethod = None,
     calibration: files.Calibration = "temperature",
-    marginal: files.MarginalName = "source",
+    marginal: options.GivenMarginal = None,
     level: files.Level = 0.95,
     replicates: Annotated[
         int, typer.Option(callback=files.at_least(20), help="Bootstrap replicates for the intervals")
@@ -58,8 +59,9 @@ def slices(
             known,
             unknown,
             columns if len(columns) > 1 else columns[names[0]],
+            method,
             calibration=calibration,
-            marginal=files.marginal_of(marginal, known),
+            marginal=None if marginal is None else files.marginal_of(marginal, known),
             level=level,
             replicates=replicates,
             seed=seed,
@@ -74,7 +76,6 @@ def slices(
 
 def _print(found: Slices, rows: int) -> None:
     from labelfree.results import percent
-    from labelfree.trust.posteriors.segments import KIND
 
     table = plain_table()
     table.add_column("slice")
@@ -87,6 +88,6 @@ def _print(found: Slices, rows: int) -> None:
     table.add_row("all", percent(found.error), "", "", f"{rows:,}", "")
     out = console()
     out.print(table)
-    out.print(f"from, to: {100 * found.level:g}% intervals, {KIND}", style="dim")
+    out.print(f"from, to: {100 * found.level:g}% intervals, {found.kind}", style="dim")
     for warning in (*found.warnings, found.note):
         warn(out, spoken(warning))

@@ -18,12 +18,16 @@ from labelfree.estimators.doc import DoC
 from labelfree.estimators.label_shift import LabelShift
 from labelfree.estimators.novelty import Rows, novelty
 from labelfree.estimators.scot import SCOT
+from labelfree.estimators.span import KIND, STOP, Span, span, unlikeness
 from labelfree.estimators.unchanged import Unchanged
 from labelfree.estimators.view import View
 from labelfree.labelshift import JTest, confidence_cells, j_test, runner_up_cells, unexplained
+from labelfree.results import Interval
 
 Array = npt.NDArray[np.float64]
 
+#: The level of the range beside the answer.
+RANGE_LEVEL = 0.95
 #: What the user may know about the target's class proportions.
 PROPORTIONS: Final = {
     "unknown": "nothing is known: the scores decide how far the source's class proportions are believed",
@@ -46,8 +50,6 @@ LUCID, LOST = 0.5, 0.6
 #: A model whose source error reaches so much of a blind guess's (1 - 1/K) confuses its classes at home: neither
 #: its thresholds nor what its scores say about proportions are believed any more.
 SHARP, BLUNT = 0.3, 0.45
-#: What the largest and the least of the methods missed by on natural tables, families left out.
-ABOVE, BELOW = 0.09, 0.03
 #: The methods whose middle one has half the say near the source, where the model is sharp.
 NEAR: Final = ("doc", "scot:shrunk", "atc-ne")
 #: The methods that do not trust the source's proportions; they fail differently.
@@ -105,12 +107,14 @@ class Signs:
         kind: of shift, by the J test (`labelfree.labelshift.JTest.kind`).
         novelty: the target's mass where the source hardly has any (`labelfree.estimators.novelty`).
         strange: the mass of (class, runner-up) pairs that no label shares explain.
+        unlike: how far the confidences are apart (`labelfree.estimators.span.unlikeness`).
     """
 
     test: JTest
     kind: str
     novelty: float
     strange: float
+    unlike: float
 
 
 class Auto(Estimator):
@@ -204,14 +208,29 @@ class Auto(Estimator):
                 shares = np.asarray(reading.details["label_marginal"])
         signs = self._look(target, shares)
         choice = choose(signs, answers, self.source_error_, target.k, self.proportions)
-        error = sum(part.weight * answers[part.label] for part in choice.parts)
+        error = float(sum(part.weight * answers[part.label] for part in choice.parts))
         if self.proportions == "same" and signs.kind == "label":
             warnings.append(
                 "the class proportions were said to be the source's, but other proportions explain all that changed"
             )
-        return Reading(
-            error=float(error), details=_details(choice, signs, answers, self.proportions), warnings=warnings
+        band = span(
+            answers,
+            error,
+            signs.kind,
+            signs.unlike,
+            self.n_source_effective_,
+            target.n_effective,
+            proportions=self.proportions,
+            level=RANGE_LEVEL,
         )
+        if band.grade == STOP:
+            warnings.append(
+                f"the range that held where it was measured reaches {100 * band.reach:.0f} points from the answer: "
+                "do not act on the number alone; label some rows (labelfree budget)"
+            )
+        details = _details(choice, signs, answers, self.proportions, band)
+        held = Interval(RANGE_LEVEL, band.low, band.high, KIND)
+        return Reading(error=error, details=details, warnings=warnings, interval=held)
 
     def _look(self, target: View, shares: Array) -> Signs:
         rows = Rows.of(target)
@@ -222,7 +241,7 @@ class Auto(Estimator):
         if target.k > 2:  # of two classes the runner-up says nothing new: the confidences stand in
             left, right, cells = runner_up_cells(both, (source.runner_up, rows.runner_up), target.k)
         strange = unexplained(left, self.source_labels_, source.mass, right, rows.mass, cells, shares)
-        return Signs(test, test.kind(), novelty(source, rows), strange)
+        return Signs(test, test.kind(), novelty(source, rows), strange, unlikeness(source, rows))
 
     def parts(self, details: Mapping[str, Any]) -> list[tuple[float, Estimator]]:
         """The fitted methods behind an answer with these details, with their weights."""
@@ -307,7 +326,9 @@ def _reason(kind: str, novel: float, given_up: float, proportions: str) -> str:
     return f"{seen}{said.get(proportions, '')}; {where}"
 
 
-def _details(choice: Choice, signs: Signs, answers: Mapping[str, float], proportions: str) -> dict[str, Any]:
+def _details(
+    choice: Choice, signs: Signs, answers: Mapping[str, float], proportions: str, band: Span
+) -> dict[str, Any]:
     return {
         "choice": str(choice),
         "parts": [{"method": p.method, "marginal": p.marginal, "weight": p.weight} for p in choice.parts],
@@ -318,15 +339,15 @@ def _details(choice: Choice, signs: Signs, answers: Mapping[str, float], proport
         "explained_by_reweighting": signs.test.explained,
         "novelty": signs.novelty,
         "unexplained_mass": signs.strange,
+        "unlikeness": signs.unlike,
         "answers": dict(answers),
-        "band": _band(answers),
-    }
-
-
-def _band(answers: Mapping[str, float]) -> dict[str, Any]:
-    low, high = min(answers.values()), max(answers.values())
-    return {
-        "low": max(0.0, low - BELOW),
-        "high": min(1.0, high + ABOVE),
-        "kind": "disagreement between methods, and what all of them miss",
+        "grade": band.grade,
+        "ceiling": band.high,
+        "band": {
+            "low": band.low,
+            "high": band.high,
+            "sampling": band.sampling,
+            "level": RANGE_LEVEL,
+            "kind": KIND,
+        },
     }

@@ -21,7 +21,7 @@ from labelfree.calibration import Calibration, check_calibration, fit_calibratio
 from labelfree.errors import FileError, InputError, LabelfreeError, NotFittedError
 from labelfree.estimators.saved import read_document, restored, write_document
 from labelfree.estimators.view import View
-from labelfree.results import Estimate
+from labelfree.results import Estimate, Interval
 from labelfree.types import Source, Target, check_sample
 
 E = TypeVar("E", bound="Estimator")
@@ -35,6 +35,7 @@ class Reading:
     score: float | None = None
     details: dict[str, Any] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+    interval: Interval | None = None
 
 
 class Estimator(ABC):
@@ -115,6 +116,7 @@ class Estimator(ABC):
             score=reading.score,
             n_source=self.n_source_,
             n_target=target.n,
+            interval=reading.interval,
             details={**details, **reading.details},
             warnings=(*warnings, *reading.warnings),
         )

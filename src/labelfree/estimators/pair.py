@@ -174,6 +174,13 @@ class Pair:
         return found
 
 
+def meant(method: str | None, marginal: Marginal | None) -> tuple[str, dict[str, Any]]:
+    """Whose answer is meant, and its options: the method named, SCOT where only label shares are, else the default."""
+    if marginal is None:
+        return method or DEFAULT, {}
+    return method or "scot", {"marginal": marginal}
+
+
 def taken(method: str, **options: Any) -> dict[str, Any]:
     """Of these options, those that the method's constructor takes."""
     return {name: value for name, value in options.items() if accepts(find(method), name)}

@@ -11,6 +11,7 @@ from labelfree.estimators.ac import AC
 from labelfree.estimators.atc import ATCMC, ATCNE
 from labelfree.estimators.auto import Auto
 from labelfree.estimators.base import Estimator
+from labelfree.estimators.cbpe import CBPE
 from labelfree.estimators.cot import COT
 from labelfree.estimators.cott import COTT
 from labelfree.estimators.doc import DoC
@@ -18,13 +19,18 @@ from labelfree.estimators.entropy import Entropy
 from labelfree.estimators.gde import GDE
 from labelfree.estimators.im import IM
 from labelfree.estimators.label_shift import LabelShift
+from labelfree.estimators.mano import MaNo
+from labelfree.estimators.nuclear_norm import NuclearNorm
 from labelfree.estimators.saved import read_document
 from labelfree.estimators.scot import SCOT
 from labelfree.estimators.unchanged import Unchanged
 
 METHODS: dict[str, type[Estimator]] = {
     method.name: method
-    for method in (Unchanged, AC, DoC, IM, GDE, ATCMC, ATCNE, COT, COTT, SCOT, LabelShift, Auto, Entropy)
+    for method in (
+        *(Unchanged, AC, DoC, IM, CBPE, GDE, ATCMC, ATCNE, COT, COTT, SCOT, LabelShift, Auto),
+        *(Entropy, NuclearNorm, MaNo),
+    )
 }
 
 #: The method that answers unless another is named.

@@ -57,7 +57,7 @@ def notes_of(about: Mapping[str, Any], note: str) -> list[str]:
         return [note] if note else []
     shifts = about.get("shifts", {})
     notes = [
-        note,
+        note or str(about.get("note", "")),
         f"Label shares transported to: {about.get('marginal', 'source')}.",
         _origins(shifts),
         _alike(shifts),

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from labelfree.errors import FileError, InputError
 from labelfree.experiments import ablation, collect, protocol, resampling
 from labelfree.experiments._store import read_json, write_json
 from labelfree.experiments.about import about_of, notes_of
@@ -32,6 +33,7 @@ def listing(root: Path) -> list[dict[str, Any]]:
             "missing": known.missing(root),
             "expected": [str(root / path) for path in known.expects],
             "extras": {path: (root / path).exists() for path in known.extras},
+            "absent": _absent(known, root),
             "origin": known.origin,
             "licence": known.licence,
             "size": known.size,
@@ -44,6 +46,16 @@ def listing(root: Path) -> list[dict[str, Any]]:
     ]
 
 
+def _absent(known: Dataset, root: Path) -> dict[str, str]:
+    # Only for what is there: sets that the tables would lack, with the reason.
+    if known.missing(root):
+        return {}
+    try:
+        return {shift.name: shift.absent for shift in known.shifts(root) if shift.absent}
+    except FileError as error:
+        return {"all": str(error)}
+
+
 def setting(
     name: str, root: Path, runs: Path, network: str | None = None, recipe_name: str | None = None, **how: Any
 ) -> Setting:
@@ -54,10 +66,12 @@ def setting(
 
 def train(given: Setting, seeds: Sequence[int]) -> list[dict[str, Any]]:
     """Train one network per seed."""
+    if given.dataset.score is not None:
+        name = given.dataset.name
+        raise InputError(f"{name} is trained while it is scored: labelfree bench collect {name}")
     made = []
     for seed in seeds:
-        if given.dataset.score is None:
-            given.trained(seed)
+        given.trained(seed)
         made.append({"seed": seed, "checkpoint": str(given.checkpoint(seed))})
     return made
 

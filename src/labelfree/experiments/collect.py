@@ -6,6 +6,7 @@ Shifts are the outer loop and seeds the inner one: a corrupted set is made once 
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -13,10 +14,12 @@ from typing import Any
 import numpy as np
 
 from labelfree._version import __version__
-from labelfree.errors import FileError
+from labelfree.errors import FileError, InputError
 from labelfree.experiments._store import naming
 from labelfree.experiments.datasets import Shift
+from labelfree.experiments.datasets.base import found
 from labelfree.experiments.examples import Examples
+from labelfree.experiments.networks import public_weights
 from labelfree.experiments.pipeline import Setting
 from labelfree.experiments.projnorm import Form, Parameters, TorchRefit, parameters_of, projnorm
 from labelfree.experiments.provenance import code_digest, difference, files_digest, weights_digest
@@ -29,6 +32,8 @@ def collect(setting: Setting, seeds: Sequence[int]) -> dict[int, Scores]:
 
     Scores that other weights, data, code or options made are refused (or made again with ``redo``).
     """
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise InputError("torchrun is for `labelfree bench train`; scoring is split with --shard i/n")
     setting.dataset.require(setting.root)
     every = list(setting.dataset.shifts(setting.root))
     present = [shift for shift in every if not shift.absent]
@@ -55,10 +60,10 @@ def _place(setting: Setting, seed: int) -> Scores:
 
 def made_by(setting: Setting, shift: Shift | None, weights: str) -> dict[str, Any]:
     """What a file of scores is made by: nothing that could change a score may be missing here."""
-    files = tuple(setting.root / path for path in setting.dataset.expects) if shift is None else shift.files
+    files = found(setting.root, setting.dataset.expects) if shift is None else shift.files
     return {
         "weights": weights,
-        "data": files_digest(path for path in files if path.exists()),
+        "data": files_digest(files),
         "made": "" if shift is None else shift.made,
         "code": code_digest(),
         "rows": None if shift is None else setting.rows,
@@ -135,6 +140,11 @@ def _kept(setting: Setting, shift: Shift) -> Examples:
 
 def collect_projnorm(setting: Setting, seeds: Sequence[int], form: Form) -> None:
     """Write ProjNorm of every scored shift: refitted on labels and on the pseudo-labels of the collected scores."""
+    if form.pretrained and public_weights(setting.network) is None:
+        raise InputError(
+            f"the paper's ProjNorm starts from public ImageNet weights and {setting.network} has none; choose another "
+            "--network, or our short form with --projnorm-steps"
+        )
     source = (setting.dataset.training if form.on_training else setting.dataset.validation)(setting.root)
     shifts = [shift for shift in setting.dataset.shifts(setting.root) if not shift.absent]
     start = setting.recipe.pretrained or "imagenet" if form.pretrained else None

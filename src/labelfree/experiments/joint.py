@@ -40,7 +40,7 @@ def main_table(results: Mapping[tuple[str, str], Sequence[Row]]) -> Table:
     entries = [entry for rows in results.values() for entry in mae_table(rows)]
     lines: list[list[str]] = []
     data: list[dict[str, Any]] = []
-    both: dict[str, list[tuple[float, float]]] = {method: [] for method in METHODS}
+    first: list[tuple[str, str, dict[str, Mae]]] = []
     for dataset, kind in published.rows():
         here = [e for e in entries if (e.dataset, e.kind) == (dataset, kind)]
         paper = {m: published.mae(dataset, kind, m) for m in METHODS}
@@ -52,13 +52,10 @@ def main_table(results: Mapping[tuple[str, str], Sequence[Row]]) -> Table:
             by_method = {e.method: e for e in here if e.network == network}
             lines.append(_line(f"{dataset} {kind}", by_method))
             data += [_record(by_method.get(m), dataset, kind, network, m, paper[m]) for m in METHODS]
-            for method in METHODS if number == 0 else ():
-                theirs = paper[method]
-                if method in by_method and theirs:
-                    both[method].append((by_method[method].mean, theirs[0] / 100))
+            first += [(dataset, kind, by_method)] if number == 0 else []
         if not networks:
             data += [_record(None, dataset, kind, "", m, paper[m]) for m in METHODS]
-    lines += _averages(both)
+    lines += _averages(first)
     notes = (
         f"Mean absolute error in percentage points. Paper: {published.CITATION}.",
         "Averages are over the rows that were run here, the first network of each; the paper's over the same rows "
@@ -98,16 +95,19 @@ def _record(
     }
 
 
-def _averages(both: Mapping[str, Sequence[tuple[float, float]]]) -> list[list[str]]:
-    everything = {m: [p[0] for d, k in published.rows() if (p := published.mae(d, k, m))] for m in METHODS}
-    count = max(len(pairs) for pairs in both.values())
-    ours = [f"{100 * np.mean([a for a, _ in both[m]]):.2f}" if both[m] else "not run" for m in METHODS]
-    theirs = [f"{100 * np.mean([b for _, b in both[m]]):.2f}" if both[m] else "" for m in METHODS]
-    total = [f"{np.mean(everything[m]):.2f}" if everything[m] else "" for m in METHODS]
+def _averages(first: Sequence[tuple[str, str, Mapping[str, Mae]]]) -> list[list[str]]:
+    ours = [[by_method[m].mean for _, _, by_method in first if m in by_method] for m in METHODS]
+    beside = [[p[0] for d, k, _ in first if (p := published.mae(d, k, m))] for m in METHODS]
+    everything = [[p[0] for d, k in published.rows() if (p := published.mae(d, k, m))] for m in METHODS]
+    count = f"average of {len(first)} row{'s' * (len(first) != 1)}"
     return [
-        [f"average of {count} rows", "here", *ours],
-        [f"average of {count} rows", "paper", *theirs],
-        [f"average of {len(published.rows())} rows", "paper", *total],
+        [count, "here", *(f"{100 * np.mean(values):.2f}" if values else "not run" for values in ours)],
+        [count, "paper", *(f"{np.mean(values):.2f}" if values else "" for values in beside)],
+        [
+            f"average of {len(published.rows())} rows",
+            "paper",
+            *(f"{np.mean(v):.2f}" if v else "" for v in everything),
+        ],
     ]
 
 
@@ -121,7 +121,7 @@ def make(out: Path) -> list[Path]:
     made = main_table(results).write(folder / "tables")
     first = {name: rows for (name, _), rows in reversed(results.items())}
     pair = [name for name in PAIR if name in first]
-    pair += [name for name in first if name not in pair][: 2 - len(pair)]
+    pair += [name for name in sorted(first) if name not in pair][: 2 - len(pair)]
     points = {
         f"{title_of(method)}, {name}": _points(first[name], method, "pseudo_shift", "miss")
         for name in pair

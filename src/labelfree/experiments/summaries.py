@@ -18,8 +18,9 @@ CORRUPTED = ("synthetic", "same")
 class Mae:
     """Mean absolute error over the shifts of one kind, in fractions; mean and deviation over seeds.
 
-    ``shifts`` counts the sets of the seed that has most of them and ``fewest`` of the one that has fewest;
-    ``least`` and ``most`` are the smallest and largest numbers of rows of a set.
+    ``median`` is that of the shifts, averaged over seeds. ``shifts`` counts the sets of the seed that has most
+    of them and ``fewest`` of the one that has fewest; ``least`` and ``most`` are the smallest and largest
+    numbers of rows of a set.
     """
 
     dataset: str
@@ -28,6 +29,7 @@ class Mae:
     method: str
     mean: float
     deviation: float
+    median: float
     worst: float
     shifts: int
     fewest: int
@@ -52,9 +54,10 @@ def mae_table(rows: Iterable[Row]) -> list[Mae]:
 def _mae(key: tuple[str, str, str, str], by_seed: list[list[Row]]) -> Mae:
     means = [float(np.mean([row.miss for row in rows])) for rows in by_seed]
     counts, sizes = [len(rows) for rows in by_seed], [row.n for rows in by_seed for row in rows]
+    median = float(np.mean([np.median([row.miss for row in rows]) for rows in by_seed]))
     worst = max(row.miss for rows in by_seed for row in rows)
     return Mae(
-        *key, float(np.mean(means)), float(np.std(means)), worst, max(counts), min(counts), len(means),
+        *key, float(np.mean(means)), float(np.std(means)), median, worst, max(counts), min(counts), len(means),
         min(sizes), max(sizes),
     )  # fmt: skip
 

@@ -14,7 +14,7 @@ from labelfree.experiments.summaries import Mae, correlation_table, mae_table, t
 from labelfree.experiments.table import Table
 
 ORDER = (
-    "ac", "doc", "im", "gde", "atc-mc", "atc-ne", "cot", "cott", "scot",
+    "unchanged", "ac", "doc", "im", "gde", "atc-mc", "atc-ne", "cot", "cott", "scot",
     "cot+shrunk", "cott+shrunk", "scot+shrunk", "label-shift", "auto", "entropy", "projnorm", "projnorm-short",
 )  # fmt: skip
 
@@ -35,17 +35,15 @@ def main_table(rows: Sequence[Row], name: str = "mae", title: str = "", extra: S
     source = "mild_label_shift" if name.startswith("mild") else "mae"
     found = mae_table(rows)
     methods = _sorted({entry.method for entry in found})
-    lines, data = [], []
+    lines, data, beside = [], [], False
     for group in dict.fromkeys((e.dataset, e.network, e.kind) for e in found):
         entries = {e.method: e for e in found if (e.dataset, e.network, e.kind) == group}
         paper = {m: published.mae(group[0], group[2], m, source) for m in methods}
+        beside = beside or any(paper.values())
         lines += _group_lines(group, entries, methods, paper)
         data += [_mae_record(entries[m], paper[m]) for m in methods if m in entries]
-    notes = (
-        f"Mean absolute error in percentage points. Paper: {published.CITATION}.",
-        *extra,
-        *published.ERRATA,
-    )
+    said = "Mean absolute error in percentage points." + (f" Paper: {published.CITATION}." if beside else "")
+    notes = (said, *extra, *(published.ERRATA if beside else ()))
     header = ["data set", "run", *map(title_of, methods)]
     return Table(name, title or "Mean absolute error", header, lines, notes, data)
 
@@ -63,6 +61,7 @@ def _group_lines(
             run_label(group[1], list(entries.values())),
             *(_cell(entries.get(m), _mean(seeds)) for m in methods),
         ],
+        [place, "median shift", *(_cell(entries.get(m), lambda e: f"{100 * e.median:.2f}") for m in methods)],
         [place, "worst shift", *(_cell(entries.get(m), lambda e: f"{100 * e.worst:.2f}") for m in methods)],
     ]
     if any(paper.values()):
@@ -83,11 +82,12 @@ def _span(low: int, high: int) -> str:
 
 
 def _mean(seeds: int) -> Callable[[Mae], str]:
-    # A cell that lacks seeds of its row says so.
-    return lambda e: (
-        f"{100 * e.mean:.2f} ± {100 * e.deviation:.2f}"
-        + ("" if e.seeds == seeds else f" ({e.seeds} of {seeds} seeds)")
-    )
+    # One seed has no spread; a cell that lacks seeds of its row says so.
+    def text(e: Mae) -> str:
+        spread = f" ± {100 * e.deviation:.2f}" if seeds > 1 else ""
+        return f"{100 * e.mean:.2f}{spread}" + ("" if e.seeds == seeds else f" ({e.seeds} of {seeds} seeds)")
+
+    return text
 
 
 def _cell(entry: Mae | None, text: Callable[[Mae], str]) -> str:
@@ -102,6 +102,7 @@ def _mae_record(entry: Mae, paper: tuple[float, float] | None) -> dict[str, Any]
         "method": entry.method,
         "mae": round(entry.mean, 6),
         "std": round(entry.deviation, 6),
+        "median": round(entry.median, 6),
         "worst": round(entry.worst, 6),
         "shifts": entry.shifts,
         "fewest_shifts": entry.fewest,

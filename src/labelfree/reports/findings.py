@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from labelfree.estimators import Pair
-from labelfree.trust.diagnosis import examined
+from labelfree.trust.diagnosis import RANGE, examined
 
 LEVELS = ("ok", "caution", "stop")
 HEADLINES = {
-    "ok": "No check speaks against it.",
+    "ok": "Its range is narrow, and no check says stop.",
     "caution": "Take it with care.",
     "stop": "Do not rely on it.",
 }
@@ -38,8 +38,9 @@ def findings(
 
 
 def verdict(found: list[dict[str, Any]]) -> dict[str, Any]:
-    """The worst level of all findings, with the findings that brought it there as reasons."""
-    level = max((one["level"] for one in found), key=LEVELS.index, default="ok")
+    """`stop` where any finding says so, else the grade of the answer's range; with what brought it there as reasons."""
+    graded = [one["level"] for one in found if one["level"] == "stop" or one["check"] == RANGE]
+    level = max(graded, key=LEVELS.index, default="ok")
     reasons = (
         [f"{one['check']}: {one['meaning']}" for one in found if one["level"] == level]
         if level != "ok"

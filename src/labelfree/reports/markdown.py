@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from labelfree.errors import printable
 from labelfree.reports.page import MARKS, percent
 
 
@@ -90,7 +91,7 @@ def _origin(origin: dict[str, Any], answer: dict[str, Any]) -> list[str]:
         parts.append(f"gap of the optimum {certificate['gap']:.1e}")
     lines = ["<sub>" + ", ".join(parts) + "</sub>"]
     if origin["command"]:
-        command = origin["command"].replace("`", "'").replace("\n", " ")
+        command = printable(origin["command"]).replace("`", "'")  # a file's name cannot end the code span
         lines += ["", f"`{command}`"]
     return lines
 

@@ -34,14 +34,16 @@ def class_table(target: View, doubt: Array) -> list[dict[str, Any]]:
     ]
 
 
-def slice_tables(pair: Pair, by: Any, settings: Resampling, *, marginal: Any) -> list[dict[str, Any]]:
+def slice_tables(
+    pair: Pair, by: Any, settings: Resampling, method: str, **options: Any
+) -> list[dict[str, Any]]:
     """For every column of slices: its slices with simultaneous intervals, the largest slices first."""
     if by is None:
         return []
     named = by if isinstance(by, Mapping) else {"group": by}
     tables = []
     for name, values in named.items():
-        found = sliced(pair, values, settings, marginal=marginal)
+        found = sliced(pair, values, settings, method, **options)
         order = sorted(found.slices, key=lambda one: -one.share)
         rows = [_row(one) for one in order[:MOST_SLICES]]
         tables.append({"column": str(name), "rows": rows, "left_out": max(0, len(order) - MOST_SLICES)})

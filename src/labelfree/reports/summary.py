@@ -51,10 +51,11 @@ def summarise(
     truth = true_error(target, target_labels)
     comparison = compared(pair, marginal=marginal, truth=truth, progress=progress)
     answer = _chosen(comparison, method)
+    own = taken(method, marginal=marginal)
     warnings, notes = answer.warnings, []
     if replicates:
         progress("interval")
-        answer = trusted_answer(pair, method, settings, **taken(method, marginal=marginal))
+        answer = trusted_answer(pair, method, settings, **own)
         notes = [text for text in answer.warnings if text not in warnings]
         comparison = _with(comparison, answer)
     found = findings(pair, method, warnings, progress)
@@ -77,8 +78,8 @@ def summarise(
         "proportions": proportions_table(pair),
         "costs": costs_table(pair, marginal),
         "reliability": reliability_table(pair.source),
-        "classes": class_table(pair.target, pair.doubt(marginal)),
-        "slices": slice_tables(pair, by, settings, marginal=marginal),
+        "classes": class_table(pair.target, pair.target.doubt(pair.posterior(method, **own))),
+        "slices": slice_tables(pair, by, settings, method, **own),
         "findings": found,
         "provenance": provenance(source, target, options, about),
     }

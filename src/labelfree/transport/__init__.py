@@ -6,6 +6,7 @@
 """
 
 from labelfree.transport._audit import audit
+from labelfree.transport._prepare import warm_up
 from labelfree.transport.entropic import SoftTransport, soft_transport
 from labelfree.transport.problem import Problem
 from labelfree.transport.smoothing import Smoothed, smoothed
@@ -22,4 +23,5 @@ __all__ = [
     "smoothed",
     "soft_transport",
     "solve",
+    "warm_up",
 ]

@@ -1,9 +1,10 @@
-"""Say so when the kernels have to be compiled first: it takes a while, once per environment."""
+"""Compile the kernels: say so when a solve has to, or do it ahead of time."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,8 +32,41 @@ def prepare(P: npt.NDArray[Any], progress: Callable[[str, float], None] | None) 
     often = "once per environment"
     if stats.cache_path is None:
         often = "each time, since no cache directory can be written: set NUMBA_CACHE_DIR to one that can"
-    message = f"compiling the transport solver for {name} scores, about 10 seconds, {often}"
+    message = f"compiling the transport solver for {name} scores, some seconds, {often}"
     if progress is not None:
         progress(message, 0.0)
     else:
         logging.getLogger("labelfree.transport").warning(message)
+
+
+def warm_up(
+    dtypes: Sequence[str] = ("float64", "float32"), progress: Callable[[str, float], None] | None = None
+) -> Path | None:
+    """Compile every kernel now, so that no later process has to: for container images and first calls.
+
+    Args:
+        dtypes: of the scores; the exact solver reads each type in place, by code of its own.
+        progress: called with what is being compiled and the share of it that is done.
+
+    Returns:
+        The folder that keeps the machine code; None if none can be written, or NUMBA_DISABLE_JIT is set.
+    """
+    from labelfree.transport import _kernels
+    from labelfree.transport.problem import Problem
+    from labelfree.transport.smoothing import smoothed
+    from labelfree.transport.solver import SMALL, solve
+
+    rng = np.random.default_rng(0)
+    stages = len(dtypes) + 1
+    for place, dtype in enumerate(dtypes):
+        for n, k in ((SMALL // 2 + 1, 4), (200, 70)):  # samples and active rows; an auction
+            problem = Problem(rng.dirichlet(np.full(k, 0.3), n).astype(dtype), np.arange(1.0, k + 1.0))
+            solve(problem, progress=progress)
+            solve(problem, tol=0.1)
+        if progress is not None:
+            progress(f"compiled the exact solver for {dtype} scores", (place + 1) / stages)
+    smoothed(rng.dirichlet(np.ones(3), 50), np.full(3, 1 / 3), np.full(50, 1 / 50), np.zeros(3))
+    if progress is not None:
+        progress("compiled the solver of replicates", 1.0)
+    stats = getattr(_kernels.drive, "stats", None)
+    return None if stats is None or stats.cache_path is None else Path(stats.cache_path)

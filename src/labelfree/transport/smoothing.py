@@ -67,11 +67,19 @@ def smoothed(probs: Array, class_mass: Array, row_mass: Array, prices: Array) ->
     >>> abs(plan.value - 0.35) <= plan.certificate.gap < 1e-3
     True
     """
+    probs, row_mass = (_frozen(x) for x in (probs, row_mass))
     u = _prices(probs, class_mass, row_mass, prices)
     row, cls, mass, cost, primal, best = _plan(probs, row_mass, u)
     dual = 1.0 - (best + float(class_mass @ u))
     missed = float(np.abs(np.bincount(cls, weights=mass, minlength=len(u)) - class_mass).max())
     return Smoothed(row, cls, mass, cost, u, Certificate(primal, dual, primal - dual, missed))
+
+
+def _frozen(array: Array) -> Array:
+    """The same numbers as the one type that kernels are compiled for: C order, read-only."""
+    view: Array = np.ascontiguousarray(array, np.float64).view()
+    view.flags.writeable = False
+    return view
 
 
 def _prices(probs: Array, class_mass: Array, row_mass: Array, prices: Array) -> Array:

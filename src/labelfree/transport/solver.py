@@ -6,6 +6,8 @@
 3. The rows with small margins move until every class has its mass (`_active`, `_kernels.search`).
 4. If prices moved apart by more than the margins allowed for, pass again with the new prices.
 5. One verifying pass computes primal and dual value from the plan and the prices alone (`_audit`).
+
+With more classes than rows the roles are exchanged (`_wide`).
 """
 
 from __future__ import annotations
@@ -21,8 +23,9 @@ from labelfree.transport._audit import audited
 from labelfree.transport._bids import auction_prices
 from labelfree.transport._forest import Part, cancel_cycles
 from labelfree.transport._prepare import prepare
-from labelfree.transport._rows import Crew, Indices, Rows, all_rows
+from labelfree.transport._rows import Crew, Floats, Indices, Rows, all_rows
 from labelfree.transport._units import ONE, Units, class_units
+from labelfree.transport._wide import other_prices, turned, turned_back
 from labelfree.transport.problem import Problem
 from labelfree.transport.solution import Transport
 
@@ -77,22 +80,36 @@ def solve(
     with Crew(1 if small and threads is None else threads) as crew:
         rows = all_rows(problem, crew)
         prepare(rows.P, progress)
-        given = None if prices is None else _given_prices(prices, problem.k)
-        u = _first_prices(rows, given, watch("finding prices"), tol)
+        given = None if prices is None else _checked_prices(prices, problem.k)
+        wide = problem.k > problem.n
+        asked = turned(problem) if wide else problem
+        there = all_rows(asked, crew) if wide else rows
+        if wide and given is not None:
+            given = other_prices(problem, given)
+        u = _first_prices(there, None if given is None else _on_grid(given), watch("finding prices"), tol)
         for enough in (tol, 0.0):
-            assigned, parts, total = _solve(rows, u, watch("moving mass"), enough)
-            solution = audited(problem, rows, assigned, parts, total, u / ONE)
+            assigned, parts, total = _solve(there, u, watch("moving mass"), enough)
+            found = u / ONE
+            if wide:
+                units = there.units(np.arange(problem.k))
+                assigned, parts = turned_back(assigned, parts, units, problem.n)
+                found = other_prices(asked, found)
+            solution = audited(problem, rows, assigned, parts, total, found)
             if enough == 0.0 or solution.certificate.gap <= tol:
                 break
         return solution
 
 
-def _given_prices(prices: npt.ArrayLike, k: int) -> Units:
-    """Prices on the grid of the kernels; optimal ones need not differ by more than 2."""
+def _checked_prices(prices: npt.ArrayLike, k: int) -> Floats:
     u = np.array(prices, dtype=np.float64)
     if u.shape != (k,) or not np.isfinite(u).all():
         raise InputError(f"prices has shape {u.shape}; wanted ({k},) finite numbers, as in Transport.prices")
-    return np.asarray(np.rint(np.minimum(u - u.min(), 2.0) * ONE), np.int64)
+    return u
+
+
+def _on_grid(prices: Floats) -> Units:
+    """Prices on the grid of the kernels; optimal ones need not differ by more than 2."""
+    return np.asarray(np.rint(np.minimum(prices - prices.min(), 2.0) * ONE), np.int64)
 
 
 def _first_prices(rows: Rows, given: Units | None, watch: Callable[[float], None], tol: float) -> Units:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
-import decimal
-import re
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,17 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from labelfree import _door
+from labelfree._labels import MISSING
+from labelfree._times import moment, shown_time
 from labelfree.errors import InputError
 
 Indices = npt.NDArray[np.intp]
-
-#: The group of rows that have none.
-MISSING = "missing"
-#: ISO 8601, long or short: year, month, day, hour, minute, second, fraction, zone.
-ISO = re.compile(
-    r"(\d{4})-?(\d\d)(?:-?(\d\d)(?:[T ](\d\d)(?::?(\d\d)(?::?(\d\d)(?:[.,](\d+))?)?)?"
-    r"\s*(Z|[+-]\d\d(?::?\d\d)?)?)?)?"
-)
 
 
 @dataclass(frozen=True)
@@ -47,7 +38,7 @@ class Groups:
 def row_groups(groups: Any, n: int) -> list[Groups]:
     """The columns of groups: one array, a mapping from names to arrays, or a sequence of arrays.
 
-    Rows whose group is None, NaN or empty make up the group "missing".
+    Rows whose group is None, NaN or empty make up the group "(missing)".
     """
     if groups is None:
         return []
@@ -68,7 +59,7 @@ def _columns(groups: Any) -> dict[str, Any]:
 
 def _grouped(values: Any, n: int, name: str) -> Groups:
     array = one_per_row(values, n, f"groups {name}".strip())
-    found, number = np.unique(as_texts(array, MISSING), return_inverse=True)
+    found, number = np.unique(as_texts(array), return_inverse=True)
     names = tuple(f"{name}={text}" if name else f"group {text}" for text in found.tolist())
     return Groups(names, np.asarray(number.reshape(-1), dtype=np.intp))
 
@@ -87,62 +78,19 @@ def row_times(values: Any, n: int, what: str = "times") -> Indices:
             raise InputError(
                 f"{what}: row {row} is missing; wanted a time in every row; drop or fill such rows"
             )
-        read[value] = read[value] if value in read else _time(value, row, what)
+        read[value] = read[value] if value in read else moment(value, row, what)
         sort, first = read[value][0], read[rows[0]][0]
         if sort != first:
             raise InputError(
-                f"{what}: row {row} is {_shown(value)}, {sort}, and row 0 is {_shown(rows[0])}, {first}; "
+                f"{what}: row {row} is {shown_time(value)}, {sort}, and row 0 is {shown_time(rows[0])}, {first}; "
                 "wanted one sort of time; write all rows alike"
             )
     order = {time: rank for rank, time in enumerate(sorted({time for _, time in read.values()}))}
     if len(order) < 2:
         raise InputError(
-            f"{what}: all {n} rows hold {_shown(rows[0])}; wanted times that differ; try another column"
+            f"{what}: all {n} rows hold {shown_time(rows[0])}; wanted times that differ; try another column"
         )
     return np.array([order[read[value][1]] for value in rows], dtype=np.intp)
-
-
-def _time(value: Any, row: int, what: str) -> tuple[str, Any]:
-    """What sort of time a value is, and the value as something that sorts."""
-    if isinstance(value, int | float | decimal.Decimal) and not isinstance(value, bool):
-        return "a number", value
-    if isinstance(value, datetime.datetime) and value.tzinfo is not None:
-        value = value.astimezone(datetime.timezone.utc)
-    text = value.isoformat() if isinstance(value, datetime.date) else str(value).strip()
-    for number in (int, float):
-        try:
-            return "a number", number(text)
-        except ValueError:
-            continue
-    found = ISO.fullmatch(text)
-    try:
-        if found is not None:
-            return _iso(*found.groups())
-    except ValueError:  # such as a 13th month
-        pass
-    raise InputError(
-        f"{what}: row {row} is {_shown(value)}; wanted a number or an ISO date; "
-        "write dates as 2022-01-31 or 2022-01-31T12:00"
-    )
-
-
-def _iso(
-    year: str,
-    month: str,
-    day: str | None,
-    hour: str | None,
-    minute: str | None,
-    second: str | None,
-    fraction: str | None,
-    zone: str | None,
-) -> tuple[str, Any]:
-    text = f"{year}-{month}-{day or '01'}T{hour or '00'}:{minute or '00'}:{second or '00'}"
-    time = int(np.datetime64(f"{text}.{(fraction or '0')[:6]}", "us").astype(np.int64))
-    if zone is None:
-        return "a date", time
-    sign, hours, minutes = (1, "0", "0") if zone == "Z" else (int(zone[0] + "1"), zone[1:3], zone[-2:])
-    minutes = minutes if len(zone) > 3 else "0"
-    return "a date with a time zone", time - sign * (int(hours) * 60 + int(minutes)) * 60_000_000
 
 
 def one_per_row(values: Any, n: int, what: str) -> npt.NDArray[Any]:
@@ -153,16 +101,16 @@ def one_per_row(values: Any, n: int, what: str) -> npt.NDArray[Any]:
     return np.datetime_as_string(array) if array.dtype.kind == "M" else array
 
 
-def as_texts(array: npt.NDArray[Any], missing: str) -> npt.NDArray[np.str_]:
-    """(n,) the values as texts, with a name for those that are missing."""
+def as_texts(array: npt.NDArray[Any]) -> npt.NDArray[np.str_]:
+    """(n,) the values as texts, `(missing)` where there is none."""
     if array.dtype != object:  # read each value once
         distinct, place = np.unique(array, return_inverse=True)
-        return np.array([_text(value, missing) for value in distinct.tolist()])[place.reshape(-1)]
-    return np.array([_text(value, missing) for value in array.tolist()])
+        return np.array([_text(value) for value in distinct.tolist()])[place.reshape(-1)]
+    return np.array([_text(value) for value in array.tolist()])
 
 
-def _text(value: Any, missing: str) -> str:
-    return missing if is_missing(value) else str(_plain(value))
+def _text(value: Any) -> str:
+    return MISSING if is_missing(value) else str(_plain(value))
 
 
 def is_missing(value: Any) -> bool:
@@ -178,7 +126,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     return value if isinstance(value, Hashable) else str(value)
-
-
-def _shown(value: Any) -> str:
-    return repr(str(value) if isinstance(value, datetime.date | datetime.time) else value)

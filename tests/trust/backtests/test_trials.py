@@ -261,7 +261,7 @@ def test_several_columns_of_groups():
 def test_rows_without_a_group_are_a_group(values):
     groups = np.array([values[i % 2] for i in range(1000)], dtype=getattr(values, "dtype", object))
     found = backtest(small(1000), methods="ac", by=groups, repeats=1)
-    assert "group missing" in strengths(found)
+    assert "group (missing)" in strengths(found)
     assert not any("fewer" in line for line in found.warnings)
 
 

@@ -28,7 +28,7 @@ def split(view, r):
 
 def test_everything_agrees_with_scikit_learn(pair):
     source, target, _ = pair
-    found = metrics(source, target, cost=np.arange(16).reshape(4, 4))
+    found = metrics(source, target, "scot", cost=np.arange(16).reshape(4, 4))
     view, r = posterior(source, target)
     truth, said, weight = split(view, r)
     matrix = sk.confusion_matrix(truth, said, sample_weight=weight)
@@ -52,7 +52,7 @@ def test_two_classes_have_auc_and_average_precision():
     z, y = scores(rng, 800, k=2)
     z[::7] = z[0]  # ties
     source, target = lf.Source(logits=z[:400], labels=y[:400]), lf.Target(logits=z[400:])
-    found = metrics(source, target)
+    found = metrics(source, target, "scot")
     view, r = posterior(source, target)
     label, score = np.tile([0, 1], 400), np.repeat(view.probs[:, 1], 2)
     weight = (r * view.mass[:, None]).reshape(-1)
@@ -63,7 +63,7 @@ def test_two_classes_have_auc_and_average_precision():
 
 def test_estimates_come_near_the_truth(pair):
     source, target, labels = pair
-    found = metrics(source, target)
+    found = metrics(source, target, "scot")
     truth = sk.confusion_matrix(labels, target.predictions) / target.n
     assert np.abs(found.confusion - truth).max() < 0.02
     assert np.abs(found.recall - sk.recall_score(labels, target.predictions, average=None)).max() < 0.08
@@ -88,7 +88,7 @@ def test_warnings_are_those_of_the_estimates():
     rng = np.random.default_rng(2)
     z, _ = scores(rng, 300)
     source, target = lf.Source(logits=z[:2], labels=z[:2].argmax(1)), lf.Target(logits=z[2:])
-    found = metrics(source, target)
+    found = metrics(source, target, "scot")
     scot, cott = (lf.estimate(source, target, method=name).warnings for name in ("scot", "cott"))
     assert any("no source label is" in warning for warning in found.warnings)
     assert found.warnings[: len(scot)] == scot

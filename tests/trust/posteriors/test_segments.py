@@ -17,7 +17,7 @@ from ..conftest import scores
 def test_slices_average_to_the_total(pair):
     source, target, _ = pair
     group = np.random.default_rng(0).choice(["a", "b", "c"], size=target.n, p=[0.5, 0.48, 0.02])
-    found = slices(source, target, group, replicates=30)
+    found = slices(source, target, group, "scot", replicates=30)
     assert [s.name for s in found.slices] == ["a", "b", "c"]
     assert sum(s.share * s.error for s in found.slices) == pytest.approx(found.error, abs=1e-9)
     assert found.error == pytest.approx(lf.estimate(source, target, method="scot").error, abs=1e-6)
@@ -131,7 +131,7 @@ def test_warnings_are_those_of_the_estimate():
     z, _ = scores(rng, 300)
     source, target = lf.Source(logits=z[:2], labels=z[:2].argmax(1)), lf.Target(logits=z[2:])
     found = slices(source, target, ["a", "b"] * 149, replicates=20)
-    assert found.warnings[:-1] == lf.estimate(source, target, method="scot").warnings
+    assert found.warnings[:-1] == lf.estimate(source, target).warnings
     assert "no intervals: 2 source rows" in found.warnings[-1]
     assert all(s.few and (s.low, s.high) == (0.0, 1.0) for s in found.slices)
     assert found.to_dict()["warnings"] == list(found.warnings)
@@ -155,6 +155,33 @@ def test_the_reach_is_the_quantile_of_the_largest_deviation():
     half = _max_t(drawn, np.full(20, 0.3), 0.95)
     t = norm.ppf((1 + 0.95 ** (1 / 20)) / 2)
     np.testing.assert_allclose(half, t * np.linspace(0.01, 0.1, 20), rtol=0.06)
+
+
+def test_by_default_the_slices_follow_auto_and_reach_over_what_other_methods_say(source, target):
+    cut = np.arange(target.n) % 3
+    pair = lf.Pair(source, target)
+    found = lf.slices(source, target, cut, replicates=30)
+    assert found.error == pytest.approx(pair.error("auto"), abs=1e-9)
+    assert found.kind == "simultaneous, sampling error and disagreement of methods"
+    for g, one in enumerate(found.slices):
+        for method, options in (("doc", {}), ("scot", {"marginal": "shrunk"}), ("label-shift", {})):
+            doubt = pair.target.doubt(pair.posterior(method, **options))[cut == g].mean()
+            assert one.low < doubt < one.high
+        assert one.interval.kind == found.kind
+    alone = lf.slices(source, target, cut, "scot", replicates=30)
+    assert alone.kind == "simultaneous, sampling error only"
+    assert all(a.high - a.low < b.high - b.low for a, b in zip(alone.slices, found.slices, strict=True))
+
+
+def test_metrics_follow_auto_by_default_and_scot_where_shares_are_given(source, target):
+    pair = lf.Pair(source, target)
+    assert lf.metrics(source, target).error == pytest.approx(pair.error("auto"), abs=1e-9)
+    assert lf.metrics(source, target).method == "auto"
+    given = lf.metrics(source, target, marginal="mlls")
+    assert (given.method, given.error) == (
+        "scot",
+        pytest.approx(pair.error("scot", marginal="mlls"), abs=1e-9),
+    )
 
 
 def test_values_of_which_every_row_has_its_own_are_refused(pair):

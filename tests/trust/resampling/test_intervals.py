@@ -178,6 +178,6 @@ def test_few_groups_have_no_interval():
 def test_the_answer_says_what_its_interval_covers(pair):
     source, target, _ = pair
     shown = repr(interval(source, target, "auto", replicates=20))
-    assert "95% interval: sampling error only" in shown
-    assert "band" in shown
+    assert "95% range: measured" in shown
+    assert "of which sampling error alone" in shown
     assert "chose" in shown

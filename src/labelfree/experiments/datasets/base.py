@@ -104,6 +104,12 @@ def any_of(root: Path, path: str) -> bool:
     return (root / path).exists() or (root / f"{path}.gz").exists()
 
 
+def found(root: Path, paths: Sequence[str]) -> tuple[Path, ...]:
+    """Those of ``paths`` that exist below ``root``, plain or else gzipped."""
+    forms = [(root / path, root / f"{path}.gz") for path in paths]
+    return tuple(next(p for p in both if p.exists()) for both in forms if any(p.exists() for p in both))
+
+
 def reserve(n: int, held_out: int, seed: int = 0) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Split range(n) into rows to train on and ``held_out`` reserved rows, both ascending.
 

@@ -59,7 +59,12 @@ DATASET = Dataset(
     training=lambda root: read(root, "train"),
     validation=lambda root: read(root, "id_val"),
     shifts=lambda root: [
-        Shift(part, "natural", partial(read, root, part), (root / FOLDER / "metadata.csv",))
+        Shift(
+            part,
+            "natural",
+            partial(read, root, part),
+            (root / FOLDER / "metadata.csv", root / FOLDER / "patches"),
+        )
         for part in ("val", "test")
     ],
 )

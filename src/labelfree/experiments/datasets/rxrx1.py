@@ -51,7 +51,12 @@ DATASET = Dataset(
     training=lambda root: read(root, "train"),
     validation=lambda root: read(root, "id_test"),
     shifts=lambda root: [
-        Shift(part, "natural", partial(read, root, part), (root / FOLDER / "metadata.csv",))
+        Shift(
+            part,
+            "natural",
+            partial(read, root, part),
+            (root / FOLDER / "metadata.csv", root / FOLDER / "images"),
+        )
         for part in ("val", "test")
     ],
     statistics="image",

@@ -2,7 +2,7 @@
 
 from labelfree.transport._kernels.auction import auction
 from labelfree.transport._kernels.moves import Moves, start
-from labelfree.transport._kernels.passes import audit, best_classes, first_score, may_move, rows_of
+from labelfree.transport._kernels.passes import audit, best_classes, first_score, may_move
 from labelfree.transport._kernels.search import DONE, FULL, MORE, STUCK, Search, drive, patch
 from labelfree.transport._kernels.smooth import smoothed_dual, smoothed_plan
 
@@ -20,7 +20,6 @@ __all__ = [
     "first_score",
     "may_move",
     "patch",
-    "rows_of",
     "smoothed_dual",
     "smoothed_plan",
     "start",

@@ -9,11 +9,11 @@ a start. Exactness comes from the search that follows.
 
 from __future__ import annotations
 
-from labelfree.transport._kernels.base import Array, kernel, row_of
+from labelfree.transport._kernels.base import Array, inner, kernel, row_of
 from labelfree.transport._kernels.passes import top_two
 
 
-@kernel
+@inner
 def outbid(
     a: int, u: Array, mass: Array, room: int, held: Array, first: Array, after: Array, bid: Array
 ) -> int:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
-from functools import cache
-from pathlib import Path
-from typing import Any, TypeVar
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
 import numpy.typing as npt
 from numba.extending import overload
+
+from labelfree.transport._kernels.cache import keep
 
 Array = npt.NDArray[Any]
 F = TypeVar("F", bound=Callable[..., Any])
@@ -25,6 +25,8 @@ GRID_BITS = int(np.float64(GRID).view(np.int64))
 #: Larger than any distance, and small enough to be added up.
 FAR = 1 << 60
 
+OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False, "forceinline": True}
+
 
 def kernel(function: F) -> F:
     """Compile without the interpreter lock and keep the machine code on disk, if the disk can be written.
@@ -33,30 +35,42 @@ def kernel(function: F) -> F:
     until they return. Counting them took half the time of a search, in inner functions above all, which are
     inlined. (`_nrt` switches it off; the compiler then refuses a kernel that would allocate.)
     """
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False, "forceinline": True}
-    try:
-        compiled = numba.njit(cache=True, **options)(function)
-        _forget_outdated(compiled.stats.cache_path)
-    except RuntimeError:  # "no locator available": neither beside the source nor in the user's cache
-        compiled = numba.njit(**options)(function)
-    kept: F = compiled
-    return kept
+    if numba.config.DISABLE_JIT:
+        return plain(function)
+    compiled: F = numba.njit(**OPTIONS)(function)
+    keep(compiled)
+    return compiled
 
 
-@cache
-def _forget_outdated(folder: str) -> None:
-    """Delete machine code older than any kernel's source: numba looks only at the file of the function itself,
-    although functions from other files are compiled into it."""
-    with suppress(OSError):
-        newest = max(source.stat().st_mtime for source in Path(__file__).parent.glob("*.py"))
-        for index in Path(folder).glob("*.nbi"):
-            if index.stat().st_mtime < newest:
-                index.unlink(missing_ok=True)
+def plain(function: F) -> F:
+    """Python itself, for debugging (NUMBA_DISABLE_JIT=1): integers wrap around as they do in compiled code."""
+
+    @wraps(function)
+    def run(*args: Any) -> Any:
+        with np.errstate(over="ignore"):
+            return function(*args)
+
+    return cast(F, run)
+
+
+def inner(function: F) -> F:
+    """Compile a part of kernels: never called from Python, kept on disk only as part of those.
+
+    Its arguments should always have the same types (`np.int64(...)` around what comes out of arrays of 32 bits
+    and around literals): each further combination is compiled anew.
+    """
+    if numba.config.DISABLE_JIT:
+        return function
+    compiled: F = numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **OPTIONS)(function)
+    return compiled
 
 
 def exact(x: Any) -> float:
-    """Read one score as it came; an unsigned 16-bit integer holds the bits of a float16."""
-    raise NotImplementedError
+    """Read one score as it came; an unsigned 16-bit integer holds the bits of a float16.
+
+    This is what Python does, without a compiler; `_exact` is what the compiler makes of it.
+    """
+    return float(x.view(np.float16) if isinstance(x, np.uint16) else x)
 
 
 @overload(exact)  # type: ignore[untyped-decorator, unused-ignore]
@@ -78,14 +92,14 @@ def _exact(x: Any) -> Any:
     return from_float
 
 
-@kernel
+@inner
 def fixed(x: Any) -> int:
     """Read one score in multiples of 2**-48."""
     bits: int = np.float64(exact(x) + GRID).view(np.int64) - GRID_BITS
     return bits
 
 
-@kernel
+@inner
 def row_of(i: int, step: int) -> int:
     """Return the row that item i of a sample means: one out of each `step`, irregularly placed."""
     if step == 1:

@@ -17,7 +17,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from labelfree.transport._kernels.base import FAR, Array, fixed, kernel
+import numpy as np
+
+from labelfree.transport._kernels.base import FAR, Array, fixed, inner, kernel
 
 
 class Moves(NamedTuple):
@@ -48,7 +50,7 @@ class Moves(NamedTuple):
     size: Array
 
 
-@kernel
+@inner
 def shelve(s: Moves, i: int, a: int, b: int, d: int) -> None:
     """Put piece i on the shelf of (a, b) at its place; if the shelf is full the dearest piece falls off."""
     shelf, loss, filled = s.shelf[a, b], s.loss[a, b], s.filled[a, b]
@@ -71,7 +73,7 @@ def shelve(s: Moves, i: int, a: int, b: int, d: int) -> None:
     s.filled[a, b] = filled + 1
 
 
-@kernel
+@inner
 def offer_shelves(s: Moves, i: int, a: int) -> None:
     """Offer piece i to the shelves of a's moves."""
     p = s.P[s.row[i]]
@@ -82,13 +84,13 @@ def offer_shelves(s: Moves, i: int, a: int) -> None:
             continue
         if d <= s.D[a, b]:
             if s.arg[a, b] >= 0:
-                shelve(s, s.arg[a, b], a, b, s.D[a, b])
+                shelve(s, np.int64(s.arg[a, b]), a, b, s.D[a, b])
             s.D[a, b], s.arg[a, b] = d, i
         else:
             shelve(s, i, a, b, d)
 
 
-@kernel
+@inner
 def offer(s: Moves, i: int, a: int) -> None:
     """Lower the costs of a's moves to what piece i offers; among equals the newcomer is taken."""
     D, arg, p = s.D[a], s.arg[a], s.P[s.row[i]]
@@ -101,7 +103,7 @@ def offer(s: Moves, i: int, a: int) -> None:
     D[a] = FAR
 
 
-@kernel
+@inner
 def enter(s: Moves, i: int, a: int) -> None:
     """Put piece i at the head of the list of class a."""
     s.cls[i] = a
@@ -112,7 +114,7 @@ def enter(s: Moves, i: int, a: int) -> None:
     s.first[a] = i
 
 
-@kernel
+@inner
 def link(s: Moves, i: int, a: int) -> None:
     """Put piece i into class a and let it offer its moves."""
     enter(s, i, a)
@@ -122,7 +124,7 @@ def link(s: Moves, i: int, a: int) -> None:
         offer(s, i, a)
 
 
-@kernel
+@inner
 def take_down(s: Moves, a: int, b: int) -> None:
     """Let the cheapest piece on the shelf of (a, b) that still sits in a offer the move."""
     k = s.filled[a, b] - 1
@@ -135,21 +137,21 @@ def take_down(s: Moves, a: int, b: int) -> None:
         s.D[a, b], s.arg[a, b] = s.bound[a, b], -1
 
 
-@kernel
+@inner
 def refill(s: Moves, a: int, b: int) -> None:
     """Fill the empty shelf of (a, b) with the cheapest of all pieces of a, and take one down."""
     s.bound[a, b] = FAR
-    i = s.first[a]
+    i = np.int64(s.first[a])
     while i >= 0:
         p = s.P[s.row[i]]
         d = fixed(p[a]) - fixed(p[b])
         if d < s.bound[a, b]:
             shelve(s, i, a, b, d)
-        i = s.after[i]
+        i = np.int64(s.after[i])
     take_down(s, a, b)
 
 
-@kernel
+@inner
 def replace(s: Moves, a: int, lost: Array) -> None:
     """Find the cheapest moves from a to each of the classes `lost`, among all pieces of a."""
     i = s.first[a]
@@ -163,10 +165,10 @@ def replace(s: Moves, a: int, lost: Array) -> None:
         i = s.after[i]
 
 
-@kernel
+@inner
 def unlink(s: Moves, i: int) -> None:
     """Take piece i out of its class and find other pieces for the moves that it offered."""
-    a, before, after = s.cls[i], s.before[i], s.after[i]
+    a, before, after = np.int64(s.cls[i]), s.before[i], s.after[i]
     if before >= 0:
         s.after[before] = after
     else:
@@ -194,7 +196,7 @@ def start(s: Moves, pieces: int, lo: int, hi: int) -> None:
     s.D[lo:hi] = FAR
     s.arg[lo:hi] = -1
     for i in range(pieces - 1, -1, -1):
-        a = s.cls[i]
+        a = np.int64(s.cls[i])
         if lo <= a < hi:
             enter(s, i, a)
             offer(s, i, a)
@@ -205,24 +207,24 @@ def start(s: Moves, pieces: int, lo: int, hi: int) -> None:
                 s.bound[a, b] = s.D[a, b]
 
 
-@kernel
+@inner
 def twin_in(s: Moves, i: int, b: int) -> int:
     """Return the piece of the same row as i that sits in class b, or -1."""
-    j: int = s.twin[i]
+    j: int = np.int64(s.twin[i])
     while j != i:
         if s.cls[j] == b:
             return j
-        j = s.twin[j]
+        j = np.int64(s.twin[j])
     return -1
 
 
-@kernel
+@inner
 def shift(s: Moves, a: int, b: int, d: int) -> None:
     """Move d units by the cheapest move from a to b, whose piece has at least that mass.
 
     Parts of a row that meet in a class become one piece: crumbs would have to be moved one by one.
     """
-    i = s.arg[a, b]
+    i = np.int64(s.arg[a, b])
     j = twin_in(s, i, b)
     s.mass[i] -= d
     if s.mass[i] == 0:
@@ -232,7 +234,7 @@ def shift(s: Moves, a: int, b: int, d: int) -> None:
             link(s, i, b)
             return
     if j < 0:
-        j = twin_in(s, i, -1)
+        j = twin_in(s, i, np.int64(-1))
         if j < 0:
             j = s.size[0]
             s.size[0] += 1

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from labelfree.transport._kernels.base import FAR, ONE, Array, exact, fixed, kernel, row_of
+from labelfree.transport._kernels.base import FAR, ONE, Array, exact, fixed, inner, kernel, row_of
 
 #: Classes per block.
 BLOCK = 64
 
 
-@kernel
+@inner
 def top_two_of(p: Array, u: Array, lo: int, hi: int) -> tuple[int, int, int]:
     """Return the first class in lo..hi with the largest p_j - u_j, that value, and the largest of the others."""
     a, best, second = lo, -FAR, -FAR
@@ -26,7 +26,7 @@ def top_two_of(p: Array, u: Array, lo: int, hi: int) -> tuple[int, int, int]:
     return a, best, second
 
 
-@kernel
+@inner
 def top_two(p: Array, u: Array) -> tuple[int, int, int]:
     """Return the first class with the largest p_j - u_j, that value, and the largest of the others.
 
@@ -34,7 +34,7 @@ def top_two(p: Array, u: Array) -> tuple[int, int, int]:
     loop that is vectorised; then the best block is looked at closely.
     """
     if u.size <= BLOCK:
-        return top_two_of(p, u, 0, u.size)
+        return top_two_of(p, u, np.int64(0), u.size)
     block, best, second = 0, -FAR, -FAR
     for lo in range(0, u.size, BLOCK):
         top = -FAR
@@ -47,7 +47,7 @@ def top_two(p: Array, u: Array) -> tuple[int, int, int]:
     return a, best, max(second, inner)
 
 
-@kernel
+@inner
 def share_tie(p: Array, u: Array, q: Array, best: int, i: int, a: int) -> int:
     """Choose among the classes of value `best` in proportion to their masses q, a if these have none.
 
@@ -120,13 +120,6 @@ def audit(P: Array, lo: int, hi: int, w: Array, u: Array, c: Array, cost: Array,
         held[c[i]] += weight
         total += weight * best
     return total
-
-
-@kernel
-def rows_of(items: Array, step: int, rows: Array) -> None:
-    """Write the rows that the given items of a sample mean."""
-    for k in range(items.size):
-        rows[k] = row_of(items[k], step)
 
 
 @kernel

@@ -18,7 +18,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from labelfree.transport._kernels.base import FAR, Array, kernel
+import numpy as np
+
+from labelfree.transport._kernels.base import FAR, Array, inner, kernel
 from labelfree.transport._kernels.moves import Moves, refill, shift
 
 # Nothing is that far away: a move that nobody offers costs FAR, give or take two prices.
@@ -38,7 +40,7 @@ class Search(NamedTuple):
     key: Array
 
 
-@kernel
+@inner
 def least_of(x: Array) -> int:
     """Return the least number in x, which is not empty."""
     least: int = x[0]
@@ -47,7 +49,7 @@ def least_of(x: Array) -> int:
     return least
 
 
-@kernel
+@inner
 def settle(s: Moves, u: Array, dist: Array, parent: Array, wall: Array, key: Array, a: int) -> int:
     """Relax all moves out of a, just settled; return the least distance of the classes not yet settled.
 
@@ -66,10 +68,10 @@ def settle(s: Moves, u: Array, dist: Array, parent: Array, wall: Array, key: Arr
     return least
 
 
-@kernel
+@inner
 def learn(s: Moves, u: Array, g: Search, settled: int, b: int) -> int:
     """Get to know the move that would settle b, find b's distance again, and return the least distance."""
-    refill(s, g.parent[b], b)
+    refill(s, np.int64(g.parent[b]), b)
     best = NEVER
     for k in range(settled):
         a = g.order[k]
@@ -80,7 +82,7 @@ def learn(s: Moves, u: Array, g: Search, settled: int, b: int) -> int:
     return least_of(g.key)
 
 
-@kernel
+@inner
 def search(s: Moves, u: Array, excess: Array, g: Search, source: int, wanted: int) -> int:
     """Settle classes by their distance from the source (Dijkstra) until `wanted` underfull ones are.
 
@@ -93,7 +95,8 @@ def search(s: Moves, u: Array, excess: Array, g: Search, source: int, wanted: in
         start = b == source or (source < 0 and excess[b] > 0)
         dist[b] = key[b] = 0 if start else NEVER
         parent[b], wall[b] = -1, 0
-    settled, nearest = 0, 0
+    settled: int = np.int64(0)
+    nearest = 0
     while nearest < NEVER:
         b = 0
         while key[b] != nearest:
@@ -112,7 +115,7 @@ def search(s: Moves, u: Array, excess: Array, g: Search, source: int, wanted: in
     return settled
 
 
-@kernel
+@inner
 def reprice(u: Array, dist: Array, order: Array, settled: int) -> None:
     """Raise the settled classes' prices by what they are nearer than the farthest; then let the least be 0."""
     far = dist[order[settled - 1]]
@@ -123,13 +126,13 @@ def reprice(u: Array, dist: Array, order: Array, settled: int) -> None:
         u[b] -= least
 
 
-@kernel
+@inner
 def augment(s: Moves, u: Array, excess: Array, parent: Array, t: int) -> bool:
     """Move as much as one path to t can carry; return whether it could, i.e. all its moves are still free."""
     d = -excess[t]
     b = t
     while parent[b] >= 0:
-        a = parent[b]
+        a = np.int64(parent[b])
         if s.arg[a, b] < 0:
             refill(s, a, b)
         if s.D[a, b] - u[a] + u[b] != 0:
@@ -143,12 +146,13 @@ def augment(s: Moves, u: Array, excess: Array, parent: Array, t: int) -> bool:
     excess[t] += d
     b = t
     while parent[b] >= 0:
-        shift(s, parent[b], b, d)
-        b = parent[b]
+        a = np.int64(parent[b])
+        shift(s, a, b, d)
+        b = a
     return True
 
 
-@kernel
+@inner
 def plan(excess: Array, last: int, typical: int, enough: int) -> tuple[int, int]:
     """Choose the next source and how many underfull classes to look for; (-2, 0) if no more than enough is left.
 
@@ -186,7 +190,7 @@ def drive(s: Moves, u: Array, excess: Array, g: Search, phases: int, typical: in
         reprice(u, g.dist, g.order, settled)
         reached = False
         for k in range(settled):
-            t = g.order[k]
+            t = np.int64(g.order[k])
             reached |= excess[t] < 0
             while excess[t] < 0:
                 if s.size[0] + u.size > s.row.size:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from labelfree.transport._kernels.base import Array, exact, kernel
+from labelfree.transport._kernels.base import Array, exact, inner, kernel
 
 # exp(-REACH) is nothing beside 1: classes further than REACH * eps behind the best take no part of a row.
 REACH = 14.0
 
 
-@kernel
+@inner
 def first_two(p: Array, u: Array) -> tuple[int, float, float]:
     """Return the first class with the largest p_j - u_j, that value, and the largest of the others."""
     best, second, a = -np.inf, -np.inf, 0

@@ -17,6 +17,8 @@ from labelfree.results import percent
 from labelfree.types import Sample, Source
 
 OK, CAUTION, STOP = "ok", "caution", "stop"
+#: The check whose grade was calibrated on data: "ok" and "caution" of the whole are its.
+RANGE = "range of the answer"
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,23 @@ def _row_numbers(source: Sample, target: Sample) -> tuple[npt.NDArray[np.intp], 
 def grade(value: float, caution: float, stop: float) -> str:
     """`ok` below the first limit, `caution` below the second, else `stop`."""
     return OK if value < caution else CAUTION if value < stop else STOP
+
+
+def answer_range(pair: Pair) -> Check:
+    """How far the answer can be off, where such ranges were measured: the grade that counts."""
+    found = pair.estimate("auto")
+    assert found.error is not None
+    assert found.interval is not None
+    held = found.interval
+    status = found.details["grade"]
+    return Check(
+        RANGE,
+        status,
+        {"error": found.error, "low": held.low, "high": held.high},
+        f"auto says {percent(found.error)}; the range that held where it was measured is "
+        f"{percent(held.low)} to {percent(held.high)}",
+        "" if status == OK else "do not act on the number alone: label some rows (labelfree budget)",
+    )
 
 
 def size(pair: Pair) -> Check:
@@ -311,7 +330,7 @@ def disagreement(pair: Pair) -> Check:
     spread = max(answers.values()) - min(answers.values())
     return Check(
         "methods disagree",
-        grade(spread, 0.08, 0.4),
+        grade(spread, 0.08, np.inf),  # what it is worth is in the range
         {"spread": spread, **answers},
         f"the methods' estimates lie {100 * spread:.1f} points apart",
         ""
@@ -326,7 +345,7 @@ def marginal(pair: Pair) -> Check:
     spread = max(answers.values()) - min(answers.values())
     return Check(
         "marginal matters",
-        grade(spread, 0.05, 0.4),
+        grade(spread, 0.05, np.inf),  # what it is worth is in the range
         {"spread": spread, **answers},
         f"SCOT moves by {100 * spread:.1f} points with what is assumed about the target's class proportions",
         "" if spread < 0.05 else "find out the target's class proportions and pass them as marginal=",
@@ -334,6 +353,7 @@ def marginal(pair: Pair) -> Check:
 
 
 CHECKS: tuple[Callable[[Pair], Check], ...] = (
+    answer_range,
     size,
     correction,
     overconfidence,

@@ -10,7 +10,7 @@ from typing import Any
 from labelfree.estimators.pair import Pair
 from labelfree.estimators.shift import ShiftVerdict
 from labelfree.results import Result, p_value
-from labelfree.trust.diagnosis.checks import CAUTION, CHECKS, OK, STOP, Check
+from labelfree.trust.diagnosis.checks import CAUTION, CHECKS, OK, RANGE, STOP, Check
 from labelfree.types import Source, Target
 
 #: Of each status in a notebook: dark enough for a white page, light enough for a black one.
@@ -31,9 +31,14 @@ class Diagnosis(Result):
 
     @property
     def status(self) -> str:
-        """The worst of all: `"ok"`, `"caution"` or `"stop"`."""
-        seen = {check.status for check in self.checks}
-        return STOP if STOP in seen else CAUTION if CAUTION in seen else OK
+        """The verdict: `"stop"` where any check says so, else the grade of the answer's range.
+
+        Many things deserve a word of caution and few of them move the answer: only the range's grade was
+        calibrated on data (`benchmarks/silent.py`).
+        """
+        if any(check.status == STOP for check in self.checks):
+            return STOP
+        return self[RANGE].status
 
     @property
     def ranked(self) -> tuple[Check, ...]:
@@ -46,7 +51,9 @@ class Diagnosis(Result):
         """The verdict in one sentence."""
         worst = [check.name for check in self.checks if check.status == self.status]
         if self.status == OK:
-            return f"ok: none of {len(self.checks)} checks speaks against an estimate"
+            others = [check.name for check in self.checks if check.status == CAUTION]
+            beside = f"; to know: {', '.join(others)}" if others else ""
+            return f"ok: the range of the answer is narrow{beside}"
         what = "do not rely on an estimate" if self.status == STOP else "take an estimate with care"
         return f"{self.status}: {what}; see {', '.join(worst)}"
 

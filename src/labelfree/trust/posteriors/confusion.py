@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from labelfree.errors import InputError
-from labelfree.estimators.pair import Pair
+from labelfree.estimators.pair import Pair, meant, taken
 from labelfree.labelshift import Marginal
 from labelfree.results import Result, percent
+from labelfree.trust.answers import answer
 from labelfree.types import Source, Target
 
 Array = npt.NDArray[np.float64]
@@ -25,11 +26,12 @@ class Metrics(Result):
     Attributes:
         confusion: (K, K) estimated shares, true classes in rows, predictions in columns; sums to 1.
         classes: the names of rows and columns.
-        error: SCOT's error, the mass off the diagonal.
+        error: the method's error, the mass off the diagonal.
         cott_error: COTT's, beside it; the two are different estimates and not forced to agree.
         cost: the mean cost under the cost matrix given, or None.
         roc_auc, average_precision: for two classes (the second is the positive one), else None.
-        warnings: what SCOT and COTT warn of on this source and target.
+        warnings: what the method and COTT warn of on this source and target.
+        method: whose posterior it was read off.
     """
 
     confusion: Array
@@ -40,6 +42,7 @@ class Metrics(Result):
     roc_auc: float | None = None
     average_precision: float | None = None
     warnings: tuple[str, ...] = ()
+    method: str = "scot"
 
     @property
     def precision(self) -> Array:
@@ -77,6 +80,7 @@ class Metrics(Result):
         each = zip(self.classes, share, predicted, self.precision, self.recall, self.f1, strict=True)
         keys = ("share", "predicted", "precision", "recall", "f1")
         return {
+            "method": self.method,
             "error": self.error,
             "cott_error": self.cott_error,
             "kappa": self.kappa,
@@ -92,8 +96,9 @@ class Metrics(Result):
         }
 
     def heading(self) -> str:
-        """The error by both plans, and kappa."""
-        return f"error {percent(self.error)} by SCOT ({percent(self.cott_error)} by COTT), kappa {self.kappa:.3f}"
+        """The error by the method and by COTT, and kappa."""
+        beside = f"{percent(self.cott_error)} by cott"
+        return f"error {percent(self.error)} by {self.method} ({beside}), kappa {self.kappa:.3f}"
 
     def table_rows(self) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
         """One row per class."""
@@ -116,48 +121,54 @@ class Metrics(Result):
 def metrics(
     source: Source,
     target: Target,
+    method: str | None = None,
     *,
     calibration: str = "temperature",
-    marginal: Marginal = "source",
+    marginal: Marginal | None = None,
     cost: Any = None,
 ) -> Metrics:
     """Estimate the confusion matrix and every metric that follows from it.
 
-    SCOT's plan r_ij is a posterior per row, so C_jk = sum over rows predicted k of mass_i r_ij. (The exact
-    plan must not be used for that: it moves as little mass as it can.) It rests on SCOT's assumption: the
-    target has the label shares of `marginal`.
+    A method's answer has a posterior r_ij behind it (`labelfree.Pair.posterior`), so C_jk = sum over rows predicted
+    k of mass_i r_ij, and its error is the answer. It rests on what the method assumes, row by row: where a class is
+    hardly ever predicted, its precision can be far off.
 
     Args:
         source: scores with labels.
         target: scores without.
-        calibration, marginal: as for SCOT.
+        method: whose posterior; by default `auto`'s, or SCOT's where a marginal is given.
+        calibration: as for every method.
+        marginal: the target's label shares, for the methods that transport to some.
         cost: (K, K) what a row of class j predicted as k costs, or None.
 
     >>> import labelfree as lf
     >>> source = lf.Source(probs=[[.9, .1], [.2, .8]], labels=[0, 1])
-    >>> m = metrics(source, lf.Target(probs=[[.9, .1], [.1, .9]]), calibration="none")
+    >>> m = metrics(source, lf.Target(probs=[[.9, .1], [.1, .9]]), "scot", calibration="none")
     >>> m.confusion.round(3).tolist()
     [[0.45, 0.05], [0.05, 0.45]]
     """
-    return measured(Pair(source, target, calibration, verb="metrics"), marginal=marginal, cost=cost)
+    name, options = meant(method, marginal)
+    return measured(Pair(source, target, calibration, verb="metrics"), name, cost=cost, **options)
 
 
-def measured(pair: Pair, *, marginal: Marginal = "source", cost: Any = None) -> Metrics:
+def measured(pair: Pair, method: str, *, cost: Any = None, **options: Any) -> Metrics:
     """The metrics of a pair that has met already."""
     costs = None if cost is None else _costs(cost, pair.k)
-    view, r = pair.target, pair.soft_plan(marginal).posterior
+    view, r = pair.target, pair.posterior(method, **options)
     C = soft_confusion(r, view.predictions, view.mass)
     binary = pair.k == 2
-    soft, hard = (pair.estimate(name, marginal=marginal) for name in ("scot", "cott"))
+    mine, hard = answer(pair, method, **options), pair.estimate("cott", **taken("cott", **options))
+    assert hard.error is not None
     return Metrics(
         confusion=C,
         classes=pair.classes,
         error=float(1.0 - np.trace(C)),
-        cott_error=pair.error("cott", marginal=marginal),
+        cott_error=hard.error,
         cost=None if costs is None else float((C * costs).sum()),
         roc_auc=soft_auc(view.probs[:, 1], r[:, 1], view.mass) if binary else None,
         average_precision=soft_average_precision(view.probs[:, 1], r[:, 1], view.mass) if binary else None,
-        warnings=(*soft.warnings, *(f"COTT: {w}" for w in hard.warnings if w not in soft.warnings)),
+        warnings=(*mine.warnings, *(f"COTT: {w}" for w in hard.warnings if w not in mine.warnings)),
+        method=method,
     )
 
 

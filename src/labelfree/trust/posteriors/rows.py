@@ -7,17 +7,18 @@ from typing import Any
 import numpy as np
 
 from labelfree.estimators.cot import COT
-from labelfree.estimators.pair import Pair
+from labelfree.estimators.pair import Pair, taken
+from labelfree.estimators.registry import DEFAULT
 from labelfree.labelshift import Marginal
 
 
-def row_table(pair: Pair, *, marginal: Marginal = "source") -> dict[str, Any]:
+def row_table(pair: Pair, method: str = DEFAULT, *, marginal: Marginal = "source") -> dict[str, Any]:
     """Columns of equal length, one value per target row.
 
     Returns:
         `id` where the target's rows have one, `prediction` (name or index), `confidence` (calibrated),
-        `transport_label` and `transport_cost` (the exact plan's class for the row and its cost),
-        `error_probability` (SCOT: 1 - r of the prediction).
+        `transport_label` and `transport_cost` (the exact plan's class for the row and its cost, to the label shares
+        of `marginal`), `error_probability` (by the posterior behind the method's answer: its mean is that answer).
     """
     cot = pair.fitted("cot", marginal=marginal)
     assert isinstance(cot, COT)
@@ -30,5 +31,5 @@ def row_table(pair: Pair, *, marginal: Marginal = "source") -> dict[str, Any]:
         "confidence": pair.target.confidence,
         "transport_label": names[hard.assigned],
         "transport_cost": hard.cost,
-        "error_probability": pair.doubt(marginal),
+        "error_probability": pair.target.doubt(pair.posterior(method, **taken(method, marginal=marginal))),
     }

@@ -11,12 +11,15 @@ import numpy as np
 import numpy.typing as npt
 
 from labelfree import _door
+from labelfree._labels import MISSING
 from labelfree.errors import InputError
-from labelfree.estimators import SCOT
-from labelfree.estimators.pair import Pair
+from labelfree.estimators import DEFAULT
+from labelfree.estimators.pair import Pair, meant
+from labelfree.estimators.posterior import believed, tilted
 from labelfree.estimators.view import View
 from labelfree.labelshift import Marginal
 from labelfree.results import Interval, Result, percent
+from labelfree.trust.answers import answer
 from labelfree.trust.columns import as_texts
 from labelfree.trust.resampling import FEWEST, REPLICATES, Replicator, Resampling
 from labelfree.types import Source, Target
@@ -25,12 +28,17 @@ Array = npt.NDArray[np.float64]
 
 #: Slices of fewer rows are flagged; of fewer effective rows, resampling shows nothing.
 SMALL, FEW = 50, 5.0
+#: What the intervals cover, where a method was named and where `auto` chose.
+SAMPLING = "simultaneous, sampling error only"
+BOTH = "simultaneous, sampling error and disagreement of methods"
+#: What else could be believed of the rows, each with its own answer; they fail differently.
+OTHERS: tuple[tuple[str, dict[str, str]], ...] = (
+    ("doc", {}),
+    ("scot", {"marginal": "shrunk"}),
+    ("label-shift", {}),
+)
 #: More slices than the first are refused where they hold fewer rows than the second, on average.
 MANY, FEWEST_EACH = 30, 10
-#: What the intervals cover.
-KIND = "simultaneous, sampling error only"
-#: The slice of rows whose value is missing.
-MISSING = "(missing)"
 NOTE = "the label shares constrain the whole target, not each slice"
 
 
@@ -81,16 +89,18 @@ class Slices(Result):
     """Every slice of one target.
 
     Attributes:
-        error: SCOT's error of the whole; the slices' errors average to it by their shares.
+        error: the method's error of the whole; the slices' errors average to it by their shares.
         slices: in order of their names; numbers in order of size, missing ones last.
-        level: the intervals' simultaneous level, sampling error only.
+        level: the intervals' simultaneous level.
+        kind: what the intervals cover.
         note: what the reader must know.
-        warnings: what SCOT warns of on this source and target.
+        warnings: what the method warns of on this source and target.
     """
 
     error: float
     slices: tuple[Slice, ...]
     level: float
+    kind: str = SAMPLING
     note: str = NOTE
     warnings: tuple[str, ...] = ()
 
@@ -100,7 +110,7 @@ class Slices(Result):
             "error": self.error,
             "slices": [s.to_dict() for s in self.slices],
             "level": self.level,
-            "kind": KIND,
+            "kind": self.kind,
             "note": self.note,
             "warnings": list(self.warnings),
         }
@@ -130,21 +140,23 @@ def slices(
     source: Source,
     target: Target,
     by: Any,
+    method: str | None = None,
     *,
     calibration: str = "temperature",
-    marginal: Marginal = "source",
+    marginal: Marginal | None = None,
     level: float = 0.95,
     replicates: int = REPLICATES,
     seed: int = 0,
     groups: Any = None,
     source_groups: Any = None,
 ) -> Slices:
-    """Estimate the error of each slice of the target from SCOT's posteriors.
+    """Estimate the error of each slice of the target from the posterior behind a method's answer.
 
     The error of a slice is the mean of 1 - r_{i, y^_i} over its rows. Intervals are simultaneous (bootstrap
     max-t): with s_g the bootstrap deviation of slice g and t* the `level` quantile over replicates of
-    max_g |e*_g - e_g| / s_g, slice g gets e_g -+ t* s_g. A slice of fewer than 5 effective rows gets [0, 1]:
-    one row resampled is the same row.
+    max_g |e*_g - e_g| / s_g, slice g gets e_g -+ t* s_g. By default (`auto`) they reach over what DoC, SCOT and
+    label-shift say of the slice as well: sampling error shrinks with rows, the error of a posterior does not. A
+    slice of fewer than 5 effective rows gets [0, 1]: one row resampled is the same row.
 
     Args:
         source: scores with labels.
@@ -152,7 +164,9 @@ def slices(
         by: (n_target,) the slice of each row, or a mapping from column names to such arrays: slices are then
             the combinations that occur. Missing values (None, NaN, empty texts) are a slice too. A column of
             all but different values is refused.
-        calibration, marginal: as for SCOT.
+        method: whose posterior; by default `auto`'s, or SCOT's where a marginal is given.
+        calibration: as for every method.
+        marginal: the target's label shares, for the methods that transport to some.
         level, replicates, seed: of the intervals.
         groups, source_groups: (n,) the group of each row, where rows come in correlated groups that are
             resampled together; see `labelfree.interval`.
@@ -165,23 +179,24 @@ def slices(
     ['a', 'b']
     """
     settings = Resampling(replicates, level, seed, groups, source_groups)
-    pair = Pair(source, target, calibration, verb="slices")
-    return sliced(pair, by, settings, marginal=marginal)
+    name, options = meant(method, marginal)
+    return sliced(Pair(source, target, calibration, verb="slices"), by, settings, name, **options)
 
 
-def sliced(pair: Pair, by: Any, settings: Resampling, *, marginal: Marginal = "source") -> Slices:
+def sliced(pair: Pair, by: Any, settings: Resampling, method: str, **options: Any) -> Slices:
     """The slices of a pair that has met already."""
     names, number = slice_numbers(by, pair.target.n)
-    _refuse_dust(by, len(names), pair.target.n)
-    warnings = list(pair.estimate("scot", marginal=marginal).warnings)
-    drawn = _drawn(pair, number, len(names), settings, marginal)
-    mass = np.bincount(number, weights=pair.target.mass, minlength=len(names))
-    rows = np.bincount(number, minlength=len(names))
+    count = len(names)
+    _refuse_dust(by, count, pair.target.n)
+    warnings = list(answer(pair, method, **options).warnings)
+    drawn = _drawn(pair, number, count, settings, method, options)
+    mass = np.bincount(number, weights=pair.target.mass, minlength=count)
+    rows = np.bincount(number, minlength=count)
     weighty = np.flatnonzero(mass > 0.0)
-    if len(weighty) < len(names):
+    if len(weighty) < count:
         without = ", ".join(names[g] for g in np.flatnonzero(mass == 0.0)[:5])
         warnings.append(f"slices whose rows all weigh 0 are left out: {without}")
-    squares = np.bincount(number, weights=pair.target.mass**2, minlength=len(names))
+    squares = np.bincount(number, weights=pair.target.mass**2, minlength=count)
     enough = weighty[mass[weighty] ** 2 >= FEW * squares[weighty] * (1.0 - 1e-9)]
     centre = np.clip(np.where(mass > 0.0, drawn[0], 0.0), 0.0, 1.0)
     if pair.source.n < FEWEST:
@@ -189,22 +204,24 @@ def sliced(pair: Pair, by: Any, settings: Resampling, *, marginal: Marginal = "s
         warnings.append(
             f"no intervals: {pair.source.n} source rows cannot show how far chance goes; wanted at least {FEWEST}"
         )
-    half = np.full(len(names), np.inf)
+    half = np.full(count, np.inf)
     half[enough] = _max_t(drawn[1:, enough], centre[enough], settings.level)
-    low, high = np.maximum(0.0, centre - half), np.minimum(1.0, centre + half)
+    least, most = _believable(pair, number, count, centre, method)
+    low, high = np.maximum(0.0, least - half), np.minimum(1.0, most + half)
+    kind = BOTH if method == DEFAULT else SAMPLING
     parts = tuple(
         Slice(
             name=names[g],
             rows=int(rows[g]),
             share=float(mass[g]),
             error=float(centre[g]),
-            interval=Interval(settings.level, float(low[g]), float(high[g]), KIND),
+            interval=Interval(settings.level, float(low[g]), float(high[g]), kind),
             small=bool(rows[g] < SMALL),
             few=bool(np.isinf(half[g])),
         )
         for g in weighty
     )
-    return Slices(float(mass @ centre), parts, settings.level, warnings=tuple(warnings))
+    return Slices(float(mass @ centre), parts, settings.level, kind=kind, warnings=tuple(warnings))
 
 
 def _refuse_dust(by: Any, slices: int, n: int) -> None:
@@ -219,20 +236,45 @@ def _refuse_dust(by: Any, slices: int, n: int) -> None:
 
 
 def _drawn(
-    pair: Pair, number: npt.NDArray[np.intp], count: int, settings: Resampling, marginal: Marginal
+    pair: Pair,
+    number: npt.NDArray[np.intp],
+    count: int,
+    settings: Resampling,
+    method: str,
+    options: dict[str, Any],
 ) -> Array:
     """(1 + B, G) the error of every slice: of the full sample, then of each replicate; NaN where it has no mass."""
     work = Replicator(pair, *settings.numbers(pair.source.sample, pair.target.sample))
+    parts = [(weight, type(part), part.get_params()) for weight, part in pair.parts(method, **options)]
 
     def read(left: View, right: View) -> Array:
-        fitted = work.fitted(SCOT(calibration=pair.calibration.name, marginal=marginal), left)
-        assert isinstance(fitted, SCOT)
-        wrong = right.mass * right.doubt(right.soft_transport(fitted.masses(right)).posterior)
-        share = np.bincount(number, weights=right.mass, minlength=count)
-        total = np.bincount(number, weights=wrong, minlength=count)
-        return np.asarray(np.divide(total, share, out=np.full(count, np.nan), where=share > 0.0))
+        posterior, error = np.zeros_like(right.probs), 0.0
+        for weight, kind, params in parts:
+            fitted = work.fitted(kind(**params), left)
+            posterior += weight * believed(fitted, right)
+            error += weight * float(fitted.estimate_view(right).error or 0.0)
+        return _by_slice(right, tilted(posterior, right, error), number, count)
 
     return np.array(work.run(read, settings.replicates, settings.seed))
+
+
+def _by_slice(view: View, posterior: Array, number: npt.NDArray[np.intp], count: int) -> Array:
+    """(G,) the mean doubt of each slice's predictions; NaN where it has no mass."""
+    share = np.bincount(number, weights=view.mass, minlength=count)
+    total = np.bincount(number, weights=view.mass * view.doubt(posterior), minlength=count)
+    return np.asarray(np.divide(total, share, out=np.full(count, np.nan), where=share > 0.0))
+
+
+def _believable(
+    pair: Pair, number: npt.NDArray[np.intp], count: int, centre: Array, method: str
+) -> tuple[Array, Array]:
+    """(G,) each: the least and the greatest error of each slice that could be believed; of a named method, its own."""
+    said = [centre]
+    if method == DEFAULT:
+        for other, options in OTHERS:
+            own = _by_slice(pair.target, pair.posterior(other, **options), number, count)
+            said.append(np.where(np.isnan(own), centre, own))
+    return np.min(said, axis=0), np.max(said, axis=0)
 
 
 def _max_t(drawn: Array, centre: Array, level: float) -> Array:
@@ -266,7 +308,7 @@ def _column(values: Any, what: str, n: int) -> tuple[list[str], npt.NDArray[np.i
         raise InputError(f"{what}: arrived with shape {array.shape}; wanted one value per target row, ({n},)")
     if array.dtype.kind in "mM":  # times print as they are written
         array = array.astype(str)
-    names, number = np.unique(as_texts(array, MISSING), return_inverse=True)
+    names, number = np.unique(as_texts(array), return_inverse=True)
     order = _order(names.tolist())
     return names[order].tolist(), np.asarray(np.argsort(order)[number.reshape(-1)], dtype=np.intp)
 

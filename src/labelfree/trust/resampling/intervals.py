@@ -12,6 +12,7 @@ import numpy.typing as npt
 from labelfree.estimators.base import Estimator
 from labelfree.estimators.marginal import MarginalEstimator
 from labelfree.estimators.pair import Pair
+from labelfree.estimators.span import span_of
 from labelfree.estimators.view import View
 from labelfree.labelshift import shrink
 from labelfree.results import Estimate, Interval
@@ -84,19 +85,25 @@ def with_interval(pair: Pair, method: str, settings: Resampling, **options: Any)
         "label_noise": float(np.sqrt(error * (1.0 - error) / pair.target.n_effective)),
     }
     warnings = list(point.warnings)
-    if method == "auto":
-        warnings.append(
-            "the interval takes the choice of methods as given; see the band for what it could be worth"
-        )
     if abs(drawn.bias) > max(LARGE_BIAS * drawn.spread, SLIGHT_BIAS):
         warnings.append(
             f"the estimate is biased by about {100 * drawn.bias:+.1f} points at this sample size (bootstrap); "
             "the interval is shifted accordingly; marginal='shrunk' or more rows reduce it"
         )
-    low, high = bounds(error, drawn, settings.level)
-    return replace(
-        point, interval=Interval(settings.level, low, high, KIND), details=details, warnings=tuple(warnings)
+    sampling = Interval(settings.level, *bounds(error, drawn, settings.level), KIND)
+    shown = _whole(pair, point, sampling) if method == "auto" else sampling
+    return replace(point, interval=shown, sampling=sampling, details=details, warnings=tuple(warnings))
+
+
+def _whole(pair: Pair, point: Estimate, sampling: Interval) -> Interval:
+    """`auto`'s range at the level asked for; where the bootstrap reaches further, so does the range."""
+    assert point.error is not None
+    assert point.interval is not None
+    held = span_of(
+        point.error, point.details, pair.source.n_effective, pair.target.n_effective, sampling.level
     )
+    low, high = min(held.low, sampling.low), max(held.high, sampling.high)
+    return Interval(sampling.level, low, high, point.interval.kind)
 
 
 def bootstrap(pair: Pair, estimator: Estimator, settings: Resampling) -> Draws:

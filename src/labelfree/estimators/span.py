@@ -1,0 +1,139 @@
+"""The range that was measured to hold: sampling error, the doubt about the method, and what all methods miss."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from labelfree.estimators.novelty import Rows
+
+Array = npt.NDArray[np.float64]
+
+KIND: Final = "measured: sampling error, label noise of these rows, and doubt about the method"
+#: Beyond the methods' own disagreement, the truth lay above the largest of them by at most ABOVE + SLOPE x the
+#: distance of the confidences, and never more than MOST was needed; below the least of them by at most BELOW. Set on
+#: natural tables with whole families left out (`docs/natural.md`), for a range that holds in about 95%. A floor that
+#: leaves `unchanged` out needs FLOOR in place of BELOW.
+ABOVE, SLOPE, MOST, BELOW, FLOOR = 0.03, 0.6, 0.075, 0.01, 0.03
+#: How much of that margin other levels took, on the same tables.
+FACTORS: Final = ((0.5, -0.8), (0.8, 0.2), (0.9, 0.7), (0.95, 1.0), (0.975, 1.7), (0.99, 2.5))
+#: A range that reaches less than the first from the answer is "ok", from the second on it is "stop". Set so that "ok"
+#: goes to more than half of the answers that miss by less than 3 points, and "stop" to four in five of those that
+#: miss by more than 15 (`benchmarks/silent.py`).
+NARROW, WIDE = 0.165, 0.185
+OK, CAUTION, STOP = "ok", "caution", "stop"
+#: The methods that take the source's class proportions for the target's.
+PROPORTIONAL: Final = ("scot:shrunk",)
+
+
+@dataclass(frozen=True)
+class Span:
+    """The range around an answer.
+
+    Attributes:
+        error: the answer.
+        low, high: the range's ends.
+        sampling: the part of either side that is sampling alone.
+        floor: the lower end without `unchanged`, where the samples are seen to differ: below it nothing but
+            the belief that errors did not follow speaks for the target.
+    """
+
+    error: float
+    low: float
+    high: float
+    sampling: float
+    floor: float
+
+    @property
+    def reach(self) -> float:
+        """How far the range goes from the answer, on its longer side."""
+        return max(self.high - self.error, self.error - self.low)
+
+    @property
+    def grade(self) -> str:
+        """`"ok"`, `"caution"` or `"stop"`, by the reach."""
+        return OK if self.reach < NARROW else CAUTION if self.reach < WIDE else STOP
+
+
+def span(
+    answers: Mapping[str, float],
+    error: float,
+    kind: str,
+    unlike: float,
+    n_source: float,
+    n_target: float,
+    *,
+    proportions: str = "unknown",
+    level: float = 0.95,
+) -> Span:
+    """The range for the error on just these rows.
+
+    From the least to the largest of the defensible methods (where other class proportions explain the shift,
+    or are known to have changed, those that take the source's proportions are not), widened by what all
+    methods together missed where it was measured, and by the sampling error of source and target rows,
+    label noise included.
+
+    Args:
+        answers: the methods' errors by label, `unchanged` among them.
+        error: the answer.
+        kind: of shift, by the J test.
+        unlike: how far the confidences of source and target are apart (`unlikeness`).
+        n_source, n_target: effective rows.
+        proportions: what the user knows.
+        level: the share of targets in which either end should hold; 0.95 is the measured one.
+    """
+    given_up = (kind == "label" and proportions != "same") or proportions == "changed"
+    kept = {name: value for name, value in answers.items() if not (given_up and name in PROPORTIONAL)}
+    seen = (
+        [v for name, v in kept.items() if name != "unchanged"]
+        if kind in ("label", "other")
+        else kept.values()
+    )
+    low, high, least = min(error, *kept.values()), max(error, *kept.values()), min(error, *seen)
+    levels, factors = np.array(FACTORS).T
+    factor = float(np.interp(level, levels, factors))
+    below, under = max(factor, 0.0) * BELOW, max(factor, 0.0) * FLOOR
+    sampling = _quantile(level) * float(np.sqrt(error * (1.0 - error) * (1.0 / n_source + 1.0 / n_target)))
+    above = factor * min(ABOVE + SLOPE * unlike, MOST)
+    floor = float(np.clip(least - under - sampling, 0.0, error))
+    return Span(
+        error,
+        max(floor, float(np.clip(low - below - sampling, 0.0, error))),
+        float(np.clip(high + above + sampling, error, 1.0)),
+        sampling,
+        floor,
+    )
+
+
+def span_of(error: float, details: Mapping[str, Any], n_source: float, n_target: float, level: float) -> Span:
+    """The range of an answer of `auto`, from its details, at another level."""
+    return span(
+        details["answers"],
+        error,
+        details["shift"],
+        details["unlikeness"],
+        n_source,
+        n_target,
+        proportions=details["proportions"],
+        level=level,
+    )
+
+
+def unlikeness(source: Rows, target: Rows) -> float:
+    """The largest difference between the distributions of the two samples' confidences (Kolmogorov-Smirnov)."""
+    values = np.concatenate([source.confidence, target.confidence])
+    order = np.argsort(values, kind="stable")
+    steps = np.concatenate([source.mass, -target.mass])[order]
+    last = np.append(np.diff(values[order]) > 0.0, True)  # between ties there is no step
+    return float(np.abs(np.cumsum(steps)[last]).max())
+
+
+def _quantile(level: float) -> float:
+    """Two standard errors at 95%, as the margins were set with; Student's is not worth it here."""
+    from scipy.special import ndtri
+
+    return float(ndtri(0.5 + level / 2)) * 2.0 / 1.959963984540054

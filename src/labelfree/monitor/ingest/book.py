@@ -1,0 +1,126 @@
+"""Books: what a process knows of a model's ids and labels, following what every process commits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sqlalchemy import Connection, select
+
+from labelfree.monitor.spans import HOUR, rows_in
+from labelfree.monitor.store import Store
+from labelfree.monitor.store.index import Index, Keys
+from labelfree.monitor.store.payloads import read_payload
+from labelfree.monitor.store.schema import batches, erasures
+
+#: Batches are followed in portions, so that a process that starts does not hold every payload at once.
+PORTION = 200
+
+
+class Book:
+    """The ids of a model's rows: content, version, and in which hour (or window, where rows make windows) each lies.
+
+    An id that was erased keeps its place with version -1, and may come again.
+    """
+
+    def __init__(self) -> None:
+        self.index = Index({"content": np.uint32, "version": np.int32, "slot": np.int32})
+        self.seen = 0
+
+    def follow(self, store: Store, connection: Connection, model_id: int, spec: str) -> None:
+        """Take in what was committed since the last look."""
+        columns = ["key", "content", "time", "number"]
+        for batch, table in _new(store, connection, model_id, "rows", self.seen, columns):
+            self.seen = max(self.seen, batch.seq)
+            if table is None:
+                self.index.put(batch.keys, version=-1)
+                continue
+            keys = table.column("key").to_numpy()
+            numbers = table.column("number").to_numpy() if "number" in table.column_names else None
+            if numbers is None:
+                numbers = np.arange(batch.first, batch.first + batch.rows)
+            times = table.column("time").to_numpy()
+            self.put(keys, table.column("content").to_numpy(), batch.version_id, slots(spec, times, numbers))
+
+    def put(self, keys: Keys, contents: Any, version_id: int, slot: Any) -> None:
+        """Add rows."""
+        self.index.put(keys, content=contents, version=version_id, slot=slot)
+
+
+class LabelBook:
+    """The newest label of every id of a model, as a number into a list of texts."""
+
+    def __init__(self) -> None:
+        self.index = Index({"label": np.int32})
+        self.texts: list[str] = []
+        self._number: dict[str, int] = {}
+        self.seen = 0
+
+    def follow(self, store: Store, connection: Connection, model_id: int) -> None:
+        """Take in what was committed since the last look."""
+        for batch, table in _new(store, connection, model_id, "labels", self.seen, ["key", "label"]):
+            self.seen = max(self.seen, batch.seq)
+            if table is None:
+                self.index.put(batch.keys, label=-1)
+            else:
+                self.put(table.column("key").to_numpy(), table.column("label").to_pylist())
+
+    def numbers(self, labels: list[str]) -> npt.NDArray[np.int32]:
+        """(n,) the number of each text; new ones get the next."""
+        for text in labels:
+            if text not in self._number:
+                self._number[text] = len(self.texts)
+                self.texts.append(text)
+        return np.array([self._number[text] for text in labels], dtype=np.int32)
+
+    def put(self, keys: Keys, labels: list[str]) -> None:
+        """Add labels, or replace them."""
+        self.index.put(keys, label=self.numbers(labels))
+
+    def find(self, keys: Keys) -> npt.NDArray[np.int32]:
+        """(n,) the number of each id's label; -1 where there is none."""
+        places = self.index.find(keys)
+        return np.where(places >= 0, self.index.columns["label"][places], np.int32(-1))
+
+
+def slots(spec: str, times: npt.NDArray[np.int64], numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
+    """(n,) where in time, or in the count of rows, each row lies, as finely as windows can ask."""
+    count = rows_in(spec)
+    return ((times // HOUR) if count is None else (numbers // count)).astype(np.int32)
+
+
+@dataclass(frozen=True)
+class Erased:
+    """Ids that were forgotten with commit `seq`."""
+
+    seq: int
+    keys: Keys
+
+
+def _new(
+    store: Store, connection: Connection, model_id: int, kind: str, seen: int, columns: list[str]
+) -> Iterator[tuple[Any, Any]]:
+    """Batches with their tables, and erasures with None, in the order in which they were committed."""
+    wanted = select(batches.c.id, batches.c.seq).where(
+        batches.c.model_id == model_id, batches.c.kind == kind, batches.c.seq > seen
+    )
+    held = connection.execute(wanted.order_by(batches.c.seq, batches.c.id)).all()
+    gone = _erased(connection, model_id, seen)
+    for start in range(0, len(held), PORTION):
+        ids = [row.id for row in held[start : start + PORTION]]
+        portion = select(batches).where(batches.c.id.in_(ids)).order_by(batches.c.seq, batches.c.id)
+        for row in connection.execute(portion).all():
+            while gone and gone[0].seq < row.seq:
+                yield gone.pop(0), None
+            yield row, read_payload(store.objects, row.payload, row.object, columns)
+    for erased in gone:
+        yield erased, None
+
+
+def _erased(connection: Connection, model_id: int, seen: int) -> list[Erased]:
+    held = select(erasures).where(erasures.c.model_id == model_id, erasures.c.seq > seen)
+    rows = connection.execute(held.order_by(erasures.c.seq)).all()
+    return [Erased(row.seq, np.array([row.key], dtype=np.int64).view(np.uint64)) for row in rows]

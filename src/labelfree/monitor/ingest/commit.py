@@ -1,0 +1,236 @@
+"""The commit: many requests in one transaction, each accepted whole or refused whole, durable when it returns."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sqlalchemy import Connection, insert, select, update
+
+from labelfree.monitor.clock import now_us
+from labelfree.monitor.ingest.book import Book, LabelBook, slots
+from labelfree.monitor.ingest.forms import Form, form_of
+from labelfree.monitor.ingest.labels import Labels, take_labels
+from labelfree.monitor.ingest.prepare import Prepared
+from labelfree.monitor.ingest.spread import Spread
+from labelfree.monitor.problems import Problem, conflict, invalid
+from labelfree.monitor.spans import iso
+from labelfree.monitor.store import Store
+from labelfree.monitor.store.index import Index
+from labelfree.monitor.store.schema import batches, keys, models, specs, versions
+
+
+class Stale(Exception):  # noqa: N818 (not an error: the request is prepared again)
+    """The version's form changed since the rows were prepared."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """Rows or labels of one model that want to be kept.
+
+    Attributes:
+        model: its name.
+        rows: prepared rows, by version.
+        labels: or labels.
+        key: the Idempotency-Key, if any.
+        fingerprint: a hash of the body.
+    """
+
+    model: str
+    rows: list[Prepared] = field(default_factory=list)
+    labels: Labels | None = None
+    key: str | None = None
+    fingerprint: str = ""
+
+
+class Held:
+    """One model within the transaction: its row (locked), versions, window lengths, and books."""
+
+    def __init__(
+        self, store: Store, connection: Connection, name: str, books: tuple[Book, LabelBook]
+    ) -> None:
+        locked = select(models).where(models.c.name == name).with_for_update()
+        self.row = connection.execute(locked).one()
+        self.store, self.connection = store, connection
+        self.id: int = self.row.id
+        self.seq: int = self.row.seq
+        held = connection.execute(select(versions).where(versions.c.model_id == self.id)).all()
+        self.versions: dict[str, int] = {row.name: row.id for row in held}
+        self.forms: dict[str, Form] = {row.name: form_of(row) for row in held}
+        self.counts: dict[str, int] = {row.name: row.rows for row in held}
+        found = select(specs).where(specs.c.model_id == self.id).order_by(specs.c.since)
+        self.specs = [(row.since, row.spec) for row in connection.execute(found)]
+        self.book, self.labels = books
+        self.book.follow(store, connection, self.id, self.specs[-1][1])
+        self.fresh = Index(
+            self.book.index.types
+        )  # the ids of this transaction: the book's once it is durable
+        self.accepted: list[tuple[Any, ...]] = []
+        self.spread = Spread(self.specs, json.loads(self.row.settings), now_us())
+        self.touched: set[str] = set()
+
+    def next_seq(self) -> int:
+        """The number of the next commit."""
+        self.seq += 1
+        return self.seq
+
+
+def commit(
+    store: Store, books: dict[str, tuple[Book, LabelBook]], requests: list[Request]
+) -> list[dict[str, Any] | Exception]:
+    """Keep what can be kept; each request gets its response, or why it was refused."""
+    held: dict[str, Held] = {}
+    out: list[dict[str, Any] | Exception] = []
+    with store.write() as connection:
+        for name in sorted(
+            {request.model for request in requests}
+        ):  # in one order: no two wait for each other
+            held[name] = Held(store, connection, name, books.setdefault(name, (Book(), LabelBook())))
+        for request in requests:
+            try:
+                out.append(_take(held[request.model], request))
+            except (Problem, Stale) as problem:
+                out.append(problem)
+        for model in held.values():
+            _close(model)
+    for model in held.values():  # only now is it durable, and only now do the books say so
+        for values in model.accepted:
+            model.book.put(*values)
+        model.book.seen = model.seq
+    return out
+
+
+def _take(model: Held, request: Request) -> dict[str, Any]:
+    known = _answered(model, request)
+    if known is not None:
+        return known
+    response = (
+        take_labels(model, request.labels) if request.labels is not None else _rows(model, request.rows)
+    )
+    if request.key is not None:
+        model.connection.execute(
+            insert(keys).values(
+                model_id=model.id,
+                key=request.key,
+                fingerprint=request.fingerprint,
+                response=json.dumps(response),
+                created=now_us(),
+            )
+        )
+    return response
+
+
+def _answered(model: Held, request: Request) -> dict[str, Any] | None:
+    """The response that this Idempotency-Key already got."""
+    if request.key is None:
+        return None
+    found = model.connection.execute(
+        select(keys).where(keys.c.model_id == model.id, keys.c.key == request.key)
+    ).first()
+    if found is None:
+        return None
+    if found.fingerprint != request.fingerprint:
+        raise invalid("this Idempotency-Key came before with another body; wanted a new key for a new body")
+    return {**json.loads(found.response), "replayed": True}
+
+
+def _rows(model: Held, parts: list[Prepared]) -> dict[str, Any]:
+    """Keep rows of one request: first look at all of them, then write, so that it is all or nothing."""
+    checked = [_checked(model, part) for part in parts]
+    accepted = duplicates = 0
+    for part, known in checked:
+        new = part.without(known)
+        duplicates += int(known.sum())
+        accepted += len(new.rows.keys)
+        if len(new.rows.keys):
+            _keep(model, new)
+    return {"accepted": accepted, "duplicates": duplicates}
+
+
+def _checked(model: Held, part: Prepared) -> tuple[Prepared, npt.NDArray[np.bool_]]:
+    """Which rows are known already; refuses what contradicts."""
+    if model.forms.get(part.version, Form()) != part.before:
+        raise Stale
+    if model.row.forgotten is not None and (part.rows.times < model.row.forgotten).any():
+        row = int(np.argmin(part.rows.times))
+        raise invalid(
+            f"row {row}: its time {iso(int(part.rows.times[row]))} is before {iso(model.row.forgotten)}; "
+            "rows before that were forgotten, and are not taken any more"
+        )
+    known = np.zeros(len(part.rows.keys), dtype=bool)
+    for index in (model.book.index, model.fresh):
+        places = index.find(part.rows.keys)
+        here = (places >= 0) & (index.columns["version"][places] >= 0)
+        differ = here & (index.columns["content"][places] != part.contents)
+        if differ.any():
+            rows = np.flatnonzero(differ)
+            names = [part.rows.ids[int(row)].as_py() for row in rows[:10]]
+            raise conflict(
+                f"{len(rows)} ids are held with other content, such as {names[0]!r}; "
+                "wanted the same row again, or a new id; nothing of this request was kept",
+                ids=names,
+            )
+        known |= here
+    return part, known
+
+
+def _keep(model: Held, part: Prepared) -> None:
+    version_id = _version(model, part)
+    seq, first, rows = model.next_seq(), model.counts[part.version], part.rows
+    n = len(rows.keys)
+    model.connection.execute(
+        insert(batches).values(
+            model_id=model.id,
+            version_id=version_id,
+            kind="rows",
+            seq=seq,
+            rows=n,
+            first=first,
+            last=first + n - 1,
+            low=int(rows.times.min()),
+            high=int(rows.times.max()),
+            received=now_us(),
+            payload=part.payload,
+        )
+    )
+    model.counts[part.version] += n
+    model.touched.add(part.version)
+    numbers = np.arange(first, first + n)
+    where = slots(model.specs[-1][1], rows.times, numbers)
+    model.fresh.put(rows.keys, content=part.contents, version=version_id, slot=where)
+    model.accepted.append((rows.keys, part.contents, version_id, where))
+    model.spread.add(part.version, version_id, rows.times, numbers, seq)
+
+
+def _version(model: Held, part: Prepared) -> int:
+    """The version's id; its form is fixed by its first rows."""
+    form = part.after
+    values = {"k": form.k, "kind": form.kind, "classes": form.classes and json.dumps(form.classes)}
+    found = model.versions.get(part.version)
+    if found is None:
+        made = insert(versions).values(model_id=model.id, name=part.version, created=now_us(), **values)
+        found = int(model.connection.execute(made.returning(versions.c.id)).scalar_one())
+        model.versions[part.version] = found
+        model.counts[part.version] = 0
+    elif form != model.forms[part.version]:
+        model.connection.execute(update(versions).where(versions.c.id == found).values(**values))
+    model.forms[part.version] = form
+    return found
+
+
+def _close(model: Held) -> None:
+    """Windows, jobs and counters of everything that the transaction brought to one model."""
+    if model.seq == model.row.seq:
+        return
+    for name in sorted(model.touched):
+        model.connection.execute(
+            update(versions).where(versions.c.id == model.versions[name]).values(rows=model.counts[name])
+        )
+    model.spread.write(model.connection, model.id)
+    changed: dict[str, Any] = {"seq": model.seq}
+    if model.touched:
+        changed["last_row"] = now_us()
+    model.connection.execute(update(models).where(models.c.id == model.id).values(**changed))

@@ -1,0 +1,122 @@
+"""Settling: many small batches become one Parquet file; nothing about any row changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sqlalchemy import Connection, delete, insert, select
+
+from labelfree.monitor.jobs.windows import LostLease
+from labelfree.monitor.store import Store, queue
+from labelfree.monitor.store.payloads import parquet, read_payload
+from labelfree.monitor.store.queue import Job
+from labelfree.monitor.store.schema import batches
+
+#: A file holds about so many rows; larger ones take longer to rewrite when a row is erased.
+PER_FILE = 1_000_000
+
+
+def settle(store: Store, job: Job) -> None:
+    """Put the unsettled batches of a model together, version by version, in the order of their commits."""
+    while True:
+        with store.read() as connection:
+            group = _group(connection, job.subject)
+            tables = [
+                with_origin(read_payload(store.objects, row.payload, None), row.seq, row.first)
+                for row in group
+            ]
+        if len(group) < 2:
+            break
+        replace(store, group, _merged(tables))
+        queue.renew(store, job)
+    with store.write() as connection:
+        if not queue.finish(connection, job):
+            raise LostLease
+
+
+def _group(connection: Connection, model_id: int) -> list[Any]:
+    """The oldest unsettled batches of one kind and version, up to a file's worth."""
+    loose = [batches.c.model_id == model_id, batches.c.object.is_(None)]
+    oldest = select(batches.c.kind, batches.c.version_id).where(*loose).distinct()
+    for kind, version_id in connection.execute(oldest).all():
+        same = batches.c.version_id.is_(None) if version_id is None else batches.c.version_id == version_id
+        held = (
+            select(batches).where(*loose, batches.c.kind == kind, same).order_by(batches.c.seq, batches.c.id)
+        )
+        group, rows = [], 0
+        for row in connection.execute(held).yield_per(100):
+            group.append(row)
+            rows += row.rows
+            if rows >= PER_FILE:
+                break
+        if len(group) > 1:
+            return group
+    return []
+
+
+def with_origin(table: Any, seq: int, first: int) -> Any:
+    """The table with columns that say with which commit each row came, and its number."""
+    import pyarrow as pa
+
+    n = table.num_rows
+    if "seq" not in table.column_names:
+        table = table.append_column("seq", pa.array(np.full(n, seq, dtype=np.int64)))
+    if "number" not in table.column_names:
+        table = table.append_column("number", pa.array(np.arange(first, first + n, dtype=np.int64)))
+    return table
+
+
+def _merged(tables: list[Any]) -> Any:
+    import pyarrow as pa
+
+    if "scores" not in tables[0].column_names:
+        return pa.concat_tables(tables)
+    types = {table.schema.field("scores").type for table in tables}
+    if len(types) > 1:  # some rows came in single, some in double precision: double holds both
+        k = next(iter(types)).list_size
+        tables = [_double(table, k) for table in tables]
+    return pa.concat_tables(tables, promote_options="default")
+
+
+def _double(table: Any, k: int) -> Any:
+    import pyarrow as pa
+
+    at = table.schema.get_field_index("scores")
+    values = pa.concat_arrays([chunk.flatten() for chunk in table.column("scores").chunks])
+    return table.set_column(at, "scores", pa.FixedSizeListArray.from_arrays(values.cast(pa.float64()), k))
+
+
+def replace(store: Store, group: list[Any], table: Any) -> bool:
+    """Put a file in the place of batches, in one transaction; False if somebody else was faster."""
+    first = group[0]
+    name = store.objects.put("batches", first.model_id, "parquet", parquet(table)) if table.num_rows else None
+    with store.write() as connection:
+        ids = [row.id for row in group]
+        gone = connection.execute(delete(batches).where(batches.c.id.in_(ids))).rowcount
+        if gone == len(ids):
+            if name is not None:
+                connection.execute(insert(batches).values(object=name, **_outline(group, table)))
+            return True
+        connection.rollback()
+    if name is not None:
+        store.objects.drop(name)
+    return False
+
+
+def _outline(group: list[Any], table: Any) -> dict[str, Any]:
+    numbers: npt.NDArray[np.int64] = table.column("number").to_numpy()
+    times = table.column("time").to_numpy() if "time" in table.column_names else None
+    return {
+        "model_id": group[0].model_id,
+        "version_id": group[0].version_id,
+        "kind": group[0].kind,
+        "seq": max(row.seq for row in group),
+        "rows": table.num_rows,
+        "first": int(numbers.min()),
+        "last": int(numbers.max()),
+        "low": None if times is None else int(times.min()),
+        "high": None if times is None else int(times.max()),
+        "received": max(row.received for row in group),
+    }

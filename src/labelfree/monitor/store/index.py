@@ -1,0 +1,85 @@
+"""The id index: what is known of every id of a model, in memory, 64 bits of hash per id.
+
+Ids are hashed to 64 bits; two of 10 million different ids share a hash with probability 3e-6, and a row so
+struck is refused as a contradiction, never lost silently. The table holds at most 60% of its places: 10
+million ids take 336 MB. It is rebuilt from the batches when a process starts, and follows those that other
+processes commit.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Keys = npt.NDArray[np.uint64]
+FULL = 0.6
+
+
+class Index:
+    """A hash table from 64-bit keys to a few columns of numbers.
+
+    >>> import numpy as np
+    >>> index = Index({"batch": np.int32})
+    >>> index.put(np.array([5, 9], np.uint64), batch=np.array([1, 2]))
+    >>> index.find(np.array([9, 7], np.uint64)) >= 0
+    array([ True, False])
+    """
+
+    def __init__(self, columns: dict[str, Any], room: int = 1024) -> None:
+        self.types = columns
+        self.count = 0
+        self._allocate(1 << max(10, (room - 1).bit_length()))
+
+    def _allocate(self, places: int) -> None:
+        self.table = np.zeros(places, dtype=np.uint64)
+        self.columns = {name: np.zeros(places, dtype=kind) for name, kind in self.types.items()}
+
+    def find(self, keys: Keys) -> npt.NDArray[np.int64]:
+        """(n,) the place of each key, or -1."""
+        from labelfree.monitor.store import _kernels
+
+        out = np.empty(len(keys), dtype=np.int64)
+        _kernels.find(self.table, keys, out)
+        return out
+
+    def put(self, keys: Keys, **values: Any) -> None:
+        """Add keys, or give known ones other values; of a key that stands twice the last value stays."""
+        from labelfree.monitor.store import _kernels
+
+        self._make_room(len(keys))
+        places = np.empty(len(keys), dtype=np.int64)
+        self.count += _kernels.place(self.table, keys, places)
+        for name, value in values.items():
+            self.columns[name][places] = value
+
+    def _make_room(self, more: int) -> None:
+        if self.count + more <= FULL * len(self.table):
+            return
+        from labelfree.monitor.store import _kernels
+
+        old, columns = self.table, self.columns
+        places = len(old)
+        while self.count + more > FULL * places:
+            places *= 2
+        self._allocate(places)
+        held = np.flatnonzero(old)
+        spots = np.empty(len(held), dtype=np.int64)
+        _kernels.place(self.table, old[held], spots)
+        for name, values in columns.items():
+            self.columns[name][spots] = values[held]
+
+
+def keys_of(ids: Any) -> Keys:
+    """(n,) hashes of an Arrow array of texts (type `string`)."""
+    from labelfree.monitor.store import _kernels
+
+    out = np.empty(len(ids), dtype=np.uint64)
+    if len(ids) == 0:
+        return out
+    _, offsets, data = ids.buffers()
+    starts = np.frombuffer(offsets, dtype=np.int32)[ids.offset : ids.offset + len(ids) + 1]
+    content = np.frombuffer(data, dtype=np.uint8) if data is not None and data.size else np.zeros(1, np.uint8)
+    _kernels.hash_texts(starts, content, out)
+    return out

@@ -1,0 +1,1 @@
+"""The way from an empty database to the present one, step by step."""

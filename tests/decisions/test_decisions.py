@@ -1,0 +1,209 @@
+"""The range, the ceiling, the critic, suitability, ranking and grades."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import labelfree as lf
+from labelfree.calibration import fit_calibration
+from labelfree.decisions import discrepancy, grade
+from labelfree.errors import InputError
+from labelfree.estimators.novelty import Rows
+from labelfree.estimators.span import span, unlikeness
+from labelfree.estimators.view import View
+
+
+def sample(seed, n=3000, k=3, scale=2.0, tilt=0.0, noise=0.0):
+    rng = np.random.default_rng(seed)
+    z = scale * rng.normal(size=(n, k))
+    z[:, 0] += tilt
+    y = (z + rng.gumbel(size=z.shape)).argmax(1)
+    return z + noise * rng.normal(size=z.shape), y
+
+
+@pytest.fixture(scope="module")
+def quiet():
+    z, y = sample(0)
+    z_t, y_t = sample(1)
+    return lf.Source(logits=z, labels=y), lf.Target(logits=z_t), y_t
+
+
+ANSWERS = {"unchanged": 0.2, "doc": 0.22, "scot:shrunk": 0.4, "label-shift": 0.25}
+
+
+def test_the_range_by_hand():
+    """0.4 + 0.03 + 0.6 * 0.05 + 2 sqrt(0.22 0.78 (1/1000 + 1/1000)) above, 0.2 - 0.01 - the same below."""
+    noise = 2.0 * np.sqrt(0.22 * 0.78 * 0.002)
+    found = span(ANSWERS, 0.22, "other", 0.05, 1000, 1000)
+    assert found.sampling == pytest.approx(noise)
+    assert found.high == pytest.approx(0.46 + noise)
+    assert found.low == pytest.approx(0.19 - noise)
+    # Where a difference is seen, the floor does without `unchanged`: 0.22 - 0.03.
+    assert found.floor == pytest.approx(0.19 - noise)
+    assert span({**ANSWERS, "doc": 0.3}, 0.3, "other", 0.05, 1e9, 1e9).floor == pytest.approx(
+        0.25 - 0.03, abs=1e-3
+    )
+    assert span({**ANSWERS, "doc": 0.3}, 0.3, "none", 0.05, 1e9, 1e9).floor == pytest.approx(
+        0.2 - 0.03, abs=1e-3
+    )
+    # The margin has a most; where other proportions explain the shift SCOT does not count.
+    assert span(ANSWERS, 0.22, "other", 0.9, 1000, 1000).high == pytest.approx(0.475 + noise)
+    assert span(ANSWERS, 0.22, "label", 0.05, 1000, 1000).high == pytest.approx(0.31 + noise)
+    assert span(ANSWERS, 0.22, "label", 0.05, 1000, 1000, proportions="same").high > 0.4
+    assert span(ANSWERS, 0.22, "other", 0.05, 1000, 1000, proportions="changed").high < 0.4
+
+
+def test_a_higher_level_never_narrows():
+    spans = [
+        span(ANSWERS, 0.22, "other", 0.05, 800, 900, level=level)
+        for level in (0.5, 0.7, 0.9, 0.95, 0.975, 0.99)
+    ]
+    assert all(a.high < b.high and a.low >= b.low for a, b in pairwise(spans))
+    assert all(s.low <= 0.22 <= s.high for s in spans)
+
+
+def test_unlikeness_against_scipy():
+    from scipy.stats import ks_2samp
+
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(0, 20, 300) / 20, rng.integers(3, 20, 200) / 20
+    zero = (np.zeros(300, int), np.zeros(200, int))
+    rows = [Rows(p, p, c, np.full(len(c), 1 / len(c)), 2, len(c)) for p, c in zip(zero, (a, b), strict=True)]
+    assert unlikeness(*rows) == pytest.approx(ks_2samp(a, b).statistic)
+
+
+def test_no_shift_gets_a_narrow_ceiling_above_the_truth(quiet):
+    source, target, y = quiet
+    truth = np.mean(target.predictions != y)
+    found = lf.ceiling(source, target)
+    assert truth <= found.value <= truth + 0.12
+    assert found.value == pytest.approx(found.largest_error + found.margin + found.sampling)
+    assert found.error <= found.largest_error
+    assert json.loads(found.to_json())["value"] == found.value
+    assert "at most" in found.sentence()
+
+
+def test_the_ceiling_is_the_upper_end_of_the_range(quiet):
+    source, target, _ = quiet
+    band = lf.estimate(source, target, method="auto").details["band"]
+    assert lf.ceiling(source, target).value == pytest.approx(band["high"])
+    assert (
+        lf.ceiling(source, target, level=0.99).value
+        > band["high"]
+        > lf.ceiling(source, target, level=0.8).value
+    )
+
+
+def test_the_critic_sees_what_moved_and_nothing_else(quiet):
+    source, target, _ = quiet
+    fitted = fit_calibration("temperature", source)
+    left = View(source, fitted)
+    same = discrepancy(left, View(target, fitted))
+    assert same.value < 0.06
+    moved, _ = sample(2, tilt=5.0)
+    assert discrepancy(left, View(lf.Target(logits=moved), fitted)).value > same.value + 0.1
+
+
+def test_the_critic_is_at_its_minimum(quiet):
+    """Any step away raises its convex loss: compare with a plain gradient descent from another start."""
+    from labelfree.decisions import critic
+
+    source, target, _ = quiet
+    fitted = fit_calibration("temperature", source)
+    left, right = View(source, fitted), View(target, fitted)
+    parts = (*critic._thinned(critic._features(left), left), *critic._thinned(critic._features(right), right))
+
+    def loss(W):
+        s, t = parts[0] @ W, parts[3] @ W
+        agree = np.logaddexp.reduce(s, axis=1) - s[np.arange(len(s)), parts[1]]
+        mine = t[np.arange(len(t)), parts[4]]
+        return parts[2] @ agree + parts[5] @ np.logaddexp(0, mine - (t.sum(1) - mine) / 2)
+
+    W = critic._fit(*parts, 3)
+    rng = np.random.default_rng(0)
+    assert all(loss(W) <= loss(W + 0.1 * rng.normal(size=W.shape)) + 1e-9 for _ in range(30))
+
+
+def test_the_critics_noise_by_hand(quiet):
+    """Hoeffding's term of the paper: sqrt((n_s + 4 n_t) log(1 / delta) / (2 n_s n_t))."""
+    source, target, _ = quiet
+    fitted = fit_calibration("temperature", source)
+    found = discrepancy(View(source, fitted), View(target, fitted), level=0.9)
+    assert found.noise == pytest.approx(np.sqrt((3000 + 4 * 3000) * np.log(10) / (2 * 3000 * 3000)))
+
+
+def test_suitability_in_three_words(quiet):
+    source, target, _ = quiet
+    assert lf.suitable(source, target, 0.15).verdict == "suitable"
+    assert lf.suitable(source, target, 0.001).verdict == "cannot say"
+    broken, _ = sample(3, scale=0.05)
+    found = lf.suitable(source, lf.Target(logits=broken), 0.01)
+    assert found.verdict == "not suitable"
+    assert found.low > found.limit == pytest.approx(source.error + 0.01)
+    assert "limit" in found.sentence()
+    assert json.loads(found.to_json())["verdict"] == "not suitable"
+
+
+def test_a_higher_level_never_says_more(quiet):
+    source, target, _ = quiet
+    words = [lf.suitable(source, target, 0.06, level=level).verdict for level in (0.5, 0.8, 0.95, 0.99)]
+    assert words == sorted(words, reverse=True)  # "suitable" first, then "cannot say"
+    assert set(words) == {"suitable", "cannot say"}
+
+
+def test_rank_finds_the_better_of_two_that_differ(quiet):
+    source, target, _ = quiet
+    rng = np.random.default_rng(5)
+    worse = tuple(np.asarray(s.scores) + 2.5 * rng.normal(size=s.scores.shape) for s in (source, target))
+    models = {
+        "noisy": (lf.Source(logits=worse[0], labels=source.labels), lf.Target(logits=worse[1])),
+        "plain": (source, target),
+    }
+    found = lf.rank(models)
+    assert found.best == "plain"
+    assert [m.name for m in found.models] == ["plain", "noisy"]
+    assert 0.75 < found.sure <= 0.85
+    first = found.models[0]
+    assert first.expected == pytest.approx((first.error + first.source_error) / 2)
+    assert "such an order was right" in found.sentence()
+    assert "<table>" in found._repr_html_()
+
+
+def test_rank_is_not_sure_of_equals(quiet):
+    source, target, _ = quiet
+    assert lf.rank({"a": (source, target), "b": (source, target)}).sure == 0.5
+
+
+def test_grades_by_hand():
+    assert [grade(0.2, 0.15, 0.2 + r) for r in (0.1, 0.175, 0.3)] == ["ok", "caution", "stop"]
+    assert grade(0.5, 0.2, 0.55) == "stop"
+
+
+def test_a_wide_range_warns(quiet):
+    source, _, _ = quiet
+    broken, _ = sample(3, scale=0.3, tilt=2.0)
+    found = lf.estimate(source, lf.Target(logits=broken), method="auto")
+    assert found.details["grade"] == "stop"
+    assert any("do not act on the number alone" in w for w in found.warnings)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda s, t: lf.ceiling(s, t, level=1.0), "level is 1.0"),
+        (lambda s, t: lf.ceiling(t, t), "wanted labelfree.Source"),
+        (lambda s, t: lf.suitable(s, t, 1.5), "margin"),
+        (lambda s, t: lf.suitable(s, t, level=0.2), "level is 0.2"),
+        (lambda s, t: lf.rank({"a": (s, t)}), "at least two"),
+        (lambda s, t: lf.rank({"a": (s, t), "b": s}), r"wanted \(source, target\)"),
+        (lambda s, t: lf.ceiling(s, t, proportions="equal"), "proportions 'equal'"),
+    ],
+)
+def test_bad_input_gets_one_clear_line(quiet, call, words):
+    source, target, _ = quiet
+    with pytest.raises(InputError, match=words):
+        call(source, target)

@@ -1,0 +1,60 @@
+"""What the monitor's tests share: stores on SQLite and on a PostgreSQL cluster of their own."""
+
+import os
+import pwd
+import tempfile
+
+import pytest
+
+pytest.importorskip("sqlalchemy")
+pytest.importorskip("fastapi")
+
+from monitor_data import Cluster, client_of, postgres_bin
+
+from labelfree.monitor.store import open_store
+
+
+@pytest.fixture(scope="session")
+def cluster():
+    bin = postgres_bin()
+    if bin is None or not (bin / "initdb").exists():
+        pytest.skip("no PostgreSQL here (Debian: apt-get install postgresql)")
+    if os.getuid() == 0:
+        try:
+            pwd.getpwnam("postgres")
+        except KeyError:
+            pytest.skip("PostgreSQL does not run as root, and there is no user postgres")
+    # Not below pytest's own folder, which only its owner may enter: PostgreSQL runs as another user.
+    with tempfile.TemporaryDirectory(prefix="labelfree-postgresql-") as folder:
+        cluster = Cluster(folder, bin)
+        yield cluster
+        cluster.stop("immediate")
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request):
+    return None if request.param == "sqlite" else request.getfixturevalue("cluster").new_database()
+
+
+@pytest.fixture
+def store(tmp_path, database):
+    store = open_store(tmp_path / "data", database)
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def lite(tmp_path):
+    store = open_store(tmp_path / "lite")
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def client(store):
+    yield from client_of(store)
+
+
+@pytest.fixture
+def lite_client(lite):
+    yield from client_of(lite)

@@ -1,0 +1,70 @@
+"""The empty monitor: the three commands that it names are typed, and lead from nothing to a realised error."""
+
+import shlex
+
+import numpy as np
+import pytest
+from monitor_data import days_ago, settle_down
+from test_pages import Outline
+
+from labelfree.cli import main
+from labelfree.monitor.service.tokens import create_token
+from labelfree.monitor.service.windows import list_windows
+from labelfree.monitor.spans import iso
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """The files that the commands name."""
+    rng = np.random.default_rng(0)
+    p = rng.uniform(size=160)
+    truth = np.where(rng.uniform(size=160) < p, "cat", "dog")
+    begin = days_ago(3)
+    heads = {
+        "validation": "prob_cat,prob_dog,label",
+        "predictions": "id,time,prob_cat,prob_dog",
+        "labels": "id,label",
+    }
+    lines = {name: [head] for name, head in heads.items()}
+    for i in range(160):
+        if i < 100:
+            lines["validation"].append(f"{p[i]:.6f},{1 - p[i]:.6f},{truth[i]}")
+        else:
+            lines["predictions"].append(f"r{i},{iso(begin + i * 1_000_000)},{p[i]:.6f},{1 - p[i]:.6f}")
+            lines["labels"].append(f"r{i},{truth[i]}")
+    for name, held in lines.items():
+        (tmp_path / f"{name}.csv").write_text("\n".join(held) + "\n")
+    monkeypatch.chdir(tmp_path)
+    wrong = np.where(p >= 0.5, "cat", "dog") != truth
+    return float(wrong[100:].mean())
+
+
+def commands(page):
+    words = Outline(page).words
+    return [shlex.split(text) for text in words if text.startswith("labelfree push")]
+
+
+def test_the_three_commands_lead_to_a_realised_error(fresh, fresh_site, folder):
+    typed = commands(fresh.get("/", headers={"host": fresh_site.removeprefix("http://")}).text)
+    assert len(typed) == 3
+    for words in typed:
+        assert words[-2:] == ["--url", fresh_site]
+        with pytest.raises(SystemExit) as ended:
+            main(words[1:])
+        assert ended.value.code == 0
+    settle_down(fresh.store)
+    (window,) = list_windows(fresh.store, "my-model")
+    assert window.error is not None
+    assert window.realised == pytest.approx(folder)
+    assert "1 model, within limits" in fresh.get("/").text
+
+
+def test_with_tokens_the_page_says_which_ones(fresh):
+    token = create_token(fresh.store, "a", ["admin"])
+    fresh.app.state.door._until = 0.0
+    assert "LABELFREE_TOKEN" in fresh.get("/", auth=("x", token)).text
+
+
+def test_the_usual_address_is_not_repeated(fresh):
+    page = fresh.get("/", headers={"host": "127.0.0.1:8123"}).text
+    assert all("--url" not in words for words in commands(page))

@@ -1,0 +1,283 @@
+"""The pages over HTTP: what they show, how they refuse, what they never let through."""
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+from conftest import CLASSES, DAYS, HOSTILE
+from sqlalchemy import event
+
+from labelfree.monitor.pages.words import percent
+from labelfree.monitor.service.tokens import create_token
+from labelfree.monitor.service.windows import get_window, list_windows
+
+VOID = {"meta", "link", "input", "br", "path", "circle", "line", "img"}
+ADDRESSES = ["/", "/alerts", "/models/shop", "/models/shop/alerts", "/models/shop/settings", "/models/waits"]
+
+
+class Outline(HTMLParser):
+    """Elements as they open and close; fails where they do not match."""
+
+    def __init__(self, text):
+        super().__init__(convert_charrefs=True)
+        self.open, self.seen, self.words = [], [], []
+        self.feed(text)
+        assert not self.open, f"never closed: {self.open}"
+
+    def handle_starttag(self, tag, attrs):
+        self.seen.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.seen.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open, f"closed without being open: {tag}"
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+    @property
+    def text(self):
+        return " ".join("".join(self.words).split())
+
+
+@pytest.fixture(scope="module")
+def addresses(shop):
+    windows = [f"/models/shop/windows/{w.name}" for w in list_windows(shop, "shop")]
+    return [*ADDRESSES, windows[0], windows[-1], windows[0] + "?revision=1", "/models/shop?range=all"]
+
+
+def get(pages, address, status=200):
+    answer = pages.get(address)
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    return Outline(answer.text)
+
+
+def linked(page):
+    """The windows that a page leads to."""
+    return {a["href"] for _, a in page.seen if a.get("href", "").startswith("/models/shop/windows/")}
+
+
+def test_every_page_is_whole_and_fetches_only_from_here(pages, addresses):
+    for address in addresses:
+        for tag, attributes in get(pages, address).seen:
+            for name in ("href", "src", "action"):
+                value = attributes.get(name)
+                assert value is None or value == "data:," or re.match(r"/(?!/)|#|\?", value), (
+                    address,
+                    tag,
+                    value,
+                )
+            assert "style" not in attributes
+            assert not [name for name in attributes if name.startswith("on")]
+
+
+def test_every_page_has_its_landmarks_and_names(pages, addresses):
+    for address in addresses:
+        seen = get(pages, address).seen
+        tags = [tag for tag, _ in seen]
+        for landmark in ("header", "main", "footer", "h1", "title"):
+            assert tags.count(landmark) == 1 or (landmark == "title" and "svg" in tags), (address, landmark)
+        assert ("html", {"lang": "en"}) in seen
+        ids = [attributes["id"] for _, attributes in seen if "id" in attributes]
+        assert len(ids) == len(set(ids))
+        for tag, attributes in seen:
+            if tag in ("nav", "section") or attributes.get("role") in ("img", "region", "group"):
+                label = attributes.get("aria-label") or attributes.get("aria-labelledby")
+                assert label, (address, tag, attributes)
+                assert "aria-labelledby" not in attributes or attributes["aria-labelledby"] in ids
+            if "aria-describedby" in attributes:
+                assert attributes["aria-describedby"] in ids
+
+
+def test_the_policy_allows_no_inline_script_or_style(pages, addresses):
+    for address in addresses:
+        answer = pages.get(address)
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert "http" not in policy
+        assert "<style" not in answer.text
+        assert not re.search(r"<script(?![^>]* src=\"/static/)", answer.text)
+        assert "set-cookie" not in answer.headers
+
+
+def test_hostile_texts_are_shown_as_texts(pages, shop, addresses):
+    """Values of segments stand on the pages letter by letter, and nowhere as an element."""
+    name = list_windows(shop, "shop")[0].name
+    for address in ("/models/shop", f"/models/shop/windows/{name}"):
+        page = get(pages, address)
+        for text in HOSTILE:
+            assert " ".join(text.split()) in page.text
+    for address in addresses:
+        page = get(pages, address)
+        assert "img" not in [tag for tag, _ in page.seen]
+        assert [a for tag, a in page.seen if tag == "script" and "src" not in a] == []
+        assert "49' onmouseover" not in page.text
+
+
+def test_the_report_of_hostile_classes_is_escaped_too(pages, shop):
+    name = list_windows(shop, "shop")[0].name
+    text = pages.get(f"/v1/models/shop/windows/{name}/report").text
+    assert CLASSES[0] not in text
+    assert "&lt;b&gt;one&lt;/b&gt;" in text
+
+
+@pytest.mark.parametrize("name", ["<script>alert(1)</script>", "a b", "%2e%2e%2fetc", "x" * 200, "nobody"])
+def test_unknown_and_hostile_models_get_a_page_that_says_so(pages, name):
+    from urllib.parse import quote
+
+    for end in ("", "/alerts", "/settings", "/windows/w"):
+        answer = pages.get(f"/models/{quote(name, safe='')}{end}")
+        assert answer.status_code in (404, 422)
+        if answer.headers["content-type"].startswith("text/html"):
+            page = Outline(answer.text)
+            assert "script" in name or name[:20] in page.text
+            assert not [a for tag, a in page.seen if tag == "script" and "src" not in a]
+
+
+def test_the_list_shows_the_urgent_first_with_its_numbers(pages, shop):
+    page = get(pages, "/")
+    assert page.text.index("shop") < page.text.index("waits")
+    assert "2 models: 1 with an alert, 1 waiting" in page.text
+    latest = list_windows(shop, "shop", version="v2")[-1]
+    assert percent(latest.error) in page.text
+    assert "no source yet" in page.text
+
+
+def test_the_model_page_shows_what_the_service_says(pages, shop):
+    page = get(pages, "/models/shop")
+    for window in list_windows(shop, "shop"):
+        assert window.name in page.text
+        for value in (window.error, window.learned_low, window.realised):
+            assert value is None or percent(value) in page.text
+    titles = [tag for tag, _ in page.seen].count("title") - 1
+    assert titles == DAYS  # versions side by side share a place
+    assert "The learning band held the realised error in" in page.text
+    assert "limit 5.0%" in page.text
+    assert "UTC" in page.text
+
+
+def test_a_model_without_a_source_says_what_to_type(pages):
+    page = get(pages, "/models/waits")
+    assert (
+        "labelfree push --source validation.csv --model waits --version v1 --url http://127.0.0.1"
+        in page.text
+    )
+
+
+def test_a_range_in_the_address_chooses_windows(pages, shop):
+    first, *_, last = [w.name[:10] for w in list_windows(shop, "shop", version="v1")]
+    page = get(pages, f"/models/shop?from={first}&to={first}")
+    assert linked(page) == {f"/models/shop/windows/{first}.v1"}
+    assert [a["value"] for _, a in page.seen if a.get("type") == "date"] == [first, first, ""]
+    assert "No window has rows in this range" in get(pages, "/models/shop?from=2001-01-01&to=2001-02-01").text
+    only = get(pages, "/models/shop?version=v2&range=all")
+    assert {address[-2:] for address in linked(only)} == {"v2"}
+    assert f"/models/shop/windows/{last}.v2" in linked(only)
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("from=yesterday", "wanted a day such as 2026-03-05"),
+        ("from=2026-03-05&to=2026-03-01", "ends before it begins"),
+        ("range=fortnight", "wanted one of 1d"),
+        ("version=v9", "version 'v9' is not known"),
+        ("to=9999-12-31", "wanted a day"),
+        ("as_of=<script>", "wanted a day"),
+    ],
+)
+def test_ranges_that_cannot_be_read_are_said(pages, query, said):
+    assert pages.get(f"/models/shop?{query}").status_code in (404, 422)
+    assert said in Outline(pages.get(f"/models/shop?{query}").text).text
+
+
+def test_as_of_shows_what_was_known_then(pages):
+    """Before the first estimate was made nothing was known."""
+    page = get(pages, "/models/shop?range=all&as_of=2001-01-01")
+    assert "not known then" in page.text
+    assert "As known at 2 Jan 2001, 00:00 UTC" in page.text
+
+
+def test_a_window_shows_the_estimate_what_turned_out_and_its_revisions(pages, shop):
+    window = list_windows(shop, "shop", version="v1")[0]
+    page = get(pages, f"/models/shop/windows/{window.name}")
+    for text in (
+        percent(window.error),
+        percent(window.realised),
+        "every row is labelled",
+        "Read the full report",
+    ):
+        assert text in page.text
+    assert f"/v1/models/shop/windows/{window.name}/report?format=html" in [
+        a.get("href") for _, a in page.seen
+    ]
+    after = list_windows(shop, "shop", version="v1")[1]
+    assert f"/models/shop/windows/{after.name}" in [a.get("href") for _, a in page.seen]
+    revisions = [a["href"] for _, a in page.seen if a.get("href", "").startswith("?revision=")]
+    assert len(revisions) == get_window(shop, "shop", window.name).newest
+    get(pages, f"/models/shop/windows/{window.name}?revision=99", 404)
+    get(pages, f"/models/shop/windows/{window.name}?revision=x", 404)
+
+
+def test_alerts_show_what_fires_and_what_could_not_be_delivered(pages):
+    page = get(pages, "/alerts")
+    assert "firing" in page.text
+    assert "Not delivered" in page.text
+    assert "beyond 5.0%" in page.text
+    assert "No alert is firing for waits" in get(pages, "/models/waits/alerts").text
+
+
+def test_pages_read_windows_and_never_rows(pages, shop):
+    """The same few statements for any number of windows, and none that touches the rows."""
+    said = []
+
+    def listen(connection, cursor, statement, *_):
+        said.append(statement)
+
+    event.listen(shop.engine, "before_cursor_execute", listen)
+    try:
+        get(pages, "/models/shop?range=all")
+        many = [s for s in said if s.startswith("SELECT") and "FROM tokens" not in s]
+        said.clear()
+        first = list_windows(shop, "shop")[0].name[:10]
+        said.clear()
+        get(pages, f"/models/shop?from={first}&to={first}")
+        few = [s for s in said if s.startswith("SELECT") and "FROM tokens" not in s]
+    finally:
+        event.remove(shop.engine, "before_cursor_execute", listen)
+    assert len(few) == len(many) < 30
+    assert not [s for s in many if re.search(r"\b(batches|reports|outbox|keys)\b", s)]
+
+
+def test_static_files_are_named_by_their_content_and_kept(pages):
+    page = pages.get("/").text
+    for address, kind in re.findall(r'"(/static/[0-9a-f]{12}/\w+\.(css|js))"', page):
+        answer = pages.get(address)
+        assert answer.status_code == 200
+        assert answer.headers["content-type"].startswith("text/css" if kind == "css" else "text/javascript")
+        assert "immutable" in answer.headers["cache-control"]
+    for wrong in ("router.py", "..%2frouter.py", "base.html.j2"):
+        assert pages.get(f"/static/000000000000/{wrong}").status_code == 404
+
+
+def test_with_tokens_the_browser_is_asked_for_one(fresh):
+    fresh.put("/v1/models/mine/settings", json={})
+    fresh.put("/v1/models/other/settings", json={})
+    read = create_token(fresh.store, "r", ["read"], "mine")
+    fresh.app.state.door._until = 0.0
+    answer = fresh.get("/")
+    assert answer.status_code == 401
+    assert answer.headers["www-authenticate"].startswith("Basic ")
+    mine = ("any name", read)
+    assert "other" not in Outline(fresh.get("/", auth=mine).text).text
+    assert fresh.get("/alerts", auth=mine).status_code == 200
+    assert fresh.get("/models/mine", auth=mine).status_code == 200
+    refused = fresh.get("/models/other", auth=mine)
+    assert refused.status_code == 403
+    assert "has not the scope" in Outline(refused.text).text

@@ -1,0 +1,162 @@
+"""The form of the settings: what it shows is what is held, what is typed is what is kept, or it says why not."""
+
+import re
+from urllib.parse import urlencode
+
+import pytest
+from test_pages import Outline
+
+from labelfree.monitor.pages.forms import fields, fingerprint, read_form, shown
+from labelfree.monitor.problems import Problem
+from labelfree.monitor.service.settings import get_settings, put_settings
+from labelfree.monitor.service.tokens import create_token
+from labelfree.monitor.settings import Settings
+
+EVERYTHING = {
+    "window": "hour",
+    "lateness_minutes": 7.5,
+    "segments": ["country", "device"],
+    "level": 0.8,
+    "method": "cott",
+    "replicates": 50,
+    "retention_days": 30,
+    "limits": {
+        "error": 0.07,
+        "rise": 0.29,
+        "disagreement": 0.1,
+        "silence_hours": 1.5,
+        "not_estimated_hours": 4,
+        "windows": 3,
+    },
+    "webhook": {"url": "https://example.org/hook", "secret": "s3cret", "shape": "slack"},
+}
+
+
+def form_of(settings, **typed):
+    return {**shown(settings), "was": fingerprint(settings), **typed}
+
+
+def test_what_is_shown_is_read_back_as_nothing_changed():
+    for held in (Settings(), Settings().changed(EVERYTHING)):
+        assert read_form(form_of(held), held) == {}
+
+
+def test_every_setting_can_be_typed():
+    """A form that shows other settings, saved over the first ones, gives those other settings."""
+    held, wanted = Settings(), Settings().changed(EVERYTHING)
+    typed = {**shown(wanted), "webhook.secret": "s3cret"}
+    assert held.changed(read_form(form_of(held, **typed), held)) == wanted
+    assert {name.rpartition(".")[2] for name in typed} >= {"window", "error", "shape", "retention_days"}
+    back = wanted.changed(read_form(form_of(wanted, **shown(held)), wanted))
+    assert back == held
+
+
+def test_every_choice_that_is_offered_is_taken():
+    for field in fields():
+        for choice in field.choices:
+            webhook = {"webhook.url": "https://example.org"} if field.name.startswith("webhook") else {}
+            held = Settings()
+            held.changed(read_form(form_of(held, **{field.name: choice, **webhook}), held))
+
+
+def test_percents_are_exact():
+    """Every tenth of a percent becomes the fraction that people mean."""
+    for tenth in range(501, 995):
+        held = Settings()
+        given = read_form(form_of(held, level=f"{tenth / 10:g}"), held)
+        assert given.get("level", held.level) == float(f"0.{tenth}")
+
+
+def test_the_secret_stays_unless_typed_or_taken_away():
+    held = Settings().changed(EVERYTHING)
+    assert held.changed(read_form(form_of(held, window="day"), held)).webhook.secret == "s3cret"
+    other = read_form(form_of(held, **{"webhook.secret": "new"}), held)
+    assert held.changed(other).webhook.secret == "new"
+    gone = read_form(form_of(held, **{"webhook.unsigned": "on"}), held)
+    assert held.changed(gone).webhook.secret == ""
+    assert held.changed(read_form(form_of(held, **{"webhook.url": ""}), held)).webhook is None
+
+
+def test_numbers_that_are_none_are_said():
+    held = Settings()
+    with pytest.raises(Problem, match=r"Error 'a few': wanted a number"):
+        read_form(form_of(held, **{"limits.error": "a few"}), held)
+
+
+def post(client, form, **more):
+    headers = {"content-type": "application/x-www-form-urlencoded", **more.pop("headers", {})}
+    return client.post("/models/m/settings", content=urlencode(form), headers=headers, **more)
+
+
+@pytest.fixture
+def held(fresh):
+    return put_settings(fresh.store, "m", {})
+
+
+def test_saving_changes_only_what_was_typed(fresh, held):
+    answer = post(fresh, form_of(held, **{"limits.error": "20"}))
+    assert (answer.status_code, answer.headers["location"]) == (303, "/models/m/settings?saved=1")
+    assert get_settings(fresh.store, "m") == Settings().changed({"limits": {"error": 0.2}})
+
+
+def test_what_cannot_be_used_is_said_and_kept_in_the_form(fresh, held):
+    answer = post(fresh, form_of(held, window="<b>fortnight</b>"))
+    assert answer.status_code == 422
+    page = Outline(answer.text)
+    assert "wanted 'hour', 'day', 'week'" in page.text
+    assert "<b>fortnight</b>" in [a.get("value") for _, a in page.seen]
+    assert get_settings(fresh.store, "m") == held
+
+
+def test_a_form_of_before_does_not_undo_a_change_of_somebody_else(fresh, held):
+    put_settings(fresh.store, "m", {"limits": {"error": 0.3}})
+    answer = post(fresh, form_of(held, **{"limits.error": "20"}))
+    assert answer.status_code == 409
+    assert "changed since this form was opened" in answer.text
+    assert '"30"' in answer.text
+    assert get_settings(fresh.store, "m").limits.error == 0.3
+
+
+def test_a_form_from_another_site_is_refused(fresh, held):
+    for headers in ({"origin": "https://evil.example"}, {"origin": "null"}, {"sec-fetch-site": "cross-site"}):
+        assert post(fresh, form_of(held, window="hour"), headers=headers).status_code == 403
+    assert get_settings(fresh.store, "m") == held
+
+
+@pytest.mark.parametrize(
+    "body", [b"\xff\xfe", b"&".join(b"a%d=1" % i for i in range(500)), b"", b"window=day"]
+)
+def test_bodies_that_are_no_form_of_ours_change_nothing(fresh, held, body):
+    answer = fresh.post("/models/m/settings", content=body)
+    assert answer.status_code in (409, 422)
+    assert get_settings(fresh.store, "m") == held
+
+
+def test_readers_read_and_admins_change(fresh, held):
+    read = ("x", create_token(fresh.store, "r", ["read"], "m"))
+    admin = ("x", create_token(fresh.store, "a", ["admin"], "m"))
+    fresh.app.state.door._until = 0.0
+    page = Outline(fresh.get("/models/m/settings", auth=read).text)
+    assert "not change them" in page.text
+    assert [t for t, _ in page.seen].count("button") == 0
+    assert all("disabled" in a for t, a in page.seen if t == "fieldset")
+    form = form_of(held, **{"limits.error": "20"})
+    assert post(fresh, form, auth=read).status_code == 403
+    assert post(fresh, form).status_code == 401
+    assert get_settings(fresh.store, "m") == held
+    assert "button" in [t for t, _ in Outline(fresh.get("/models/m/settings", auth=admin).text).seen]
+    assert post(fresh, form, auth=admin).status_code == 303
+
+
+def test_a_model_that_is_not_there_cannot_be_made_by_a_form(fresh, held):
+    answer = fresh.post("/models/new/settings", content=urlencode(form_of(held)))
+    assert answer.status_code == 404
+    assert re.search("model .+new.+ is not known", answer.text)
+
+
+def test_every_field_has_a_label_and_its_help(fresh, held):
+    seen = Outline(fresh.get("/models/m/settings").text).seen
+    labelled = {a["for"] for t, a in seen if t == "label" and "for" in a}
+    inputs = {a["id"] for t, a in seen if t in ("input", "select") and "id" in a}
+    assert inputs == labelled
+    assert len(inputs) == len(fields())

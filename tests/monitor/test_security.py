@@ -1,0 +1,192 @@
+"""Nobody gets in: tokens, scopes, hosts, origins, headers."""
+
+import base64
+import hmac
+
+import pytest
+from monitor_data import problem, rows_json, source_npz
+from sqlalchemy import select
+from test_calls import post, put_source
+
+from labelfree.errors import InputError
+from labelfree.monitor.clock import now_us, pretend
+from labelfree.monitor.serve import check_host
+from labelfree.monitor.service import tokens
+from labelfree.monitor.spans import DAY
+from labelfree.monitor.store.schema import tokens as table
+
+
+def bearer(token):
+    return {"authorization": f"Bearer {token}"}
+
+
+@pytest.fixture
+def guarded(lite_client, monkeypatch):
+    """A server with one model and a token of each kind."""
+    monkeypatch.setattr("labelfree.monitor.http.security.LOOK", 0.0)
+    put_source(lite_client)
+    make = tokens.create_token
+    store = lite_client.store
+    lite_client.tokens = {
+        "admin": make(store, "a", ["admin"]),
+        "read": make(store, "r", ["read"]),
+        "ingest": make(store, "i", ["ingest"]),
+        "other": make(store, "o", ["ingest", "read", "admin"], model="other"),
+        "mine": make(store, "m", ["read"], model="m"),
+    }
+    return lite_client
+
+
+CALLS = [
+    ("PUT", "/v1/models/m/versions/v1/source", "admin"),
+    ("POST", "/v1/models/m/predictions", "ingest"),
+    ("POST", "/v1/models/m/labels", "ingest"),
+    ("GET", "/v1/models/m/windows", "read"),
+    ("GET", "/v1/models/m/windows/x", "read"),
+    ("GET", "/v1/models/m/windows/x/report", "read"),
+    ("GET", "/v1/models/m/windows/x/revisions", "read"),
+    ("GET", "/v1/models/m/label-requests", "ingest"),
+    ("GET", "/v1/models/m/alerts", "read"),
+    ("GET", "/v1/models/m/settings", "read"),
+    ("PUT", "/v1/models/m/settings", "admin"),
+    ("DELETE", "/v1/models/m/rows?id=x", "admin"),
+    ("GET", "/v1/models/m", "read"),
+    ("GET", "/v1/models", "read"),
+    ("GET", "/metrics", "read"),
+    ("GET", "/docs", "read"),
+]
+
+
+def test_every_call_is_in_the_list(guarded):
+    known = {
+        (m, p.split("?")[0].replace("/m", "/{model}", 1) if "/models/m" in p else p) for m, p, _ in CALLS
+    }
+    shapes = {
+        (m, p.replace("/x", "/{window}").replace("versions/v1", "versions/{version}")) for m, p in known
+    }
+    shapes = {(m, p.replace("/v1/{model}odels/m", "/v1/models/{model}")) for m, p in shapes}
+    shapes = {(m, "/v1/models" if p == "/v1/{model}odels" else p) for m, p in shapes}
+    schema = guarded.get("/openapi.json").json()["paths"]
+    served = {(method.upper(), path) for path, methods in schema.items() for method in methods}
+    served -= {("GET", "/healthz"), ("GET", "/readyz")}
+    assert served <= {(m, p.replace("/{model}etrics", "/metrics")) for m, p in shapes}
+
+
+@pytest.mark.parametrize(("method", "path", "scope"), CALLS)
+def test_scopes(guarded, method, path, scope):
+    """No token, a wrong one, one without the scope, one for another model: refused; the right one: not."""
+    held = guarded.tokens
+    problem(guarded.request(method, path), 401)
+    problem(guarded.request(method, path, headers=bearer("lfm_000000000000_" + "x" * 43)), 401)
+    right = guarded.request(method, path, headers=bearer(held[scope]))
+    assert right.status_code not in (401, 403)
+    assert guarded.request(method, path, headers=bearer(held["admin"])).status_code not in (401, 403)
+    wrong = "read" if scope != "read" else "ingest"
+    assert "scope" in problem(guarded.request(method, path, headers=bearer(held[wrong])), 403)
+    if "/m" in path and "/models/" in path:
+        problem(guarded.request(method, path, headers=bearer(held["other"])), 403)
+
+
+def test_a_token_of_one_model_sees_one_model(guarded):
+    guarded.put(
+        "/v1/models/secret/versions/v1/source", content=source_npz(), headers=bearer(guarded.tokens["admin"])
+    )
+    listed = guarded.get("/v1/models", headers=bearer(guarded.tokens["mine"])).text
+    assert '"m"' in listed
+    assert "secret" not in listed
+    assert "secret" not in guarded.get("/metrics", headers=bearer(guarded.tokens["mine"])).text
+    assert "secret" in guarded.get("/metrics", headers=bearer(guarded.tokens["read"])).text
+
+
+def test_a_browser_sends_the_token_as_a_password(guarded):
+    answer = guarded.get("/v1/models")
+    assert "Basic" in answer.headers["www-authenticate"]
+    text = base64.b64encode(f"anyone:{guarded.tokens['read']}".encode()).decode()
+    assert guarded.get("/v1/models", headers={"authorization": f"Basic {text}"}).status_code == 200
+    problem(guarded.get("/v1/models", headers={"authorization": "Basic !!!"}), 401)
+
+
+def test_tokens_are_kept_as_hashes_and_compared_in_constant_time(guarded, monkeypatch):
+    with guarded.store.read() as connection:
+        held = connection.execute(select(table)).all()
+    everything = repr(held)
+    for token in guarded.tokens.values():
+        assert token.split("_", 2)[2] not in everything
+    seen = []
+    true = hmac.compare_digest
+    monkeypatch.setattr(
+        "labelfree.monitor.service.tokens.hmac.compare_digest", lambda a, b: seen.append(1) or true(a, b)
+    )
+    tokens.check_token(guarded.store, "nonsense")
+    tokens.check_token(guarded.store, guarded.tokens["read"])
+    assert len(seen) == 2  # also where there is no such token
+
+
+def test_revoked_and_expired_tokens_do_not_hold(guarded):
+    token = guarded.tokens["read"]
+    tokens.revoke_token(guarded.store, token.split("_")[1])
+    problem(guarded.get("/v1/models", headers=bearer(token)), 401)
+    short = tokens.create_token(guarded.store, "s", ["read"], days=1)
+    assert guarded.get("/v1/models", headers=bearer(short)).status_code == 200
+    with pretend(now_us() + 2 * DAY):
+        problem(guarded.get("/v1/models", headers=bearer(short)), 401)
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "10.0.0.1", ""])
+def test_other_hosts_are_refused_without_tokens(lite_client, host):
+    problem(lite_client.get("/v1/models", headers={"host": host}), 421)
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1:8123", "[::1]:80", "LOCALHOST:1"])
+def test_our_own_names_are_answered(lite_client, host):
+    assert lite_client.get("/v1/models", headers={"host": host}).status_code == 200
+
+
+def test_requests_of_other_sites_are_refused(lite_client):
+    put_source(lite_client)
+    rows, _ = rows_json(1)
+    problem(post(lite_client, rows, headers={"origin": "https://evil.example"}), 403)
+    problem(post(lite_client, rows, headers={"origin": "null"}), 403)
+    problem(post(lite_client, rows, headers={"sec-fetch-site": "cross-site"}), 403)
+    assert post(lite_client, rows, headers={"origin": "http://127.0.0.1"}).status_code == 202
+
+
+def test_every_answer_has_safe_headers_and_no_cookie(lite_client):
+    for path in ("/v1/models", "/nope", "/docs", "/metrics", "/healthz"):
+        answer = lite_client.get(path)
+        assert "default-src 'none'" in answer.headers["content-security-policy"]
+        assert "unsafe-eval" not in answer.headers["content-security-policy"]
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert "set-cookie" not in answer.headers
+
+
+def test_the_page_of_calls_fetches_nothing_and_names_every_call(lite_client):
+    page = lite_client.get("/docs").text
+    assert "<script" not in page
+    assert "http://" not in page
+    assert "https://" not in page
+    for path in lite_client.get("/openapi.json").json()["paths"]:
+        assert path in page
+
+
+def test_beyond_loopback_only_with_tokens(lite):
+    check_host(lite, "127.0.0.1")
+    check_host(lite, "::1")
+    with pytest.raises(InputError, match="without tokens"):
+        check_host(lite, "0.0.0.0")
+    tokens.create_token(lite, "x", ["read"])
+    check_host(lite, "0.0.0.0")
+
+
+def test_objects_have_names_of_ours_only(lite):
+    for name in ("../../etc/passwd", "/etc/passwd", "sources/1/../../x.npz", "sources/1/abc.npz"):
+        with pytest.raises(ValueError, match="not an object"):
+            lite.objects.path(name)
+
+
+def test_internal_errors_say_nothing(lite_client, monkeypatch):
+    def broken(*_):
+        raise RuntimeError("secret detail")
+
+    monkeypatch.setattr("labelfree.monitor.http.reading.list_models", broken)
+    assert "secret" not in problem(lite_client.get("/v1/models"), 500)

@@ -1,0 +1,286 @@
+"""The store: migrations, the id index, settled and forgotten batches, a full disk, a database that goes away."""
+
+import multiprocessing
+import sqlite3
+import time
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from monitor_data import client_of, labels_json, problem, rows_json, settle_down
+from sqlalchemy import event, select, text
+from test_calls import post, put_source, windows
+
+from labelfree.cli.app import run
+from labelfree.errors import FileError
+from labelfree.monitor.clock import now_us
+from labelfree.monitor.ingest.book import Book
+from labelfree.monitor.jobs.settling import settle
+from labelfree.monitor.service.rows import sweep
+from labelfree.monitor.store import open_store, queue
+from labelfree.monitor.store.index import Index, keys_of
+from labelfree.monitor.store.schema import batches, metadata
+
+
+def test_the_migrations_lead_to_the_tables(store):
+    with store.engine.connect() as connection, connection.begin():
+        assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+
+
+def test_a_newer_database_is_refused_with_one_line(store, tmp_path, capsys):
+    with store.write() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    with pytest.raises(FileError, match="newer labelfree"):
+        open_store(tmp_path / "data", _url(store))
+    if store.is_sqlite:
+        assert run(["monitor", "worker", "--once", "--data", str(tmp_path / "data")]) == 2
+        assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def _url(store):
+    url = store.engine.url
+    return None if store.is_sqlite else url.render_as_string(False).replace("+psycopg", "")
+
+
+def _open(folder, url):
+    open_store(folder, url).close()
+
+
+def test_many_processes_may_open_a_new_database_at_once(tmp_path, database):
+    context = multiprocessing.get_context("spawn")
+    processes = [context.Process(target=_open, args=(tmp_path / "new", database)) for _ in range(4)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(120)
+    assert [process.exitcode for process in processes] == [0] * 4
+
+
+def test_what_is_no_database_is_refused(tmp_path):
+    (tmp_path / "monitor.sqlite").write_bytes(b"not a database at all, but long enough to be read" * 50)
+    with pytest.raises(FileError, match="cannot be opened"):
+        open_store(tmp_path)
+    with pytest.raises(FileError, match="cannot be opened"):
+        open_store(tmp_path / "x", "postgresql://nobody@127.0.0.1:1/none")
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(FileError, match="cannot be used"):
+        open_store(tmp_path / "file")
+
+
+def test_the_index_agrees_with_a_dictionary():
+    rng = np.random.default_rng(0)
+    index, truth = Index({"value": np.int32}), {}
+    for _ in range(60):
+        keys = rng.integers(1, 5000, rng.integers(1, 300)).astype(np.uint64)
+        values = rng.integers(0, 10**6, len(keys)).astype(np.int32)
+        index.put(keys, value=values)
+        truth |= dict(zip(keys.tolist(), values.tolist(), strict=True))
+        asked = rng.integers(1, 6000, 500).astype(np.uint64)
+        places = index.find(asked)
+        found = [int(index.columns["value"][p]) if p >= 0 else None for p in places]
+        assert found == [truth.get(key) for key in asked.tolist()]
+    assert index.count == len(truth)
+
+
+def test_hashes_of_ids_are_those_of_the_formula():
+    """FNV-1a with splitmix64's last mix, by plain integers."""
+
+    def slow(word):
+        h, m = 0xCBF29CE484222325, (1 << 64) - 1
+        for byte in word.encode():
+            h = (h ^ byte) * 0x100000001B3 & m
+        h ^= len(word.encode())
+        h = (h ^ h >> 30) * 0xBF58476D1CE4E5B9 & m
+        h = (h ^ h >> 27) * 0x94D049BB133111EB & m
+        return (h ^ h >> 31) or 1
+
+    words = ["", "a", "b", "ü", "row-1", "x" * 199]
+    assert keys_of(pa.array(words)).tolist() == [slow(word) for word in words]
+    assert keys_of(pa.array(["skipped", *words]).slice(1)).tolist() == [slow(word) for word in words]
+    many = keys_of(pa.array([f"request-{i}" for i in range(300_000)]))
+    assert len(np.unique(many)) == len(many)
+
+
+def everything(store):
+    with store.read() as connection:
+        held = connection.execute(select(batches)).all()
+    return held
+
+
+def settled(store):
+    with store.write() as connection:
+        queue.ask(connection, "settle", [1], 0)
+    job = queue.take(store, "test", ["settle"])
+    settle(store, job)
+
+
+def test_settling_changes_no_number(client):
+    """Rows in one file, or in many batches: the same answers, duplicates, revisions as of then, labels, forgetting."""
+    put_source(client)
+    rows, labels = rows_json(
+        90, weight=lambda i: None if i < 30 else 2.0, segments=lambda i: {"s": str(i % 2)} if i > 50 else None
+    )
+    for i in range(0, 90, 10):
+        post(client, rows[i : i + 10])
+        client.post("/v1/models/m/labels", json=labels_json(rows[i : i + 10], labels[i : i + 10]))
+    settle_down(client.store)
+    before = windows(client)
+    settled(client.store)
+    held = everything(client.store)
+    assert sorted((row.kind, row.rows, row.payload) for row in held) == [
+        ("labels", 90, None),
+        ("rows", 90, None),
+    ]
+    with client.store.write() as connection:  # estimate it all again, from the file
+        connection.execute(text("UPDATE windows SET seq = seq + 1"))
+        queue.ask(connection, "estimate", [1], 0)
+    settle_down(client.store)
+    (after,) = windows(client)
+    assert after["revision"] == before[0]["revision"] + 1
+    same = ("error", "interval", "band", "rows", "realised", "warnings")
+    assert {name: after[name] for name in same} == {name: before[0][name] for name in same}
+    assert post(client, rows).json() == {"accepted": 0, "duplicates": 90}
+    client.app.state.committer.forget("m")  # a process that starts anew reads the file
+    assert post(client, rows).json() == {"accepted": 0, "duplicates": 90}
+    assert client.delete("/v1/models/m/rows", params={"id": "r7"}).json()["forgotten"] == 2
+    assert post(client, rows[:9]).json() == {"accepted": 1, "duplicates": 8}
+
+
+def test_files_that_nothing_names_are_swept_after_a_while(lite_client):
+    client, store = lite_client, lite_client.store
+    put_source(client)
+    for i in range(3):
+        post(client, rows_json(5, seed=i, prefix=f"p{i}-")[0])
+    settled(store)
+    client.delete("/v1/models/m/rows", params={"id": "p0-1"})  # the file is replaced by another
+    assert len(list(store.objects.names())) == 3
+    assert sweep(store) == 0
+    import os
+
+    for name, _ in store.objects.names():
+        os.utime(store.objects.folder / name, (0, 0))
+    assert sweep(store) == 1
+    assert post(client, rows_json(5, seed=2, prefix="p2-")[0]).json()["duplicates"] == 5
+
+
+def test_two_servers_on_one_database_know_each_others_rows(store):
+    """What one server took is a duplicate, or a contradiction, at the other."""
+    rows, labels = rows_json(30)
+    for first in client_of(store):
+        put_source(first)
+        for second in client_of(store):
+            assert post(first, rows[:20]).json()["accepted"] == 20
+            assert post(second, rows).json() == {"accepted": 10, "duplicates": 20}
+            assert post(first, rows).json() == {"accepted": 0, "duplicates": 30}
+            problem(post(first, [{**rows[25], "weight": 2.0}]), 409)
+            first.post("/v1/models/m/labels", json=labels_json(rows, labels))
+            said = second.post("/v1/models/m/labels", json=labels_json(rows, labels)).json()
+            assert said["duplicates"] == 30
+            first.delete("/v1/models/m/rows", params={"id": "r3"})
+            assert post(second, rows[:5]).json() == {"accepted": 1, "duplicates": 4}
+            assert post(first, rows[:5]).json() == {"accepted": 0, "duplicates": 5}
+
+
+def test_a_book_reads_erasures_in_their_order(lite_client):
+    client, store = lite_client, lite_client.store
+    put_source(client)
+    rows, _ = rows_json(3)
+    post(client, rows)
+    client.delete("/v1/models/m/rows", params={"id": "r1"})
+    post(client, rows)
+    book = Book()
+    with store.read() as connection:
+        book.follow(store, connection, 1, "day")
+    places = book.index.find(keys_of(pa.array(["r0", "r1", "r2", "r9"])))
+    assert (places[:3] >= 0).all()
+    assert places[3] == -1
+    assert (book.index.columns["version"][places[:3]] > 0).all()
+
+
+def test_a_full_disk_refuses_with_507_and_goes_on_when_there_is_room(lite_client):
+    client, store = lite_client, lite_client.store
+    put_source(client)
+    rows, _ = rows_json(400)
+    assert post(client, rows[:10]).status_code == 202
+    limit = [None]
+
+    def limited(connection, *_):
+        pages = connection.execute("PRAGMA page_count").fetchone()[0]
+        connection.execute(f"PRAGMA max_page_count = {pages if limit[0] else 2**30}")
+
+    event.listen(store.engine, "checkout", limited)
+    limit[0] = True
+    said = problem(post(client, rows), 507)
+    assert "nothing was accepted" in said
+    assert windows(client)[0]["rows"] == 10  # still readable
+    limit[0] = None
+    assert post(client, rows).json() == {"accepted": 390, "duplicates": 10}
+
+
+def test_a_locked_database_answers_503(tmp_path, monkeypatch):
+    monkeypatch.setattr("labelfree.monitor.store.database.PATIENCE", 0.2)
+    store = open_store(tmp_path)
+    for client in client_of(store):
+        put_source(client)
+        rows, _ = rows_json(5)
+        other = sqlite3.connect(tmp_path / "monitor.sqlite", isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        answer = post(client, rows)
+        assert "try again" in problem(answer, 503)
+        assert answer.headers["retry-after"] == "1"
+        problem(client.get("/readyz"), 503)
+        assert client.get("/healthz").status_code == 200
+        other.execute("ROLLBACK")
+        other.close()
+        assert post(client, rows).json()["accepted"] == 5
+    store.close()
+
+
+def test_a_database_that_goes_away_comes_back(cluster, tmp_path):
+    store = open_store(tmp_path / "data", cluster.new_database())
+    rows, _ = rows_json(40)
+    for client in client_of(store):
+        put_source(client)
+        assert post(client, rows[:20]).status_code == 202
+        cluster.stop("immediate")
+        try:
+            for _ in range(3):
+                problem(post(client, rows), 503)
+            problem(client.get("/readyz"), 503)
+            assert client.get("/healthz").status_code == 200
+        finally:
+            cluster.start()
+        until = time.monotonic() + 60
+        while client.get("/readyz").status_code != 200 and time.monotonic() < until:
+            time.sleep(0.1)
+        assert post(client, rows).json() == {"accepted": 20, "duplicates": 20}
+        settle_down(store)
+        assert windows(client)[0]["rows"] == 40
+    store.close()
+
+
+def test_export_holds_everything(client, tmp_path):
+    put_source(client)
+    client.put("/v1/models/m/settings", json={"webhook": {"url": "https://example.org", "secret": "s3cret"}})
+    rows, labels = rows_json(60)
+    post(client, rows)
+    client.post("/v1/models/m/labels", json=labels_json(rows, labels))
+    settle_down(client.store)
+    from labelfree.monitor.export import export
+
+    counts = export(client.store, tmp_path / "out")
+    assert counts["windows.parquet"] == 1
+    held = pa.parquet.read_table(tmp_path / "out" / "rows")
+    assert set(held.column("id").to_pylist()) == {row["id"] for row in rows}
+    place = {i: n for n, i in enumerate(held.column("id").to_pylist())}
+    assert held.column("scores")[place["r5"]].as_py() == rows[5]["logits"]
+    number = pa.parquet.read_table(tmp_path / "out" / "revisions.parquet").column("error")[0].as_py()
+    assert number == windows(client)[0]["error"]
+    every = b"".join(file.read_bytes() for file in (tmp_path / "out").rglob("*") if file.is_file())
+    assert b"s3cret" not in every
+    with pytest.raises(FileError, match="not empty"):
+        export(client.store, tmp_path / "out")
+    assert now_us() > 0

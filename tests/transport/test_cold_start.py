@@ -1,0 +1,186 @@
+"""Machine code: compiled once, only what is needed, and never the reason why a solve fails."""
+
+from __future__ import annotations
+
+import logging
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import labelfree
+from labelfree.transport import _kernels
+
+#: Nothing has to move, so the search, most of the machine code, is not needed and not compiled.
+SOLVE = "from labelfree.transport import Problem, solve; print(solve(Problem([[.9, .1], [.4, .6]], [1, 1])).value)"
+MOVED = """
+import numpy as np
+from labelfree.transport import Problem, smoothed, solve
+p = np.random.default_rng(0).dirichlet(np.full(4, 0.3), 60)
+print(solve(Problem(p, [1, 2, 3, 4])).value.hex(), solve(Problem(p.astype("float16"), [1, 2, 3, 4])).value.hex())
+print(round(smoothed(p, np.full(4, 1 / 4), np.full(60, 1 / 60), np.zeros(4)).value, 9))
+"""
+#: Only a guard against a machine that stands still: compiling takes seconds.
+PATIENCE = 600
+
+
+def run(code, *, check=True, preexec_fn=None, **environment):
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=check,
+        timeout=PATIENCE,
+        preexec_fn=preexec_fn,
+    )
+
+
+def test_import_is_light():
+    code = "import sys, labelfree.transport; print([m for m in ('numba', 'scipy') if m in sys.modules])"
+    assert run(code).stdout.strip() == "[]"
+
+
+def test_soft_transport_compiles_nothing():
+    code = """
+import sys, numpy as np
+from labelfree.transport import soft_transport
+p = np.random.default_rng(0).dirichlet(np.full(4, 0.3), 60)
+soft_transport(np.log(p), np.full(4, 0.25), np.full(60, 1 / 60))
+print("numba" in sys.modules)
+"""
+    assert run(code).stdout.strip() == "False"
+
+
+@pytest.fixture(scope="module")
+def warm(tmp_path_factory):
+    """A folder with machine code, and what the first process said."""
+    folder = tmp_path_factory.mktemp("code")
+    return folder, run(SOLVE, NUMBA_CACHE_DIR=str(folder))
+
+
+def test_compiles_once_and_says_so(warm):
+    folder, first = warm
+    assert first.stdout == "0.25\n"
+    assert "compiling the transport solver for float64 scores" in first.stderr
+    assert "once per environment" in first.stderr
+    second = run(SOLVE, NUMBA_CACHE_DIR=str(folder))
+    assert second.stdout == "0.25\n"
+    assert second.stderr == ""
+
+
+@pytest.mark.parametrize("ending", [".nbi", ".nbc"])
+@pytest.mark.parametrize("damage", ["truncated", "garbage", "flipped"])
+def test_damaged_machine_code_is_compiled_again(warm, tmp_path, ending, damage):
+    """And then it is kept again: the third process finds it sound."""
+    for file in warm[0].rglob("*"):
+        if file.is_file():
+            data = bytearray(file.read_bytes())
+            if file.suffix == ending:
+                if damage == "truncated":
+                    data = data[: len(data) // 2]
+                elif damage == "garbage":
+                    data = bytearray(b"nothing of the kind")
+                else:
+                    data[len(data) // 2] ^= 0xFF
+            copy = tmp_path / file.relative_to(warm[0])
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(data)
+    answer = run(SOLVE, NUMBA_CACHE_DIR=str(tmp_path))
+    assert answer.stdout == "0.25\n"
+    assert run(SOLVE, NUMBA_CACHE_DIR=str(tmp_path)).stderr == ""
+
+
+def test_a_full_disk_is_no_reason_to_fail(tmp_path):
+    def full():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+    answer = run(SOLVE, NUMBA_CACHE_DIR=str(tmp_path), preexec_fn=full)
+    assert answer.stdout == "0.25\n"
+    assert "Traceback" not in answer.stderr
+    assert not [file for file in tmp_path.rglob("*") if file.is_file() and file.stat().st_size]
+
+
+NO_LOCATOR = """
+from numba.core.caching import CacheImpl
+CacheImpl._locator_classes = [c for c in CacheImpl._locator_classes if "UserProvided" in c.__name__]
+"""
+
+
+def test_where_nothing_else_can_be_written_temporary_files_keep_the_code(tmp_path):
+    environment = {"TMPDIR": str(tmp_path), "NUMBA_CACHE_DIR": ""}
+    assert run(NO_LOCATOR + SOLVE, **environment).stdout == "0.25\n"
+    (folder,) = tmp_path.glob("labelfree-*")
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert run(NO_LOCATOR + SOLVE, **environment).stderr == ""
+
+
+def test_a_folder_that_others_can_write_is_not_trusted(tmp_path):
+    folder = tmp_path / f"labelfree-{os.getuid()}"
+    folder.mkdir()
+    folder.chmod(0o777)
+    answer = run(NO_LOCATOR + SOLVE, TMPDIR=str(tmp_path), NUMBA_CACHE_DIR="")
+    assert answer.stdout == "0.25\n"
+    assert "set NUMBA_CACHE_DIR" in answer.stderr
+    assert list(folder.iterdir()) == []
+
+
+def test_changed_kernels_are_compiled_again(tmp_path):
+    """The content of all kernel sources decides, not the time of one of them."""
+    copy = tmp_path / "labelfree"
+    shutil.copytree(Path(labelfree.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    environment = {"PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path / "code")}
+    assert "compiling" in run(SOLVE, **environment).stderr
+    for file in copy.rglob("*.py"):  # as in another layer of a container image
+        os.utime(file, (1e9, 1e9))
+    assert "compiling" not in run(SOLVE, **environment).stderr
+    moves = copy / "transport" / "_kernels" / "moves.py"
+    moves.write_text(moves.read_text() + "# changed\n")
+    os.utime(moves, (1e9, 1e9))
+    assert "compiling" in run(SOLVE, **environment).stderr
+
+
+def test_python_alone_gives_the_same(tmp_path):
+    """NUMBA_DISABLE_JIT=1: slow, and equal to the last bit."""
+    plain = run("import warnings; warnings.simplefilter('error')" + MOVED, NUMBA_DISABLE_JIT="1")
+    assert plain.stdout == run(MOVED).stdout
+    assert plain.stderr == ""
+
+
+def test_warm_up_leaves_nothing_to_compile(tmp_path):
+    code = "from labelfree.transport import warm_up; print(warm_up(['float32']))"
+    folder = run(code, NUMBA_CACHE_DIR=str(tmp_path)).stdout.strip()
+    assert folder.startswith(str(tmp_path))
+    later = MOVED.replace('"float16"', '"float32"').replace(
+        "solve(Problem(p, [1, 2, 3, 4])).value.hex(), ", ""
+    )
+    count = "import numba.core.event as e\nwith e.install_recorder('numba:compile') as seen:\n"
+    body = "\n".join("    " + line for line in later.strip().splitlines())
+    answer = run(f"{count}{body}\nprint(len(seen.buffer))", NUMBA_CACHE_DIR=str(tmp_path))
+    assert answer.stdout.splitlines()[-1] == "0"
+
+
+def test_notice_goes_to_progress_or_the_log(monkeypatch, caplog):
+    from labelfree.transport import _prepare
+
+    class Fresh:
+        stats = type("Stats", (), {"cache_hits": {}, "cache_path": "somewhere"})
+
+        def __call__(self, P):
+            return 0.0
+
+    monkeypatch.setattr(_kernels, "first_score", Fresh())
+    seen = []
+    monkeypatch.setattr(_prepare, "_ready", set())
+    _prepare.prepare(np.zeros((1, 1)), lambda stage, share: seen.append(stage))
+    assert "compiling" in seen[0]
+    monkeypatch.setattr(_prepare, "_ready", set())
+    with caplog.at_level(logging.WARNING, logger="labelfree"):
+        _prepare.prepare(np.zeros((1, 1)), None)
+        _prepare.prepare(np.zeros((1, 1)), None)
+    assert [record.name for record in caplog.records] == ["labelfree.transport"]
