@@ -179,7 +179,7 @@ def test_fail_above(labelfree, files, source, target):
     scot = lf.estimate(source, target, method="scot").error
     ran = labelfree("estimate", *files, "-m", "scot", "-m", "cott", "--fail-above", scot - 0.001)
     assert ran.code == 1
-    assert "scot is above the limit" in ran.out
+    assert f"scot, {100 * scot:.1f}%, is above the limit" in ran.out
     assert labelfree("estimate", *files, "-m", "all", "--fail-above", error - 0.01).code == 1
 
 

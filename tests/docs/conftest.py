@@ -27,4 +27,4 @@ def shell(tmp_path_factory):
     (folder / "labelfree_command.py").write_text("from labelfree.cli import main\nmain()\n")
     path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
     extra = {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": path}
-    return {**os.environ, **extra, "EXAMPLES": str(ROOT / "examples"), "COLUMNS": "200"}
+    return {**os.environ, **extra, "COLUMNS": "200"}

@@ -81,6 +81,7 @@ def run_page(page, folder, shell):
 @pytest.mark.parametrize("page", RUN, ids=lambda page: page.stem)
 def test_page(page, example_files, shell, tmp_path, monkeypatch):
     shutil.copytree(example_files, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")  # the pages speak of a checkout
     monkeypatch.chdir(tmp_path)
     run_page(page, tmp_path, shell)
 
