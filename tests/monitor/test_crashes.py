@@ -43,7 +43,7 @@ def call(method, url, value=None, body=None, timeout=20):
         return json.loads(answer.read() or b"null")
 
 
-def wait_for(url, seconds=90):
+def wait_for(url, seconds=300):
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         try:
@@ -88,7 +88,7 @@ class Sender(threading.Thread):
             self.problem = problem
 
     def _insist(self, what, value):
-        until = time.monotonic() + 120
+        until = time.monotonic() + 300
         while True:
             try:
                 return call("POST", f"{self.url}/v1/models/m/{what}", value, timeout=10)
@@ -98,7 +98,7 @@ class Sender(threading.Thread):
             except (urllib.error.URLError, ConnectionError, TimeoutError, OSError):
                 pass
             self.retries += 1
-            assert time.monotonic() < until, "no answer for two minutes"
+            assert time.monotonic() < until, "no answer for five minutes"
             time.sleep(0.05)
 
 
@@ -113,7 +113,7 @@ def final(store):
     return out
 
 
-def drained(data, database, seconds=240):
+def drained(data, database, seconds=600):
     """Wait until no window has anything left to do."""
     store, until = open_store(data, database), time.monotonic() + seconds
     try:
@@ -161,7 +161,7 @@ def run(folder, database, kills, seed):
                 worker.wait()
                 worker = start(*helper, log=log)
         for sender in senders:
-            sender.join(200)
+            sender.join(600)
             assert sender.problem is None, sender.problem
             assert not sender.is_alive()
         found = drained(data, database)

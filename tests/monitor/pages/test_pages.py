@@ -2,6 +2,7 @@
 
 import re
 from html.parser import HTMLParser
+from urllib.parse import quote
 
 import pytest
 from conftest import CLASSES, DAYS, HOSTILE
@@ -127,17 +128,24 @@ def test_the_report_of_hostile_classes_is_escaped_too(pages, shop):
     assert "&lt;b&gt;one&lt;/b&gt;" in text
 
 
-@pytest.mark.parametrize("name", ["<script>alert(1)</script>", "a b", "%2e%2e%2fetc", "x" * 200, "nobody"])
-def test_unknown_and_hostile_models_get_a_page_that_says_so(pages, name):
-    from urllib.parse import quote
-
+@pytest.mark.parametrize(
+    "name", ["<script>alert(1)", "<img src=x onerror=alert(1)>", '"><b>', "a b", "x" * 200, "nobody"]
+)
+def test_unknown_and_hostile_models_get_a_page_that_says_so(fresh, name):
     for end in ("", "/alerts", "/settings", "/windows/w"):
-        answer = pages.get(f"/models/{quote(name, safe='')}{end}")
+        answer = fresh.get(f"/models/{quote(name, safe='')}{end}")
         assert answer.status_code in (404, 422)
-        if answer.headers["content-type"].startswith("text/html"):
-            page = Outline(answer.text)
-            assert "script" in name or name[:20] in page.text
-            assert not [a for tag, a in page.seen if tag == "script" and "src" not in a]
+        assert answer.headers["content-type"].startswith("text/html")
+        page = Outline(answer.text)
+        assert name[:20] in page.text
+        assert {tag for tag, _ in page.seen}.isdisjoint({"img", "b"})
+        assert [a for tag, a in page.seen if tag == "script" and "src" not in a] == []
+
+
+@pytest.mark.parametrize("name", ["..%2f..%2fetc%2fpasswd", "%2e%2e", "a%00b", "%ff"])
+def test_names_never_become_paths(fresh, name):
+    for address in (f"/models/{name}", f"/models/{name}/windows/{name}", f"/static/000000000000/{name}"):
+        assert fresh.get(address).status_code in (404, 422)
 
 
 def test_the_list_shows_the_urgent_first_with_its_numbers(pages, shop):
