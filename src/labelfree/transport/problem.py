@@ -51,8 +51,8 @@ class Problem:
         twin = object.__new__(cls)
         n, k = probs.shape
         object.__setattr__(twin, "probs", probs)
-        object.__setattr__(twin, "class_mass", _masses(class_mass, k, "class_mass", "classes"))
-        mass = None if row_mass is None else _masses(row_mass, n, "row_mass", "rows")
+        object.__setattr__(twin, "class_mass", masses(class_mass, k, "class_mass", "classes"))
+        mass = None if row_mass is None else masses(row_mass, n, "row_mass", "rows")
         object.__setattr__(twin, "row_mass", mass)
         return twin
 
