@@ -12,7 +12,7 @@ FROM python:3.12-slim
 RUN --mount=type=bind,from=build,source=/build/dist,target=/dist pip install --no-cache-dir /dist/*.whl
 # Machine code is compiled once, while the image is built, and kept where whoever runs it may read and write.
 ENV NUMBA_CACHE_DIR=/var/cache/labelfree MPLCONFIGDIR=/var/cache/labelfree
-RUN mkdir /var/cache/labelfree && labelfree demo --json > /dev/null && chmod -R a+rwX /var/cache/labelfree
+RUN mkdir /var/cache/labelfree && labelfree warm-up && chmod -R a+rwX /var/cache/labelfree
 RUN useradd --create-home labelfree
 USER labelfree
 WORKDIR /data

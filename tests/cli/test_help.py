@@ -3,6 +3,7 @@
 import json
 import re
 from importlib import resources
+from pathlib import Path
 from typing import Annotated
 
 import jsonschema
@@ -101,3 +102,9 @@ def test_quiet(labelfree, files, tmp_path):
     assert labelfree(*words, "-q", "--fail-above", "0.01").code == 1
     assert labelfree(*words).out != ""
     assert labelfree("estimate", "a", "b", "-q").err == "labelfree: a: no such file\n"
+
+
+def test_warm_up_says_where_the_machine_code_is_kept(labelfree):
+    ran = labelfree("warm-up", "--json")
+    assert ran.code == 0
+    assert any(Path(ran.json["cache"]).rglob("*.nbc"))

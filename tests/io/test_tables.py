@@ -156,7 +156,11 @@ HEAD = "prob_a,prob_b,label\n"
         ("a.csv", HEAD, "has a header but no rows"),
         ("a.csv", "prob_a,prob_a,label\n.5,.5,a\n", "the column 'prob_a' stands there twice"),
         ("a.csv", b"prob_\xe9,prob_b,label\n.5,.5,b\n", "save it as UTF-8"),
-        ("a.csv.gz", gzip.compress(HEAD.encode() + b".5,.5,a\n" * 999, mtime=0)[:-30], "a.csv.gz: cannot be read"),
+        (
+            "a.csv.gz",
+            gzip.compress(HEAD.encode() + b".5,.5,a\n" * 999, mtime=0)[:-30],
+            "a.csv.gz: cannot be read",
+        ),
         ("a.jsonl", '{"prob_a": 1.0, "prob_b": 0.0, "label": "a"}\n{"prob_a": 1}}\n', "line 2 is no JSON"),
         ("a.jsonl", "[1]\n", "line 1 is a list; wanted one object"),
         (

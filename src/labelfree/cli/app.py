@@ -26,6 +26,7 @@ from labelfree.cli import (
     push,
     report,
     slices,
+    warm_up,
 )
 from labelfree.cli.options import Verb, quietable
 from labelfree.errors import LabelfreeError, printable
@@ -41,6 +42,7 @@ app = typer.Typer(
 VERBS: dict[str, Callable[..., None]] = {
     "estimate": estimate.estimate,
     "methods": methods.methods,
+    "warm-up": warm_up.warm_up,
     "demo": demo.demo,
     "report": report.report,
     "doctor": doctor.doctor,
