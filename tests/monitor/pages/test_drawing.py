@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from labelfree.monitor.pages import ranges, spark
+from labelfree.monitor.pages import one_model, ranges, spark
 from labelfree.monitor.pages.over_time import HEIGHT, TOP, chart
 from labelfree.monitor.pages.points import MOST, points, runs
 from labelfree.monitor.pages.scale import Shares, Times, shares
 from labelfree.monitor.pages.words import span
 from labelfree.monitor.problems import Problem
-from labelfree.monitor.service.windows import WindowView
+from labelfree.monitor.service.windows import SegmentView, WindowView
 from labelfree.monitor.settings import Limits
 from labelfree.monitor.spans import DAY, HOUR, SECOND, WEEK, iso, span_at
 
@@ -159,6 +159,21 @@ def test_a_single_window_and_one_without_an_estimate_can_be_drawn():
         drawn = chart(points(held), Limits(), None, [], "m")
         assert len(drawn.hits) == 1
         assert drawn.hits[0].groups[0]
+
+
+def test_segments_of_versions_side_by_side_are_one_line():
+    """Each place in time counts once, and the largest value stands first."""
+
+    def parts(i, version):
+        values = {"small": 10, "large": 90}
+        return tuple(SegmentView("camera", v, n, 0.1 + i / 100, 0.0, 0.3) for v, n in values.items())
+
+    held = [window(i, version=v, segments=parts(i, v)) for i in range(4) for v in ("v1", "v2")]
+    ((name, newest, drawn),) = one_model._segments(held)
+    assert (name, newest) == ("camera", held[-1].name)
+    assert [part.value for part in drawn] == ["large", "small"]
+    assert drawn[0].spark.line.count("L") == 3
+    assert drawn[0].newest.error == pytest.approx(0.13)
 
 
 def test_a_sparkline_ends_at_the_newest_number():

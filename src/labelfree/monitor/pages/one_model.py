@@ -115,7 +115,8 @@ def _presets(asked: Mapping[str, str], newest: list[WindowView]) -> list[tuple[s
 
 def _segments(windows: list[WindowView]) -> list[tuple[str, str, list[Part]]]:
     """By segment: its name, its newest window, and its values, the largest first."""
-    estimated = [window for window in windows if window.segments]
+    # Of versions side by side the one listed last is shown: one line cannot be both.
+    estimated = list({window.start: window for window in windows if window.segments}.values())
     if not estimated:
         return []
     shown = estimated[-spark.MOST :]
