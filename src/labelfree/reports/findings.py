@@ -10,7 +10,7 @@ from labelfree.trust.diagnosis import RANGE, examined
 
 LEVELS = ("ok", "caution", "stop")
 HEADLINES = {
-    "ok": "Its range is narrow, and no check says stop.",
+    "ok": "Nothing says stop; mind its range.",
     "caution": "Take it with care.",
     "stop": "Do not rely on it.",
 }

@@ -57,12 +57,7 @@ def markdown(summary: dict[str, Any]) -> str:
 def _choice(details: dict[str, Any]) -> list[str]:
     if "reason" not in details:
         return []
-    band = details["band"]
-    return [
-        f"auto chose {escape(details['choice'])}: {escape(details['reason'])}; other defensible methods say "
-        f"{percent(band['low'])} to {percent(band['high'])}.",
-        "",
-    ]
+    return [f"auto chose {escape(details['choice'])}: {escape(details['reason'])}.", ""]
 
 
 def _methods(held: dict[str, Any], chosen: str) -> list[str]:

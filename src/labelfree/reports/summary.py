@@ -16,7 +16,7 @@ from labelfree.plots.evidence import confidence_table, costs_table, proportions_
 from labelfree.reports.findings import findings, verdict
 from labelfree.reports.provenance import provenance
 from labelfree.reports.slices import class_table, slice_tables
-from labelfree.results import SCHEMA, Comparison, Estimate, percent
+from labelfree.results import SCHEMA, Comparison, Estimate, Interval, percent
 from labelfree.trust.answers import answer as trusted_answer
 from labelfree.trust.answers import compared, true_error
 from labelfree.trust.resampling import Resampling
@@ -103,7 +103,9 @@ def _answer(answer: Estimate, source: Source, about: dict[str, Any]) -> dict[str
     name = about.get("target") or "the target"
     sentence = f"On {name} ({answer.n_target:,} rows) the model is estimated to be wrong on "
     sentence += f"{percent(answer.error)} of the rows"
-    spans = [one for one in (_span(answer.details.get("range"), "range"), _interval(answer)) if one]
+    spans = [
+        f"{word} {percent(held.low)} to {percent(held.high)}, {held.kind}" for word, held in _spans(answer)
+    ]
     if spans:
         sentence += f" ({'; '.join(spans)})"
     sentence += f", against {percent(source.error)} on the labelled source."
@@ -116,15 +118,15 @@ def _answer(answer: Estimate, source: Source, about: dict[str, Any]) -> dict[str
     }
 
 
-def _span(held: dict[str, Any] | None, word: str) -> str:
-    """A range in words: the one that was measured to hold is the headline, sampling error stands beside it."""
+def _spans(answer: Estimate) -> list[tuple[str, Interval]]:
+    """The ranges to name, in words: the one that was measured to hold first, its sampling part beside it."""
+    held, sampling = answer.interval, answer.sampling
     if held is None:
-        return ""
-    return f"{held['level']:.0%} {word} {percent(held['low'])} to {percent(held['high'])}, {held['kind']}"
-
-
-def _interval(answer: Estimate) -> str:
-    return _span(None if answer.interval is None else answer.interval.to_dict(), "interval")
+        return []
+    if held == sampling:
+        return [(f"{held.level:.0%} interval", held)]
+    beside = [("sampling alone", sampling)] if sampling is not None else []
+    return [(f"{held.level:.0%} range", held), *beside]
 
 
 def _with(comparison: Comparison, answer: Estimate) -> Comparison:

@@ -53,7 +53,7 @@ class Diagnosis(Result):
         if self.status == OK:
             others = [check.name for check in self.checks if check.status == CAUTION]
             beside = f"; to know: {', '.join(others)}" if others else ""
-            return f"ok: the range of the answer is narrow{beside}"
+            return f"ok: nothing says stop; mind the range of the answer{beside}"
         what = "do not rely on an estimate" if self.status == STOP else "take an estimate with care"
         return f"{self.status}: {what}; see {', '.join(worst)}"
 
