@@ -61,6 +61,11 @@ class Served:
         )
         wait(f"http://127.0.0.1:{self.port}/readyz")
 
+    def cpu(self):
+        """Seconds of processor time of the process that answers: a number that a busy machine does not change much."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def stop(self):
         os.killpg(self.process.pid, signal.SIGTERM)
         self.process.wait(30)
@@ -237,6 +242,7 @@ def main():
             print(f"{rows:,} rows of {K} classes in batches of {BATCH:,}, one worker estimating meanwhile:")
             parts, total = max(1, rows // 500_000), 0.0
             spent, number = [], 0
+            busy = served.cpu()
             for _ in range(parts):  # bodies are made outside the clock, a part at a time
                 bodies = [
                     arrow_body(number + i, pool[i % 16], starts[(number + i) // 20 % 240])
@@ -247,6 +253,11 @@ def main():
                 total += seconds
                 spent.append(some)
             ours = report("monitor, Arrow, as fast as it goes", number * BATCH, total, np.concatenate(spent))
+            busy = served.cpu() - busy
+            print(
+                f"  {busy / (number * BATCH) * 1e6:.1f} s of processor time per million rows in the server: "
+                f"{number * BATCH / busy:,.0f} rows/s a core"
+            )
             bodies = [
                 arrow_body(2 * 10**6 + i, pool[i % 16], starts[i]) for i in range(min(1000, rows // BATCH))
             ]
@@ -254,8 +265,14 @@ def main():
             report("monitor, Arrow, at 100,000 rows/s", len(bodies) * BATCH, seconds, some)
             count = 100 if asked.quick else 300
             bodies = [json_body(i, pool[i % 16], starts[i]) for i in range(count)]
+            busy = served.cpu()
             seconds, some = fire(served.port, path, "application/json", bodies, None, 4)
+            busy = served.cpu() - busy
             report("monitor, JSON, as fast as it goes", count * BATCH, seconds, some)
+            print(
+                f"  {busy / (count * BATCH) * 1e6:.1f} s of processor time per million rows in the server: "
+                f"{count * BATCH / busy:,.0f} rows/s a core"
+            )
             bodies = [json_body(10**6 + i, pool[i % 16], starts[i]) for i in range(count // 2)]
             seconds, some = fire(served.port, path, "application/json", bodies, 10.0, 4)
             report("monitor, JSON, at 10,000 rows/s", len(bodies) * BATCH, seconds, some)

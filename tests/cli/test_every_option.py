@@ -97,8 +97,12 @@ OWN = {
         "seed": (("--seed", "9"), ("seed", is_(9))),
     },
     "metrics": {
-        "calibration": (("--calibration", "none"), (PAIR, "calibration", is_("none"))),
-        "marginal": (("--marginal", "mlls"), ("marginal", is_("mlls"))),
+        "method": (("-m", "label-shift"), ("method", is_("label-shift"))),
+        "calibration": (
+            ("--calibration", "none"),
+            ("labelfree.estimators.pair:Pair", "calibration", is_("none")),
+        ),
+        "marginal": (("-m", "scot", "--marginal", "mlls"), ("options", is_({"marginal": "mlls"}))),
         "cost": (("--cost", "cost.csv"), ("cost", lambda value: value.tolist() == [[0, 1], [2, 0]])),
         "shares": (("--shares", "bbse"), (SHARES, "method", is_("bbse"))),
         "bias-correction": (
@@ -114,6 +118,7 @@ OWN = {
     },
     "slices": {
         "by": ((), ("by", users)),
+        "method": (("-m", "label-shift"), ("method", is_("label-shift"))),
         "data": (("--data", "s.csv"), ("by", users)),
         "calibration": (("--calibration", "none"), ("calibration", is_("none"))),
         "marginal": (("--marginal", "mlls"), ("marginal", is_("mlls"))),
@@ -224,8 +229,8 @@ def test_every_option_reaches_the_library(labelfree, folder, monkeypatch, verb, 
         monkeypatch.setattr("labelfree.trust.posteriors.measured", lambda *args, **options: None)
     if place.endswith("with_labels"):
         monkeypatch.setattr("labelfree.trust.Plan.from_table", lambda *args, **options: None)
-    seen = spy(monkeypatch, place, stop=place != PAIR)
-    if place == PAIR:
+    seen = spy(monkeypatch, place, stop=not place.endswith(":Pair"))
+    if place.endswith(":Pair"):
         spy(monkeypatch, LAST[verb], stop=True)
     inputs = ["s.csv"] if verb == "backtest" else ["s.csv", "t.csv"]
     needed = () if name == "by" and verb != "slices" else NEEDED.get(verb, ())

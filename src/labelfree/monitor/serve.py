@@ -21,7 +21,7 @@ from labelfree.monitor.store import Store, open_store
 from labelfree.monitor.wire.bodies import Limits
 
 log = logging.getLogger("labelfree.monitor")
-#: Workers give way to the process that answers.
+#: Workers that a server starts give way to it.
 NICE = 10
 
 
@@ -126,8 +126,9 @@ def work(data: str, database: str | None, parent: int | None = None) -> None:
     """Be a worker until SIGTERM or SIGINT, or until the process that started it is gone."""
     from labelfree.monitor.worker import Worker
 
-    with suppress(OSError):
-        os.nice(NICE)
+    if parent is not None:
+        with suppress(OSError):
+            os.nice(NICE)
     store = open_store(data, database)
     worker = Worker(store)
     for number in (signal.SIGTERM, signal.SIGINT):
