@@ -8,6 +8,7 @@ from labelfree.estimators import Pair
 from labelfree.reports import report
 from labelfree.reports.findings import LEVELS, findings, verdict
 from labelfree.reports.slices import MOST_SLICES, class_table, slice_tables
+from labelfree.trust.diagnosis import RANGE
 from labelfree.trust.resampling import Resampling
 
 
@@ -34,8 +35,16 @@ def test_the_worst_finding_is_the_verdict_and_its_reason():
         "headline": "Do not rely on it.",
         "reasons": ["stop: why"],
     }
-    assert verdict(found[::2])["level"] == "caution"
-    assert verdict(found[:1]) == {"level": "ok", "headline": "No check speaks against it.", "reasons": []}
+    # Below that the grade of the range decides, the only one that was calibrated: other cautions are only told.
+    graded = [{"check": RANGE, "level": level, "meaning": "wide"} for level in ("ok", "caution", "stop")]
+    assert verdict([*found[::2], graded[0]])["level"] == "ok"
+    assert verdict([found[0], graded[1]]) == {
+        "level": "caution",
+        "headline": "Take it with care.",
+        "reasons": [f"{RANGE}: wide"],
+    }
+    assert verdict([graded[2]])["level"] == "stop"
+    assert verdict(found[:1])["reasons"] == []
 
 
 def test_the_report_repeats_what_its_method_warns_of(troubled):

@@ -106,7 +106,14 @@ def test_auto_says_why(source, target):
     assert held["method"] == "auto"
     for text in (made.to_html(), made.to_markdown()):
         assert held["details"]["reason"] in html.unescape(text)
-        assert "other defensible methods" in text
+        assert f"{100 * held['interval']['high']:.1f}%" in text
+    assert "of which sampling error alone" in made.to_html()
+    assert (
+        held["interval"]["low"]
+        <= held["sampling"]["low"]
+        < held["sampling"]["high"]
+        <= held["interval"]["high"]
+    )
 
 
 def test_json_is_plain(hostile):
