@@ -89,9 +89,9 @@ def test_the_range_that_holds_is_the_headline(plain):
     sampling = Interval(0.95, 0.15, 0.25, "sampling error only")
     one = Estimate("cott", 0.2, 9, 9, interval=sampling, sampling=sampling)
     source = lf.Source(probs=[[0.9, 0.1], [0.2, 0.8]], labels=[0, 1])
-    assert "(95% interval 15.0% to 25.0%, sampling error only)" in _answer(one, source, {})["sentence"]
+    assert "(95% interval, sampling error only, 15.0% to 25.0%)" in _answer(one, source, {})["sentence"]
     told = _answer(replace(one, interval=Interval(0.95, 0.1, 0.4, "measured to hold")), source, {})
-    both = "(95% range 10.0% to 40.0%, measured to hold; sampling alone 15.0% to 25.0%, sampling error only)"
+    both = "(95% range 10.0% to 40.0%; sampling alone 15.0% to 25.0%)"
     assert both in told["sentence"]
     text = page({**plain.summary, "answer": {**told, "interval_notes": []}})
     assert text.index("95% range, measured to hold") < text.index("of which sampling error alone</span>")

@@ -124,7 +124,7 @@ def _spans(answer: Estimate) -> list[tuple[str, Interval]]:
     if held is None:
         return []
     if held == sampling:
-        return [(f"{held.level:.0%} interval", held)]
+        return [(f"{held.level:.0%} interval, {held.kind},", held)]
     beside = [("sampling alone", sampling)] if sampling is not None else []
     return [(f"{held.level:.0%} range", held), *beside]
 
