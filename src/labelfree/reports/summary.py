@@ -103,9 +103,7 @@ def _answer(answer: Estimate, source: Source, about: dict[str, Any]) -> dict[str
     name = about.get("target") or "the target"
     sentence = f"On {name} ({answer.n_target:,} rows) the model is estimated to be wrong on "
     sentence += f"{percent(answer.error)} of the rows"
-    spans = [
-        f"{word} {percent(held.low)} to {percent(held.high)}, {held.kind}" for word, held in _spans(answer)
-    ]
+    spans = [f"{word} {percent(held.low)} to {percent(held.high)}" for word, held in _spans(answer)]
     if spans:
         sentence += f" ({'; '.join(spans)})"
     sentence += f", against {percent(source.error)} on the labelled source."
