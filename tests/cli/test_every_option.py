@@ -81,6 +81,7 @@ OWN = {
         "method": (("-m", "cot"), ("methods", is_(["cot"]))),
         "calibration": (("--calibration", "none"), (PAIR, "calibration", is_("none"))),
         "marginal": (("-m", "scot", "--marginal", "mlls"), ("marginal", is_("mlls"))),
+        "proportions": (("--proportions", "same"), ("proportions", is_("same"))),
         "check": (("--check",), ("truth", lambda value: 0.0 <= value <= 1.0)),
         "replicates": (("--replicates", "31"), ("settings", setting("replicates", is_(31)))),
         "level": (("--level", "0.7"), ("settings", setting("level", is_(0.7)))),
@@ -152,6 +153,7 @@ OWN = {
         ),
     },
     "report": {
+        "proportions": (("--proportions", "same"), ("proportions", is_("same"))),
         "method": (("-m", "cot"), ("method", is_("cot"))),
         "calibration": (("--calibration", "none"), ("calibration", is_("none"))),
         "marginal": (("--marginal", "mlls"), ("marginal", is_("mlls"))),
@@ -240,4 +242,4 @@ def test_every_option_reaches_the_library(labelfree, folder, monkeypatch, verb, 
 
 
 def test_every_verb_is_looked_at():
-    assert set(VERBS) - {"demo", "methods"} == set(LAST)
+    assert set(VERBS) - {"demo", "methods", "warm-up"} == set(LAST)

@@ -14,6 +14,7 @@ from labelfree.cli.words import spoken
 from labelfree.errors import InputError
 
 if TYPE_CHECKING:
+    from labelfree.estimators import Pair
     from labelfree.results import Comparison
     from labelfree.types import Source, Target
 
@@ -30,6 +31,7 @@ def estimate(
     method: options.Methods = None,
     calibration: files.Calibration = "temperature",
     marginal: files.MarginalName = "source",
+    proportions: options.Proportions = "unknown",
     second: files.Second = None,
     check: files.Check = False,
     fail_above: options.FailAbove = None,
@@ -73,7 +75,10 @@ def estimate(
             groups and files.column_of(target, groups, unknown),
             source_groups and files.column_of(source, source_groups, known),
         )
-        answer = _answer(known, unknown, truth, method, calibration, shares, settings, seed, rows, say)
+        pair = _met(known, unknown, calibration, seed, say)
+        answer = _answer(pair, unknown, truth, method, shares, proportions, settings, say)
+        if rows is not None:
+            _write_rows(rows, pair, _first(method), shares, proportions, say)
     exceeded = limit.exceeded(answer) if limit else False
     if as_json:
         print_json(_document(answer, source, target, limit), context, known, unknown)
@@ -85,32 +90,42 @@ def estimate(
         raise typer.Exit(1)
 
 
+def _met(known: Source, unknown: Target, calibration: str, seed: int, say: Any) -> Pair:
+    from labelfree.estimators import Pair
+
+    say("calibration")
+    return Pair(known, unknown, calibration, seed=seed, verb="estimate")
+
+
 def _answer(
-    known: Source,
+    pair: Pair,
     unknown: Target,
     truth: Any,
     method: list[str] | None,
-    calibration: str,
     shares: Any,
+    proportions: str,
     settings: Any,
-    seed: int,
-    rows: Path | None,
     say: Any,
 ) -> Comparison:
-    """The methods' answers; the rows are written too, where they are wanted."""
-    from labelfree import io
-    from labelfree.estimators import Pair
     from labelfree.trust.answers import compared, true_error
+
+    return compared(
+        pair,
+        _methods(method),
+        settings,
+        marginal=shares,
+        proportions=proportions,
+        truth=true_error(unknown, truth),
+        progress=say,
+    )
+
+
+def _write_rows(rows: Path, pair: Pair, method: str, shares: Any, proportions: str, say: Any) -> None:
+    from labelfree import io
     from labelfree.trust.posteriors import row_table
 
-    say("calibration")
-    pair = Pair(known, unknown, calibration, seed=seed, verb="estimate")
-    checked = true_error(unknown, truth)
-    answer = compared(pair, _methods(method), settings, marginal=shares, truth=checked, progress=say)
-    if rows is not None:
-        say("rows")
-        io.write_table(rows, row_table(pair, _first(method), marginal=shares))
-    return answer
+    say("rows")
+    io.write_table(rows, row_table(pair, method, marginal=shares, proportions=proportions))
 
 
 def _resampling(replicates: int, level: float, seed: int, groups: Any, source_groups: Any) -> Any:

@@ -67,6 +67,10 @@ MarginalName = Annotated[
         help="The target's label shares: source, shrunk, bbse, rlls, mlls, or a file (class,mass CSV or 1-D .npy)"
     ),
 ]
+Proportions = Annotated[
+    str,
+    _option(help="For auto: what you know of TARGET's class proportions: same, changed or unknown"),
+]
 OneMethod = Annotated[
     str | None,
     _option(

@@ -152,11 +152,7 @@ class Auto(Estimator):
 
     def __init__(self, calibration: str = "temperature", proportions: str = "unknown") -> None:
         super().__init__(calibration)
-        if not isinstance(proportions, str) or proportions not in PROPORTIONS:
-            raise InputError(
-                f"proportions {proportions!r} is not known; wanted one of {', '.join(PROPORTIONS)}"
-                f"{nearest(str(proportions), PROPORTIONS)}"
-            )
+        check_proportions(proportions)
         self.proportions = proportions
 
     def _methods(self) -> dict[str, Estimator]:
@@ -248,6 +244,15 @@ class Auto(Estimator):
         fitted = self._fitted()
         chosen = [Part(**part) for part in details["parts"]]
         return [(part.weight, fitted[part.label]) for part in chosen]
+
+
+def check_proportions(proportions: Any) -> None:
+    """Refuse what is not known about class proportions, with the nearest word that is."""
+    if not isinstance(proportions, str) or proportions not in PROPORTIONS:
+        raise InputError(
+            f"proportions {proportions!r} is not known; wanted one of {', '.join(PROPORTIONS)}"
+            f"{nearest(str(proportions), PROPORTIONS)}"
+        )
 
 
 def ramp(value: float, low: float, high: float) -> float:

@@ -80,6 +80,7 @@ def report(
     *,
     calibration: str = "temperature",
     marginal: Marginal = "source",
+    proportions: str = "unknown",
     by: Any = None,
     groups: Any = None,
     source_groups: Any = None,
@@ -98,6 +99,7 @@ def report(
         method: whose estimate is the answer; the others are shown beside it.
         calibration: for all methods.
         marginal: for the methods that take one.
+        proportions: for `auto`: what is known of the target's class proportions.
         by: (n_target,) the slice of each target row, or a mapping from a name to such an array.
         groups, source_groups: (n,) the group of each row, where rows come in correlated groups that are
             resampled together; see `labelfree.interval`.
@@ -115,6 +117,7 @@ def report(
             method,
             calibration=calibration,
             marginal=marginal,
+            proportions=proportions,
             by=by,
             groups=groups,
             source_groups=source_groups,

@@ -33,6 +33,7 @@ def summarise(
     *,
     calibration: str,
     marginal: Marginal,
+    proportions: str,
     by: Any,
     groups: Any,
     source_groups: Any,
@@ -49,9 +50,9 @@ def summarise(
     progress("calibration")
     pair = Pair(source, target, calibration, seed=seed, verb="report")
     truth = true_error(target, target_labels)
-    comparison = compared(pair, marginal=marginal, truth=truth, progress=progress)
+    comparison = compared(pair, marginal=marginal, proportions=proportions, truth=truth, progress=progress)
     answer = _chosen(comparison, method)
-    own = taken(method, marginal=marginal)
+    own = taken(method, marginal=marginal, proportions=proportions)
     warnings, notes = answer.warnings, []
     if replicates:
         progress("interval")
@@ -64,6 +65,7 @@ def summarise(
         "method": method,
         "calibration": calibration,
         "marginal": marginal if isinstance(marginal, str) else "given",
+        "proportions": proportions,
         "level": level,
         "replicates": replicates,
         "seed": seed,

@@ -8,6 +8,7 @@ from typing import Any
 
 from labelfree import _door
 from labelfree.errors import InputError
+from labelfree.estimators.auto import check_proportions
 from labelfree.estimators.pair import Pair, taken
 from labelfree.estimators.registry import DEFAULT, METHODS, accepts, find
 from labelfree.estimators.shift import ShiftVerdict
@@ -119,6 +120,7 @@ def compare(
     *,
     calibration: str = "temperature",
     marginal: Marginal = "source",
+    proportions: str = "unknown",
     target_labels: Any = None,
     interval: bool = False,
     replicates: int = REPLICATES,
@@ -136,6 +138,8 @@ def compare(
         methods: names in the order wanted; by default every method the evidence allows.
         calibration: for all methods.
         marginal: for the methods that take one.
+        proportions: for `auto`: what is known of the target's class proportions, `"same"`, `"changed"` or
+            `"unknown"`.
         target_labels: true labels of the target, where they are known and the methods are to be checked.
         interval: whether to resample for an interval of every estimated error.
         replicates, level, groups, source_groups, seed: of the intervals.
@@ -147,7 +151,13 @@ def compare(
     pair = Pair(source, target, calibration, seed=seed, verb="compare")
     truth = true_error(target, target_labels)
     return compared(
-        pair, methods, settings if interval else None, marginal=marginal, truth=truth, progress=say
+        pair,
+        methods,
+        settings if interval else None,
+        marginal=marginal,
+        proportions=proportions,
+        truth=truth,
+        progress=say,
     )
 
 
@@ -157,16 +167,18 @@ def compared(
     settings: Resampling | None = None,
     *,
     marginal: Marginal = "source",
+    proportions: str = "unknown",
     truth: float | None = None,
     progress: Progress = lambda step: None,
 ) -> Comparison:
     """Several methods' answers for one pair, with intervals where settings are given."""
     check_marginal(marginal)
+    check_proportions(proportions)
     chosen, warnings = _chosen(pair, methods)
     estimates = []
     for name in chosen:
         progress(name if settings is None else f"{name}, with its interval")
-        options = taken(name, marginal=marginal)
+        options = taken(name, marginal=marginal, proportions=proportions)
         estimates.append(answer(pair, name, None if _is_score(pair, name, options) else settings, **options))
     shared = [w for w in estimates[0].warnings if all(w in e.warnings for e in estimates)]
     known = pair.source.sample

@@ -12,7 +12,9 @@ from labelfree.estimators.registry import DEFAULT
 from labelfree.labelshift import Marginal
 
 
-def row_table(pair: Pair, method: str = DEFAULT, *, marginal: Marginal = "source") -> dict[str, Any]:
+def row_table(
+    pair: Pair, method: str = DEFAULT, *, marginal: Marginal = "source", proportions: str = "unknown"
+) -> dict[str, Any]:
     """Columns of equal length, one value per target row.
 
     Returns:
@@ -20,6 +22,7 @@ def row_table(pair: Pair, method: str = DEFAULT, *, marginal: Marginal = "source
         `transport_label` and `transport_cost` (the exact plan's class for the row and its cost, to the label shares
         of `marginal`), `error_probability` (by the posterior behind the method's answer: its mean is that answer).
     """
+    own = taken(method, marginal=marginal, proportions=proportions)
     cot = pair.fitted("cot", marginal=marginal)
     assert isinstance(cot, COT)
     hard = pair.target.transport(cot.masses(pair.target))
@@ -31,5 +34,5 @@ def row_table(pair: Pair, method: str = DEFAULT, *, marginal: Marginal = "source
         "confidence": pair.target.confidence,
         "transport_label": names[hard.assigned],
         "transport_cost": hard.cost,
-        "error_probability": pair.target.doubt(pair.posterior(method, **taken(method, marginal=marginal))),
+        "error_probability": pair.target.doubt(pair.posterior(method, **own)),
     }
