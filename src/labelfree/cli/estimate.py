@@ -79,15 +79,20 @@ def estimate(
         answer = _answer(pair, unknown, truth, method, shares, proportions, settings, say)
         if rows is not None:
             _write_rows(rows, pair, _first(method), shares, proportions, say)
-    exceeded = limit.exceeded(answer) if limit else False
     if as_json:
         print_json(_document(answer, source, target, limit), context, known, unknown)
     else:
         _print(answer, _first(method))
-        if exceeded and limit:
-            alarm(limit.sentence(answer))
-    if exceeded:
-        raise typer.Exit(1)
+    _keep(limit, answer, quiet=as_json)
+
+
+def _keep(limit: limits.Limit | None, answer: Comparison, quiet: bool) -> None:
+    """Leave with exit code 1 where the limit is exceeded; say so, unless the JSON does."""
+    if limit is None or not limit.exceeded(answer):
+        return
+    if not quiet:
+        alarm(limit.sentence(answer))
+    raise typer.Exit(1)
 
 
 def _met(known: Source, unknown: Target, calibration: str, seed: int, say: Any) -> Pair:

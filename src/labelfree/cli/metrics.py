@@ -74,10 +74,8 @@ def metrics(
             say("resampling")
             estimated = estimated_shares(pair, shares, settings, bias_correction=bias_correction)
     if as_json:
-        document = found.to_dict()
-        if estimated is not None:
-            document["label_shares"] = estimated.content()
-        print_json(document, context, known, unknown)
+        beside = {} if estimated is None else {"label_shares": estimated.content()}
+        print_json({**found.to_dict(), **beside}, context, known, unknown)
         return
     _print(found, confusion)
     if estimated is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +12,9 @@ from labelfree.cli.records import about
 from labelfree.cli.screen import working
 from labelfree.cli.words import note, unlike
 from labelfree.errors import InputError, nearest
+
+if TYPE_CHECKING:
+    from labelfree.reports import Report
 
 FORMATS = ("html", "md", "json")
 
@@ -77,12 +80,13 @@ def report(
         if out is not None:
             say(f"writing {out}")
             made.save(out, wanted)
-    if out is None:
-        typer.echo(made.render(wanted), nl=False)
-    else:
-        typer.echo(
-            f"{made.summary['answer']['sentence']}\n{made.summary['verdict']['headline']}\nwritten to {out}"
-        )
+    typer.echo(made.render(wanted) if out is None else _said(made, out), nl=out is not None)
+
+
+def _said(made: Report, out: Path) -> str:
+    """The answer, the verdict, and where the rest is."""
+    held = made.summary
+    return f"{held['answer']['sentence']}\n{held['verdict']['headline']}\nwritten to {out}"
 
 
 def _format(asked: str | None, out: Path | None) -> str:
