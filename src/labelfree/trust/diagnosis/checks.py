@@ -39,6 +39,10 @@ class Check:
     meaning: str
     advice: str = ""
 
+    def __post_init__(self) -> None:
+        if self.status == OK:  # where all is well there is nothing to do
+            object.__setattr__(self, "advice", "")
+
     def to_dict(self) -> dict[str, Any]:
         """The finding as plain values."""
         return dict(vars(self))
@@ -82,7 +86,7 @@ def answer_range(pair: Pair) -> Check:
         {"error": found.error, "low": held.low, "high": held.high},
         f"auto says {percent(found.error)}; the range that held where it was measured is "
         f"{percent(held.low)} to {percent(held.high)}",
-        "" if status == OK else "do not act on the number alone: label some rows (labelfree budget)",
+        "do not act on the number alone: label some rows (labelfree budget)",
     )
 
 
@@ -96,7 +100,7 @@ def size(pair: Pair) -> Check:
         STOP if n < 30 else grade(bias, 0.02, 0.2),
         {"source": pair.source.n, "target": pair.target.n, "possible_bias": bias},
         f"sampling noise alone can move the transport methods by up to about {100 * bias:.1f} points",
-        "" if bias < 0.02 and n >= 30 else "use marginal='shrunk', show intervals, or gather more rows",
+        "use marginal='shrunk', show intervals, or gather more rows",
     )
 
 
@@ -110,7 +114,7 @@ def correction(pair: Pair) -> Check:
         f"rows of probabilities sum to 1 within {worst:.1g}; they are renormalised"
         if worst > 0.0
         else "no row had to be renormalised",
-        "" if worst < 1e-3 else "pass logits, or probabilities in full precision",
+        "pass logits, or probabilities in full precision",
     )
 
 
@@ -127,9 +131,7 @@ def overconfidence(pair: Pair) -> Check:
         {"confidence": confidence, "accuracy": accuracy},
         f"before calibration the model is {percent(confidence)} confident on the source and {percent(accuracy)} right "
         f"({100 * gap:+.1f} points)",
-        ""
-        if gap < 0.1
-        else "calibration repairs an even excess; far too much suggests labels in the wrong order",
+        "calibration repairs an even excess; far too much suggests labels in the wrong order",
     )
 
 
@@ -144,9 +146,7 @@ def leakage(pair: Pair) -> Check:
         {"error": error, "count": round(errors)},
         f"{round(errors):,} of {pair.source.n:,} source rows are wrong ({percent(error)}); methods that learn a "
         "threshold learn it from them",
-        ""
-        if status == OK
-        else "is the source part of the training data? use rows that the model has not seen",
+        "is the source part of the training data? use rows that the model has not seen",
     )
 
 
@@ -160,7 +160,7 @@ def calibration(pair: Pair) -> Check:
         {"ece_before": report["ece_before"], "ece_after": after},
         f"confidence and accuracy on the source lie {100 * after:.1f} points apart after calibration, "
         f"{100 * report['ece_before']:.1f} before",
-        "" if after < 0.05 else "try calibration='vector', or a larger source",
+        "try calibration='vector', or a larger source",
     )
 
 
@@ -175,7 +175,7 @@ def temperature(pair: Pair) -> Check:
         OK if inside else STOP,
         fitted.temperature,
         f"log-scores are divided by {fitted.temperature:.3g}" + ("" if inside else ", the end of the range"),
-        "" if inside else "check that labels and scores belong to the same rows, and which are logits",
+        "check that labels and scores belong to the same rows, and which are logits",
     )
 
 
@@ -212,7 +212,7 @@ def saturation(pair: Pair) -> Check:
         {"source": shares[0], "target": shares[1]},
         f"{_both(shares)} rows have a highest probability of exactly 1"
         + ("" if worst == 0.0 else ", as given or by the softmax of their logits"),
-        "" if worst < 0.05 else advice,
+        advice,
     )
 
 
@@ -234,9 +234,7 @@ def ties(pair: Pair) -> Check:
         grade(tied, 0.01, 0.2),
         tied,
         f"another equally good plan could move {percent(tied)} of the target across COTT's threshold",
-        ""
-        if tied < 0.01
-        else "rows tie because scores are rounded: pass logits or full precision; prefer SCOT",
+        "rows tie because scores are rounded: pass logits or full precision; prefer SCOT",
     )
 
 
@@ -249,7 +247,7 @@ def duplicates(pair: Pair) -> Check:
         grade(worst, 0.05, 0.8),
         {"source": source, "target": target},
         f"{_both((source, target))} rows repeat the scores of an earlier row exactly",
-        "" if worst < 0.05 else "intervals take rows to be independent: drop duplicates, or pass groups=",
+        "intervals take rows to be independent: drop duplicates, or pass groups=",
     )
 
 
@@ -262,9 +260,7 @@ def shared(pair: Pair) -> Check:
         grade(share, 0.05, np.inf),
         share,
         f"{percent(share)} of target rows have exactly the scores of a source row",
-        ""
-        if share < 0.05
-        else "are these rows in both? their labels are known: leave them out, or count the errors",
+        "are these rows in both? their labels are known: leave them out, or count the errors",
     )
 
 
@@ -318,9 +314,7 @@ def lower_bound(pair: Pair) -> Check:
         f"the target's predictions lie {100 * shift:.1f} points from the source's labels; if the true labels keep the "
         f"source's proportions, the error is at least {percent(pair.shift.scot_bound)}, as is SCOT's answer, "
         f"and COT's at least {percent(pair.shift.cot_bound)}",
-        ""
-        if shift < 0.1
-        else "either many predictions are wrong, or the class proportions changed: which is it?",
+        "either many predictions are wrong, or the class proportions changed: which is it?",
     )
 
 
@@ -333,9 +327,7 @@ def disagreement(pair: Pair) -> Check:
         grade(spread, 0.08, np.inf),  # what it is worth is in the range
         {"spread": spread, **answers},
         f"the methods' estimates lie {100 * spread:.1f} points apart",
-        ""
-        if spread < 0.08
-        else "no single number is safe: show the range, and label some rows (labelfree budget)",
+        "no single number is safe: show the range, and label some rows (labelfree budget)",
     )
 
 
@@ -348,7 +340,7 @@ def marginal(pair: Pair) -> Check:
         grade(spread, 0.05, np.inf),  # what it is worth is in the range
         {"spread": spread, **answers},
         f"SCOT moves by {100 * spread:.1f} points with what is assumed about the target's class proportions",
-        "" if spread < 0.05 else "find out the target's class proportions and pass them as marginal=",
+        "find out the target's class proportions and pass them as marginal=",
     )
 
 
