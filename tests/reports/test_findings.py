@@ -101,3 +101,10 @@ def test_p_is_never_zero():
     from labelfree.trust.diagnosis import shown
 
     assert shown({"kind": "other", "p_value": 0.0}) == "kind other, p < 0.001"
+
+
+def test_what_is_known_of_the_proportions_reaches_the_whole_report(source, target):
+    made = report(source, target, proportions="changed", replicates=0).summary
+    compared = next(e for e in made["comparison"]["estimates"] if e["method"] == "auto")
+    assert compared["details"]["proportions"] == made["answer"]["details"]["proportions"] == "changed"
+    assert made["provenance"]["options"]["proportions"] == "changed"

@@ -200,3 +200,16 @@ def test_findings_carry_their_numbers(healthy):
     for name in ("saturated scores", "duplicate rows"):
         assert f"{100 * found[name].value['source']:.1f}% of source" in found[name].meaning
     assert f"{100 * found['shared rows'].value:.1f}% of target rows" in found["shared rows"].meaning
+
+
+@pytest.mark.parametrize(
+    ("rows", "errors", "status"), [(1000, 20, "ok"), (5000, 20, "caution"), (200, 9, "caution")]
+)
+def test_few_errors_by_share_or_by_number_are_worth_a_word(rows, errors, status):
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(rows, 3)) * 2
+    labels = z.argmax(1)
+    labels[:errors] = (labels[:errors] + 1) % 3
+    from labelfree.trust.diagnosis.checks import leakage
+
+    assert leakage(lf.Pair(lf.Source(z, labels), lf.Target(z))).status == status

@@ -203,3 +203,25 @@ def test_correlated_rows_widen_the_intervals_of_slices(pair):
     for a, b in zip(alone.slices, grouped.slices, strict=True):
         assert b.error == a.error
         assert b.high - b.low > 1.2 * (a.high - a.low)
+
+
+def test_what_can_be_believed_of_a_slice_goes_from_the_least_to_the_most(source, target):
+    from labelfree.trust.posteriors.segments import OTHERS, _believable, _by_slice
+
+    pair, number = lf.Pair(source, target), np.arange(target.n) % 2
+    centre = np.array([0.0, 1.0])
+    said = [_by_slice(pair.target, pair.posterior(name, **options), number, 2) for name, options in OTHERS]
+    least, most = _believable(pair, number, 2, centre, "auto")
+    np.testing.assert_allclose(least, np.min([centre, *said], axis=0))
+    np.testing.assert_allclose(most, np.max([centre, *said], axis=0))
+    for ends in _believable(pair, number, 2, centre, "scot"):
+        np.testing.assert_array_equal(ends, centre)
+
+
+def test_the_note_says_what_is_wrong_with_a_slice_s_size():
+    from labelfree.results import Interval
+    from labelfree.trust import Slice
+
+    held = Interval(0.95, 0.0, 1.0, "")
+    notes = [Slice("a", 9, 0.1, 0.2, held, small, few).note for small, few in ((0, 0), (1, 0), (1, 1))]
+    assert notes == ["", "small", "too few rows for an interval"]
