@@ -165,3 +165,11 @@ def test_tolerance_follows_the_precision(dtype, off):
     lf.Target(probs=probs)
     with pytest.raises(lf.InputError, match="sums to"):
         lf.Target(probs=np.array([[0.5 + 40 * off, 0.5]], dtype=dtype))
+
+
+def test_fit_and_estimate_name_what_arrived():
+    with pytest.raises(lf.InputError, match=r"fit: arrived ndarray; wanted labelfree\.Source\("):
+        lf.AC().fit(np.ones((3, 2)) / 2)
+    fitted = lf.AC().fit(lf.Source(probs=[[0.9, 0.1], [0.2, 0.8]], labels=[0, 1]))
+    with pytest.raises(lf.InputError, match=r"estimate: arrived list; wanted labelfree\.Target\("):
+        fitted.estimate([[0.5, 0.5]])

@@ -24,3 +24,9 @@ def test_random_rows_and_masses(n, concentration):
         assert solution.value == pytest.approx(
             ot.emd2(np.full(n, 1 / n), q, 1 - p, numItermax=10**7), abs=1e-9
         )
+
+
+def test_masses_near_the_largest_number_do_not_overflow():
+    held = Problem([[0.5, 0.5], [0.4, 0.6]], class_mass=[1.5e308, 1.5e308], row_mass=[1.5e308, 0.5e308])
+    assert held.class_mass.tolist() == [0.5, 0.5]
+    assert held.row_mass.tolist() == pytest.approx([0.75, 0.25])

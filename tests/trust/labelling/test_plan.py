@@ -375,3 +375,11 @@ def test_strata_that_are_all_labelled_tell_nothing_of_the_noise_elsewhere():
     counts = np.array([100, 50, 900])
     assert student(0.95, np.array([100, 50, 5]), counts) == pytest.approx(2.776, abs=1e-3)  # 4 degrees
     assert student(0.95, np.array([0, 50, 5]), counts) == pytest.approx(2.776, abs=1e-3)
+
+
+def test_row_numbers_begin_at_zero():
+    from labelfree.trust.labelling import row_numbers
+
+    assert row_numbers(["0", 2.0, 7], "picks").tolist() == [0, 2, 7]
+    with pytest.raises(lf.InputError, match="'row' is -1"):
+        row_numbers([-1], "picks")
