@@ -29,8 +29,15 @@ TOLERANCES = {2: 1e-2, 4: 1e-4, 8: 1e-6, 16: 1e-6}
 LARGEST_LOGIT = 1e100
 #: Weights below this share of the largest are nothing beside it.
 SMALLEST_WEIGHT = 1e-100
+#: What an exact zero counts as where a logarithm is needed, unless the sample holds something smaller.
+ZERO = 1e-12
 #: Decimals that scores are looked at for: fewer are no rounding of probabilities, more are within tolerance.
 DECIMALS = range(2, 8)
+#: What is said of logits that look like probabilities.
+LIKE_PROBABILITIES = (
+    "{what}: every row is 0 or more and sums to 1, as probabilities do; pass probs= (--probs, "
+    "kind='probs'), or insist=True (--insist) if they are logits all the same"
+)
 #: About how many scores are looked at in one go, so that no pass copies a large matrix.
 CHUNK_SCORES = 1 << 20
 
@@ -139,15 +146,13 @@ def _check_logits(array: FloatArray, what: str, insist: bool) -> None:
         part = array[rows]
         wanted = f"logits of a sane size, within {LARGEST_LOGIT:g}"
         _refuse_beyond(part, rows.start, -LARGEST_LOGIT, LARGEST_LOGIT, what, wanted)
-        alike = alike and _like_probabilities(part)
+        alike = alike and like_probabilities(part)
     if alike:
-        raise InputError(
-            f"{what}: every row is 0 or more and sums to 1, as probabilities do; pass probs= (--probs, "
-            "kind='probs'), or insist=True (--insist) if they are logits all the same"
-        )
+        raise InputError(LIKE_PROBABILITIES.format(what=what))
 
 
-def _like_probabilities(part: FloatArray) -> bool:
+def like_probabilities(part: FloatArray) -> bool:
+    """Whether every row is 0 or more and sums to 1."""
     if part.shape[1] < 2 or part.min() < 0:
         return False
     gap = np.abs(part.sum(axis=1, dtype=np.float64) - 1.0).max()

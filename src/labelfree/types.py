@@ -297,21 +297,9 @@ class Target(Sample):
 
     def aligned(self, classes: tuple[Hashable, ...] | None, k: int) -> Target:
         """The same target with its columns in the source's order; refuses what cannot be matched."""
-        if classes is not None and self.classes is not None and self.classes != classes:
-            for name in classes:
-                if name not in self.classes:
-                    hint = nearest(str(name), [str(c) for c in self.classes if c not in classes])
-                    raise InputError(f"target: no column for the source's class {name!r}{hint}")
-        if self.k != k:
-            extra = [c for c in self.classes or () if classes is not None and c not in classes]
-            more = f"; class {extra[0]!r} is not among them" if extra else ""
-            raise InputError(
-                f"target: {self.k} classes, but the source has {k}; wanted the same columns{more}"
-            )
-        if classes is None or self.classes is None or self.classes == classes:
+        order = class_order(self.classes, self.k, classes, k)
+        if order is None:
             return self
-        here = {name: j for j, name in enumerate(self.classes)}
-        order = np.array([here[name] for name in classes], dtype=np.intp)
         place = np.argsort(order)
         twin = object.__new__(Target)
         scores = np.ascontiguousarray(self.scores[:, order])
@@ -327,6 +315,30 @@ class Target(Sample):
             }
         )
         return twin
+
+
+def class_order(
+    own: tuple[Hashable, ...] | None, own_k: int, classes: tuple[Hashable, ...] | None, k: int
+) -> IntArray | None:
+    """(K,) the target's columns in the order of the source's classes; None where they are in it already.
+
+    Args:
+        own, own_k: the names of the target's columns, or None, and how many they are.
+        classes, k: the source's.
+    """
+    if classes is not None and own is not None and own != classes:
+        for name in classes:
+            if name not in own:
+                hint = nearest(str(name), [str(c) for c in own if c not in classes])
+                raise InputError(f"target: no column for the source's class {name!r}{hint}")
+    if own_k != k:
+        extra = [c for c in own or () if classes is not None and c not in classes]
+        more = f"; class {extra[0]!r} is not among them" if extra else ""
+        raise InputError(f"target: {own_k} classes, but the source has {k}; wanted the same columns{more}")
+    if classes is None or own is None or own == classes:
+        return None
+    here = {name: j for j, name in enumerate(own)}
+    return np.array([here[name] for name in classes], dtype=np.intp)
 
 
 def _notes(where: str, checked: _door.Scores, lost: int) -> tuple[str, ...]:

@@ -12,15 +12,12 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from labelfree._door import chunks
+from labelfree._door import ZERO, chunks
 from labelfree.calibration.metrics import FloatArray, ece, mean_nll
 from labelfree.calibration.temperature import Temperature, fit_temperature
 from labelfree.calibration.vector import Vector, fit_vector
 from labelfree.errors import InputError, nearest
 from labelfree.types import Sample, Source
-
-#: What an exact zero counts as where a logarithm is needed, unless the sample holds something smaller.
-ZERO = 1e-12
 
 
 class Calibrator(Protocol):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from labelfree._threads import cores
 from labelfree.transport._units import Units, row_unit
 from labelfree.transport.problem import Problem
 
@@ -42,14 +42,6 @@ class Crew:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self.threads)
         return self._pool.map(lambda span: task(*span), spans)
-
-
-def cores() -> int:
-    """How many processors this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not on this system
-        return os.cpu_count() or 1
 
 
 def spans(length: int, step: int) -> list[tuple[int, int]]:

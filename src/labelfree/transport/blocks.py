@@ -20,7 +20,8 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from labelfree.transport._rows import Floats, Indices, cores, spans
+from labelfree._threads import cores
+from labelfree.transport._rows import Floats, Indices, spans
 from labelfree.transport.entropic import TINY
 
 S = TypeVar("S")
