@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -130,6 +131,15 @@ class Sample:
             return float(self.n)
         return float(self.weights.sum() ** 2 / np.square(self.weights).sum())
 
+    @cached_property
+    def least_positive(self) -> float:
+        """The smallest positive score; infinity where there is none. Sought once."""
+        least = np.inf
+        for rows in _door.chunks(self.n, self.k):
+            part = np.asarray(self.scores[rows], dtype=np.float64)
+            least = min(least, float(np.min(part, where=part > 0.0, initial=np.inf)))
+        return least
+
     def class_name(self, j: int) -> Hashable:
         """The name of column j: as given, or the index itself."""
         return j if self.classes is None else self.classes[j]
@@ -142,6 +152,7 @@ class Sample:
             **{
                 name: value[rows] if name in per_row and value is not None else value
                 for name, value in vars(self).items()
+                if name != "least_positive"  # of all rows, not of these
             }
         )
         return twin

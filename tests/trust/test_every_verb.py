@@ -159,37 +159,3 @@ def test_the_kind_of_shift_speaks_against_a_method_with_and_without_an_interval(
     found = lf.compare(source, target, ["scot", "label-shift"])
     assert any("only class proportions seem" in w for w in found["scot"].warnings)
     assert not any("proportions" in w for w in found["label-shift"].warnings)
-
-
-def test_everything_is_computed_once(monkeypatch):
-    """One report: one calibration, one shift test, and no transport problem solved twice."""
-    from labelfree import calibration
-    from labelfree.estimators import pair, shift, view
-
-    calls = {"calibration": 0, "shift": 0}
-    solved: list[tuple[int, bytes]] = []
-
-    def counted(name, function):
-        def call(*args, **kwargs):
-            calls[name] += 1
-            return function(*args, **kwargs)
-
-        return call
-
-    exact = view.Exact
-
-    class Watched(exact):
-        def hard(self, seen, marginal):
-            solved.append((id(seen.probs), b"hard" + marginal.tobytes()))
-            return super().hard(seen, marginal)
-
-        def soft(self, seen, marginal):
-            solved.append((id(seen.probs), b"soft" + marginal.tobytes()))
-            return super().soft(seen, marginal)
-
-    monkeypatch.setattr(pair, "fit_calibration", counted("calibration", calibration.fit_calibration))
-    monkeypatch.setattr(pair, "verdict", counted("shift", shift.verdict))
-    monkeypatch.setattr(view, "Exact", Watched)
-    report(*samples(), replicates=20, by=segments())
-    assert calls == {"calibration": 1, "shift": 1}
-    assert len(solved) == len(set(solved))

@@ -171,11 +171,7 @@ def zero_floor(sample: Sample) -> float:
     """
     if sample.kind == "logits":
         return 0.0
-    floor = ZERO
-    for rows in chunks(sample.n, sample.k):
-        part = np.asarray(sample.scores[rows], dtype=np.float64)
-        floor = min(floor, float(np.min(part, where=part > 0.0, initial=ZERO)))
-    return floor
+    return min(ZERO, sample.least_positive)
 
 
 def softmax(logits: FloatArray) -> npt.NDArray[np.float64]:

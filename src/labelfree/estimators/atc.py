@@ -59,4 +59,4 @@ class ATCNE(_ATC):
     meaning = "share of rows of higher entropy than the threshold learned on the source"
 
     def _doubt(self, view: View) -> npt.NDArray[np.float64]:
-        return view.entropy()
+        return view.entropy

@@ -18,10 +18,11 @@ from labelfree.estimators.doc import DoC
 from labelfree.estimators.label_shift import LabelShift
 from labelfree.estimators.novelty import Rows, novelty
 from labelfree.estimators.scot import SCOT
+from labelfree.estimators.shift import label_shift_test
 from labelfree.estimators.span import KIND, STOP, Span, span, unlikeness
 from labelfree.estimators.unchanged import Unchanged
 from labelfree.estimators.view import View
-from labelfree.labelshift import JTest, confidence_cells, j_test, runner_up_cells, unexplained
+from labelfree.labelshift import JTest, runner_up_cells, unexplained
 from labelfree.results import Interval
 
 Array = npt.NDArray[np.float64]
@@ -179,7 +180,7 @@ class Auto(Estimator):
         shared = set(vars(self))
         self.learned_ = {
             label: {
-                name: value for name, value in vars(method.fit_view(source)).items() if name not in shared
+                name: value for name, value in vars(method.fitted_on(source)).items() if name not in shared
             }
             for label, method in self._methods().items()
         }
@@ -231,11 +232,11 @@ class Auto(Estimator):
     def _look(self, target: View, shares: Array) -> Signs:
         rows = Rows.of(target)
         source = Rows(**self.source_rows_, k=target.k, n_effective=self.n_source_effective_)
-        both = (source.predictions, rows.predictions)
-        left, right, cells = confidence_cells(both, (source.confidence, rows.confidence), target.k)
-        test = j_test(left, self.source_labels_, source.mass, right, rows.mass, cells, target.k)
+        test, (left, right, cells) = label_shift_test(source, self.source_labels_, target)
         if target.k > 2:  # of two classes the runner-up says nothing new: the confidences stand in
-            left, right, cells = runner_up_cells(both, (source.runner_up, rows.runner_up), target.k)
+            left, right, cells = runner_up_cells(
+                (source.predictions, rows.predictions), (source.runner_up, rows.runner_up), target.k
+            )
         strange = unexplained(left, self.source_labels_, source.mass, right, rows.mass, cells, shares)
         return Signs(test, test.kind(), novelty(source, rows), strange, unlikeness(source, rows))
 

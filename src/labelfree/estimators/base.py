@@ -87,6 +87,11 @@ class Estimator(ABC):
         self._learn(view)
         return self
 
+    def fitted_on(self: E, view: View) -> E:
+        """This method fitted on the view: the first of its kind and arguments that was asked for."""
+        arguments = tuple((name, _content(value)) for name, value in self.get_params().items())
+        return view.once(("fitted", type(self), arguments), lambda: self.fit_view(view))
+
     def estimate(self, target: Target) -> Estimate:
         """Read the error (or score) off the target."""
         if not hasattr(self, "calibration_"):
@@ -175,6 +180,13 @@ class Estimator(ABC):
         for name, value in document["state"].items():
             setattr(estimator, name, restored(name, value))
         return estimator
+
+
+def _content(value: Any) -> str:
+    """An argument as something that a dictionary can hold: arrays by their numbers, of which `repr` shows a few."""
+    if isinstance(value, np.ndarray):
+        return f"{value.shape}{value.dtype}{value.tobytes()!r}"
+    return repr(value)
 
 
 def _clipped(error: float, warnings: list[str]) -> float:

@@ -14,4 +14,4 @@ class Entropy(Estimator):
     meaning = "mean entropy of the probabilities in nats: a score, not an error"
 
     def _read(self, target: View) -> Reading:
-        return Reading(score=float(target.mass @ target.entropy()))
+        return Reading(score=float(target.mass @ target.entropy))

@@ -66,11 +66,10 @@ class Pair:
         check_sample(target, Target, verb)
         aligned = target.aligned(source.classes, source.k)
         fitted = fit_calibration(calibration, source)
-        self._meet(View(source, fitted), View(aligned, fitted), {}, seed)
+        self._meet(View(source, fitted), View(aligned, fitted), seed)
 
-    def _meet(self, source: View, target: View, fitted: dict[Hashable, Estimator], seed: int) -> None:
+    def _meet(self, source: View, target: View, seed: int) -> None:
         self.source, self.target, self.seed = source, target, seed
-        self._fitted = fitted
         self._known: dict[Hashable, Any] = {}
 
     def facing(self, target: Target) -> Pair:
@@ -78,7 +77,7 @@ class Pair:
         twin = object.__new__(Pair)
         source = self.source.sample
         view = View(target.aligned(source.classes, source.k), self.calibration)
-        twin._meet(self.source, view, self._fitted, self.seed)
+        twin._meet(self.source, view, self.seed)
         return twin
 
     @property
@@ -98,21 +97,18 @@ class Pair:
         return tuple(range(self.k)) if names is None else names
 
     def fitted(self, method: str, **options: Any) -> Estimator:
-        """A method fitted on the source."""
-        key = (method, _key(options))
-        if key not in self._fitted:
-            made = make(method, calibration=self.calibration.name, **options)
-            self._fitted[key] = made.fit_view(self.source)
-        return self._fitted[key]
+        """A method fitted on the source; the same one however its defaults are spelled."""
+        return make(method, calibration=self.calibration.name, **options).fitted_on(self.source)
 
     def estimate(self, method: str, **options: Any) -> Estimate:
         """A method's answer for the target; `options` are the method's own, such as `marginal=`."""
+        fitted = self.fitted(method, **options)
 
         def read() -> Estimate:
-            found = self.fitted(method, **options).estimate_view(self.target)
+            found = fitted.estimate_view(self.target)
             return replace(found, warnings=(*self.notes, *found.warnings))
 
-        return self.once(("estimate", method, _key(options)), read)
+        return self.once(("estimate", fitted), read)
 
     def error(self, method: str, **options: Any) -> float:
         """The error that a method estimates; a score is refused."""
@@ -136,7 +132,7 @@ class Pair:
             mixed = sum(weight * believed(part, self.target) for weight, part in parts)
             return tilted(np.asarray(mixed), self.target, self.error(method, **options))
 
-        return self.once(("posterior", method, _key(options)), blend)
+        return self.once(("posterior", self.fitted(method, **options)), blend)
 
     def soft_plan(self, marginal: Marginal = "source") -> SoftTransport:
         """SCOT's plan to the label masses that `marginal` stands for: a posterior of every target row."""
@@ -184,14 +180,3 @@ def meant(method: str | None, marginal: Marginal | None) -> tuple[str, dict[str,
 def taken(method: str, **options: Any) -> dict[str, Any]:
     """Of these options, those that the method's constructor takes."""
     return {name: value for name, value in options.items() if accepts(find(method), name)}
-
-
-def _key(options: dict[str, Any]) -> Hashable:
-    """Options as something that a dictionary can hold: arrays and mappings by their content."""
-    return tuple(sorted((name, _hashable(value)) for name, value in options.items()))
-
-
-def _hashable(value: Any) -> str:
-    if isinstance(value, np.ndarray):
-        return f"{value.shape}{value.dtype}{value.tobytes()!r}"
-    return repr(value)

@@ -51,7 +51,7 @@ def read_document(path: str | Path) -> dict[str, Any]:
         raise FileError(f"{path}: was changed or damaged since save() wrote it; save it again")
     if not isinstance(content["params"], dict) or not isinstance(content["state"], dict):
         raise FileError(f"{path}: not a saved estimator; wanted {WANTED}")
-    content["params"] = {name: _unpaired(value) for name, value in content["params"].items()}
+    content["params"] = {name: _argument(value) for name, value in content["params"].items()}
     return content
 
 
@@ -93,15 +93,16 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     array = as_array(value, "parameter")
-    if array.dtype.kind in "iub":  # class indices stay integers
+    if array.dtype == np.float64:
+        return array.tolist()
+    if array.dtype.kind in "iubf":  # class indices stay integers
         return {DTYPE: array.dtype.name, "values": array.tolist()}
-    return array.tolist() if array.dtype.kind == "f" else str(value)
+    return str(value)
 
 
-def _unpaired(value: Any) -> Any:
-    if isinstance(value, dict):
-        return dict(value[PAIRS])
-    return value
+def _argument(value: Any) -> Any:
+    """A constructor's argument: a list stays a list."""
+    return value if isinstance(value, list) else _typed(value)
 
 
 def _digest(content: dict[str, Any]) -> str:

@@ -53,7 +53,7 @@ class SCOT(MarginalEstimator):
     def _read(self, target: View) -> Reading:
         choice = self._masses(target)
         plan = target.soft_transport(choice.masses)
-        floored = target.floored()
+        floored = target.floored
         on_floor = 0.0 if floored is None else float(target.mass @ (plan.posterior * floored).sum(axis=1))
         reading = Reading(
             error=float(target.mass @ target.doubt(plan.posterior)),

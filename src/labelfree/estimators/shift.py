@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
+from labelfree.estimators.novelty import Indices, Rows
 from labelfree.estimators.view import View
 from labelfree.labelshift import JTest, confidence_cells, j_test, total_variation
+from labelfree.labelshift.shift_test import LEVEL
 from labelfree.results import Result, p_value
-
-#: The share of false alarms that is allowed unless somebody asks for another.
-LEVEL = 0.05
 
 
 @dataclass(frozen=True, repr=False)
@@ -78,11 +80,30 @@ class ShiftVerdict(Result):
         return f"ShiftVerdict({self.kind}: {self.sentence()})"
 
 
-def verdict(source: View, target: View, *, level: float = LEVEL, seed: int = 0) -> ShiftVerdict:
+def verdict(source: View, target: View, *, seed: int = 0) -> ShiftVerdict:
     """The J test on cells of (predicted class, confidence quartile), and the bounds."""
-    left, right, cells = confidence_cells(
-        (source.predictions, target.predictions), (source.confidence, target.confidence), source.k
-    )
-    test = j_test(left, source.labels, source.mass, right, target.mass, cells, source.k, seed=seed)
+    test, _ = label_shift_test(source, source.labels, target, seed)
     shift = total_variation(target.pseudo_labels, source.label_marginal)
-    return ShiftVerdict(test.kind(level), test, shift, shift / 2, shift, level)
+    return ShiftVerdict(test.kind(LEVEL), test, shift, shift / 2, shift, LEVEL)
+
+
+def label_shift_test(
+    source: Rows | View, labels: Indices, target: View, seed: int = 0
+) -> tuple[JTest, tuple[Indices, Indices, int]]:
+    """The J test and the cells it compared: each row's, and their number.
+
+    Done once for a target and a source, whether `auto`, the doctor or a doubt asks first. The source is known
+    by its numbers, since a fitted `auto` that was saved holds nothing else of it.
+    """
+    seen = hashlib.blake2b()
+    for column in (source.predictions, source.confidence, source.mass, labels):
+        seen.update(np.ascontiguousarray(column).data)
+
+    def test() -> tuple[JTest, tuple[Indices, Indices, int]]:
+        left, right, cells = confidence_cells(
+            (source.predictions, target.predictions), (source.confidence, target.confidence), target.k
+        )
+        found = j_test(left, labels, source.mass, right, target.mass, cells, target.k, seed=seed)
+        return found, (left, right, cells)
+
+    return target.once(("shift", seen.digest(), seed), test)

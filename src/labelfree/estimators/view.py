@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from labelfree.transport.entropic import SoftTransport
 
 Array = npt.NDArray[np.float64]
+T = TypeVar("T")
 
 
 class Solver(Protocol):
@@ -86,9 +88,14 @@ class View:
         self.n, self.k = sample.n, sample.k
         self.n_effective = sample.n_effective if n_effective is None else n_effective
         self._solver: Solver = Exact() if solver is None else solver
-        self._hard: dict[bytes, Any] = {}
-        self._soft: dict[bytes, SoftTransport] = {}
-        self._shares: dict[bytes, LabelShares] = {}
+        self._known: dict[Hashable, Any] = {}
+
+    def once(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """What `compute` returns, computed the first time that the key is asked for."""
+        if key not in self._known:
+            self._known[key] = compute()
+        found: T = self._known[key]
+        return found
 
     @property
     def labels(self) -> npt.NDArray[np.intp]:
@@ -137,6 +144,7 @@ class View:
         """(K,) the mean probability of each class."""
         return np.asarray(self.mass @ self.probs)
 
+    @cached_property
     def entropy(self) -> Array:
         """(n,) -sum_j p_j log p_j, with 0 log 0 = 0."""
         out = np.empty(self.n)
@@ -153,10 +161,7 @@ class View:
 
     def transport(self, marginal: Array) -> Any:
         """The optimal transport of all rows to the label masses; solved once per marginal."""
-        key = marginal.tobytes()
-        if key not in self._hard:
-            self._hard[key] = self._solver.hard(self, marginal)
-        return self._hard[key]
+        return self.once(("hard", marginal.tobytes()), lambda: self._solver.hard(self, marginal))
 
     def transport_range(self, marginal: Array) -> tuple[Array, Array]:
         """(n,) each: the least and greatest cost that another equally good plan could give a row.
@@ -170,18 +175,13 @@ class View:
 
     def soft_transport(self, marginal: Array) -> SoftTransport:
         """SCOT's plan for the label masses; solved once per marginal."""
-        key = marginal.tobytes()
-        if key not in self._soft:
-            self._soft[key] = self._solver.soft(self, marginal)
-        return self._soft[key]
+        return self.once(("soft", marginal.tobytes()), lambda: self._solver.soft(self, marginal))
 
     def label_shares(self, prior: Array) -> LabelShares:
         """The label shares that make these rows likeliest, if posteriors with that prior were right (MLLS)."""
-        key = prior.tobytes()
-        if key not in self._shares:
-            self._shares[key] = mlls(self.probs, prior, self.mass)
-        return self._shares[key]
+        return self.once(("shares", prior.tobytes()), lambda: mlls(self.probs, prior, self.mass))
 
+    @cached_property
     def floored(self) -> npt.NDArray[np.bool_] | None:
         """(n, K) where a given probability is exactly zero, or None if there is none (or logits were given)."""
         if not self._solver.exact or self.sample.kind == "logits" or zero_floor(self.sample) == 0.0:
