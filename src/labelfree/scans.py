@@ -21,11 +21,13 @@ from labelfree._door import ZERO
 from labelfree._lockstep import Memo, reader, together
 from labelfree._threads import in_turn
 from labelfree.errors import FileError, InputError
-from labelfree.types import class_order
+from labelfree.types import Target, class_order
 
 S = TypeVar("S")
 T = TypeVar("T")
 
+#: Entries of a chunk, about: enough for a thread to work on for milliseconds.
+ENTRIES = 1 << 19
 #: No row weighs more; sums of squares of what is below it stay finite.
 HEAVIEST = 1e100
 
@@ -455,6 +457,55 @@ class Scan:
 
     def __repr__(self) -> str:
         return f"Scan({self.kind}, {self.n:,} rows x {self.k} classes in {len(self.parts):,} parts)"
+
+
+@dataclass(frozen=True)
+class Held:
+    """Some rows of a target that is in memory, as a part.
+
+    Attributes:
+        target: all rows.
+        start, rows: where these begin, and how many they are.
+        name: for messages.
+    """
+
+    target: Target
+    start: int
+    rows: int
+    name: str = "target"
+
+    def read(self, columns: Sequence[str] = ()) -> Iterator[Chunk]:
+        """One chunk that shares the target's arrays."""
+        at, held = slice(self.start, self.start + self.rows), self.target
+        yield Chunk(
+            held.scores[at],
+            self.name,
+            self.start,
+            held.predictions[at],
+            None if held.weights is None else held.weights[at],
+            None if held.second is None else held.second[at],
+            None if held.ids is None else held.ids[at],
+        )
+
+
+def scan_of(target: Target) -> Scan:
+    """A large target in memory as a scan of its rows, so that nothing is copied whole."""
+    step = max(1, ENTRIES // target.k)
+    parts = [Held(target, lo, min(step, target.n - lo)) for lo in range(0, target.n, step)]
+    made = Scan(
+        parts,
+        target.kind,
+        target.k,
+        target.classes,
+        weighted=target.weights is not None,
+        decisions=target.decided is not None,
+        second=target.second is not None,
+        ids=target.ids is not None,
+        insist=True,
+        tolerance=0.99,
+        notes=target.notes,
+    )
+    return made
 
 
 def _nothing(chunk: Chunk, start: int) -> int:

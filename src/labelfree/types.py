@@ -365,7 +365,7 @@ def _notes(where: str, checked: _door.Scores, lost: int) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def meeting_notes(source: Source, target: Target) -> tuple[str, ...]:
+def meeting_notes(source: Source, target: Any) -> tuple[str, ...]:
     """What whoever reads an answer about the two should know of how they came in.
 
     The notes of both, how often deployed decisions differ from the argmax, and a warning where only one side

@@ -292,14 +292,11 @@ def test_unexplained_by_hand():
     source_cells, labels = np.array([0, 0, 1, 1, 2, 2]), np.array([0, 0, 0, 1, 1, 1])
     even = np.full(6, 1 / 6)
     # Class 0 sits in cells 0, 0, 1; class 1 in 1, 2, 2. At shares (1, 0) that is (2/3, 1/3, 0).
-    target = np.array([0, 0, 1])
-    third = np.full(3, 1 / 3)
-    assert unexplained(source_cells, labels, even, target, third, 4, np.array([1.0, 0.0])) == pytest.approx(0)
-    found = unexplained(source_cells, labels, even, np.array([3, 3, 3]), third, 4, np.array([0.5, 0.5]))
+    target = np.array([2 / 3, 1 / 3, 0.0, 0.0])
+    assert unexplained(source_cells, labels, even, target, np.array([1.0, 0.0])) == pytest.approx(0)
+    found = unexplained(source_cells, labels, even, np.array([0.0, 0.0, 0.0, 1.0]), np.array([0.5, 0.5]))
     assert found == pytest.approx(1.0)
-    assert unexplained(source_cells, labels, even, target, third, 4, np.array([0.0, 1.0])) == pytest.approx(
-        2 / 3
-    )
+    assert unexplained(source_cells, labels, even, target, np.array([0.0, 1.0])) == pytest.approx(2 / 3)
 
 
 def test_interval_resamples_every_method_of_the_choice(demo):

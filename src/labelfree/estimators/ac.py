@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from labelfree.estimators.base import Estimator, Reading
+from labelfree.estimators.scanned import ScanView
 from labelfree.estimators.view import View
 
 
@@ -22,5 +23,5 @@ class AC(Estimator):
     title = "AC"
     meaning = "mean doubt: one minus average confidence"
 
-    def _read(self, target: View) -> Reading:
-        return Reading(error=float(target.mass @ (1.0 - target.confidence)))
+    def _read(self, target: View | ScanView) -> Reading:
+        return Reading(error=float(target.mean(lambda rows: 1.0 - rows.confidence)))

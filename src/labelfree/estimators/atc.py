@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from labelfree.estimators.base import Estimator, Reading
-from labelfree.estimators.threshold import cut_at_share, share_beyond
+from labelfree.estimators.scanned import ScanView
+from labelfree.estimators.threshold import TIE, cut_at_share
 from labelfree.estimators.view import View
 
 
@@ -18,16 +19,18 @@ class _ATC(Estimator):
     (Garg et al., Leveraging Unlabeled Data to Predict Out-of-Distribution Performance, 2022.)
     """
 
+    @staticmethod
     @abstractmethod
-    def _doubt(self, view: View) -> npt.NDArray[np.float64]:
+    def _doubt(view: View) -> npt.NDArray[np.float64]:
         """(n,) minus the score: large where an error is likely."""
 
     def _learn(self, source: View) -> None:
         cut = cut_at_share(self._doubt(source), source.mass, self.source_error_)
         self.threshold_, self.identified_ = cut.value, cut.identified
 
-    def _read(self, target: View) -> Reading:
-        error = share_beyond(self._doubt(target), target.mass, self.threshold_)
+    def _read(self, target: View | ScanView) -> Reading:
+        doubt, cut = self._doubt, self.threshold_ - TIE
+        error = target.share(lambda rows: doubt(rows) >= cut)
         reading = Reading(error=error, details={"threshold": -self.threshold_})
         if not self.identified_:
             reading.warnings.append(
@@ -47,7 +50,8 @@ class ATCMC(_ATC):
     title = "ATC-MC"
     meaning = "share of rows less confident than the threshold learned on the source"
 
-    def _doubt(self, view: View) -> npt.NDArray[np.float64]:
+    @staticmethod
+    def _doubt(view: View) -> npt.NDArray[np.float64]:
         return np.asarray(-view.probs.max(axis=1))
 
 
@@ -58,5 +62,6 @@ class ATCNE(_ATC):
     title = "ATC-NE"
     meaning = "share of rows of higher entropy than the threshold learned on the source"
 
-    def _doubt(self, view: View) -> npt.NDArray[np.float64]:
+    @staticmethod
+    def _doubt(view: View) -> npt.NDArray[np.float64]:
         return view.entropy

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -16,14 +17,17 @@ from labelfree.estimators.base import Estimator, Reading
 from labelfree.estimators.cott import COTT
 from labelfree.estimators.doc import DoC
 from labelfree.estimators.label_shift import LabelShift
-from labelfree.estimators.novelty import Rows, novelty
+from labelfree.estimators.novelty import QuartileCells, Rows, novel_share
+from labelfree.estimators.scanned import ScanView
 from labelfree.estimators.scot import SCOT
 from labelfree.estimators.shift import label_shift_test
-from labelfree.estimators.span import KIND, STOP, Span, span, unlikeness
+from labelfree.estimators.span import KIND, STOP, Span, Steps, span
 from labelfree.estimators.unchanged import Unchanged
 from labelfree.estimators.view import View
-from labelfree.labelshift import JTest, runner_up_cells, unexplained
+from labelfree.labelshift import JTest, unexplained
+from labelfree.labelshift.cells import runner_up_pairs
 from labelfree.results import Interval
+from labelfree.transport.blocks import Total
 
 Array = npt.NDArray[np.float64]
 
@@ -193,17 +197,20 @@ class Auto(Estimator):
             vars(method).update({**own, **self.learned_[label]})
         return methods
 
-    def _read(self, target: View) -> Reading:
+    def _read(self, target: View | ScanView) -> Reading:
         answers: dict[str, float] = {}
         shares: Array = self.label_marginal_
         warnings: list[str] = []
-        for label, method in self._fitted().items():
-            reading = method._read(target)
+        methods = self._fitted()
+        *readings, seen = target.together(
+            [*(partial(method._read, target) for method in methods.values()), partial(self._look, target)]
+        )
+        for label, reading in zip(methods, readings, strict=True):
             assert reading.error is not None
             answers[label] = float(np.clip(reading.error, 0.0, 1.0))
             if label == "label-shift":
                 shares = np.asarray(reading.details["label_marginal"])
-        signs = self._look(target, shares)
+        signs = seen(shares)
         choice = choose(signs, answers, self.source_error_, target.k, self.proportions)
         error = float(sum(part.weight * answers[part.label] for part in choice.parts))
         if self.proportions == "same" and signs.kind == "label":
@@ -229,16 +236,36 @@ class Auto(Estimator):
         held = Interval(RANGE_LEVEL, band.low, band.high, KIND)
         return Reading(error=error, details=details, warnings=warnings, interval=held)
 
-    def _look(self, target: View, shares: Array) -> Signs:
-        rows = Rows.of(target)
+    def _look(self, target: View | ScanView) -> Callable[[Array], Signs]:
+        """What the samples show of the shift, once the target's label shares by MLLS are known."""
         source = Rows(**self.source_rows_, k=target.k, n_effective=self.n_source_effective_)
-        test, (left, right, cells) = label_shift_test(source, self.source_labels_, target)
-        if target.k > 2:  # of two classes the runner-up says nothing new: the confidences stand in
-            left, right, cells = runner_up_cells(
-                (source.predictions, rows.predictions), (source.runner_up, rows.runner_up), target.k
+        k, mass = target.k, source.mass
+        cells, steps = QuartileCells.of(source), Steps.of(source)
+        pairs = runner_up_pairs(source.predictions, source.runner_up, k)
+
+        def count(rows: View) -> Total:
+            by_pair = pairs[rows.predictions * k + rows.runner_up]
+            kinds = ((cells.cell(rows), cells.count), (steps.cell(rows), steps.count), (by_pair, k * k))
+            counts = (np.bincount(cell, rows.weights, number) for cell, number in kinds)
+            return Total((*counts, float(rows.weights.sum())))
+
+        (test, left, right), (*counts, total) = target.together(
+            [lambda: label_shift_test(source, self.source_labels_, target), lambda: target.fold(count)]
+        )
+        novel, confident, paired = (c / total for c in counts)
+        if k > 2:  # of two classes the runner-up says nothing new: the confidences stand in
+            left, right = pairs[source.predictions * k + source.runner_up], paired
+
+        def signs(shares: Array) -> Signs:
+            return Signs(
+                test,
+                test.kind(),
+                novel_share(cells, source, novel, target.n_effective),
+                unexplained(left, self.source_labels_, mass, right, shares),
+                steps.farthest(confident),
             )
-        strange = unexplained(left, self.source_labels_, source.mass, right, rows.mass, cells, shares)
-        return Signs(test, test.kind(), novelty(source, rows), strange, unlikeness(source, rows))
+
+        return signs
 
     def parts(self, details: Mapping[str, Any]) -> list[tuple[float, Estimator]]:
         """The fitted methods behind an answer with these details, with their weights."""

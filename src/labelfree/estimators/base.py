@@ -20,8 +20,10 @@ import numpy.typing as npt
 from labelfree.calibration import Calibration, check_calibration, fit_calibration
 from labelfree.errors import FileError, InputError, LabelfreeError, NotFittedError
 from labelfree.estimators.saved import read_document, restored, write_document
+from labelfree.estimators.scanned import ScanView, check_target, view_of
 from labelfree.estimators.view import View
 from labelfree.results import Estimate, Interval
+from labelfree.scans import Scan
 from labelfree.types import Source, Target, check_sample
 
 E = TypeVar("E", bound="Estimator")
@@ -92,15 +94,15 @@ class Estimator(ABC):
         arguments = tuple((name, _content(value)) for name, value in self.get_params().items())
         return view.once(("fitted", type(self), arguments), lambda: self.fit_view(view))
 
-    def estimate(self, target: Target) -> Estimate:
+    def estimate(self, target: Target | Scan) -> Estimate:
         """Read the error (or score) off the target."""
         if not hasattr(self, "calibration_"):
             raise NotFittedError(f"{self.title} is not fitted; call fit(source) before estimate(target)")
-        check_sample(target, Target, "estimate")
+        check_target(target, "estimate")
         aligned = target.aligned(self.classes_, len(self.label_marginal_))
-        return self.estimate_view(View(aligned, self.calibration_))
+        return self.estimate_view(view_of(aligned, self.calibration_))
 
-    def estimate_view(self, view: View) -> Estimate:
+    def estimate_view(self, view: View | ScanView) -> Estimate:
         """Read off a target that is aligned and calibrated already."""
         target = view.sample
         reading = self._read(view)
@@ -130,7 +132,7 @@ class Estimator(ABC):
         """Learn the method's own state, in attributes with a trailing underscore."""
 
     @abstractmethod
-    def _read(self, target: View) -> Reading:
+    def _read(self, target: View | ScanView) -> Reading:
         """Apply the formula to the target."""
 
     # -- parameters, as scikit-learn names them ------------------------------------------------------

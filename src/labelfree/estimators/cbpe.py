@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from labelfree.estimators.base import Estimator, Reading
+from labelfree.estimators.scanned import ScanView
 from labelfree.estimators.view import View
 
 Array = npt.NDArray[np.float64]
@@ -41,14 +42,20 @@ class CBPE(Estimator):
         self.knots_, self.levels_ = isotonic(source.confidence, right, source.mass)
         self.spread_ = float(np.sqrt(self.source_error_ * (1.0 - self.source_error_)))
 
-    def _read(self, target: View) -> Reading:
-        right = np.interp(target.confidence, self.knots_, self.levels_)
-        outside = (target.confidence < self.knots_[0]) | (target.confidence > self.knots_[-1])
+    def _read(self, target: View | ScanView) -> Reading:
+        knots, levels = self.knots_, self.levels_
+
+        def doubt(rows: View) -> Array:
+            wrong = 1.0 - np.interp(rows.confidence, knots, levels)
+            outside = (rows.confidence < knots[0]) | (rows.confidence > knots[-1])
+            return np.column_stack([wrong, outside])
+
+        error, outside = target.mean(doubt)
         return Reading(
-            error=float(target.mass @ (1.0 - right)),
+            error=float(error),
             details={
                 "sampling_error": self.spread_ / float(np.sqrt(target.n_effective)),
-                "beyond_source": float(target.mass[outside].sum()),
+                "beyond_source": float(outside),
             },
         )
 

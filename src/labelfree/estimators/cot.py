@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from labelfree.estimators.base import Reading
 from labelfree.estimators.marginal import MarginalEstimator
+from labelfree.estimators.scanned import ScanView
 from labelfree.estimators.view import View
 
 
@@ -29,7 +30,7 @@ class COT(MarginalEstimator):
     title = "COT"
     meaning = "cost of transporting the target's probabilities to the label shares"
 
-    def _read(self, target: View) -> Reading:
+    def _read(self, target: View | ScanView) -> Reading:
         choice = self._masses(target)
         transport = target.transport(choice.masses)
         return Reading(

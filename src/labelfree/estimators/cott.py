@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from labelfree.estimators.base import Reading
-from labelfree.estimators.marginal import Array, MarginalEstimator
-from labelfree.estimators.threshold import TIE, cut_at_share, share_beyond
+from labelfree.estimators.marginal import MarginalEstimator
+from labelfree.estimators.scanned import ScanView
+from labelfree.estimators.threshold import TIE, cut_at_share
 from labelfree.estimators.view import View
 
 
@@ -37,16 +36,17 @@ class COTT(MarginalEstimator):
         self.threshold_low_ = min(cut.value, cut_at_share(low, source.mass, e).value)
         self.threshold_high_ = max(cut.value, cut_at_share(high, source.mass, e).value)
 
-    def _read(self, target: View) -> Reading:
+    def _read(self, target: View | ScanView) -> Reading:
         choice = self._masses(target)
         transport = target.transport(choice.masses)
-        _, _, mass, cost = transport.pieces()
         reading = Reading(
-            error=share_beyond(cost, mass, self.threshold_),
+            error=target.cost_share(choice.masses, self.threshold_ - TIE),
             details={
                 "certificate": transport.certificate.to_dict(),
                 "threshold": self.threshold_,
-                "tie_mass": self._tie_mass(target, choice.masses),
+                "tie_mass": target.tied_share(
+                    choice.masses, self.threshold_low_ - TIE, self.threshold_high_ - TIE
+                ),
                 **choice.details,
             },
             warnings=self._unproved(transport),
@@ -56,8 +56,3 @@ class COTT(MarginalEstimator):
                 "the threshold is not identified by the source's errors: it lies just beyond every source cost"
             )
         return reading
-
-    def _tie_mass(self, target: View, masses: Array) -> float:
-        low, high = target.transport_range(masses)
-        either = (high >= self.threshold_low_ - TIE) & (low < self.threshold_high_ - TIE)
-        return float(min(1.0, np.sum(target.mass[either])))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from labelfree.estimators.base import Estimator, Reading
+from labelfree.estimators.scanned import ScanView
 from labelfree.estimators.view import View
 
 
@@ -20,8 +21,8 @@ class DoC(Estimator):
     def _learn(self, source: View) -> None:
         self.confidence_ = float(source.mass @ source.confidence)
 
-    def _read(self, target: View) -> Reading:
-        confidence = float(target.mass @ target.confidence)
+    def _read(self, target: View | ScanView) -> Reading:
+        confidence = float(target.mean(lambda rows: rows.confidence))
         return Reading(
             error=self.source_error_ + self.confidence_ - confidence,
             details={"source_confidence": self.confidence_, "target_confidence": confidence},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from labelfree.estimators.base import Estimator, Reading
+from labelfree.estimators.scanned import ScanView
 from labelfree.estimators.view import View
 
 
@@ -13,5 +14,5 @@ class Entropy(Estimator):
     title = "Entropy"
     meaning = "mean entropy of the probabilities in nats: a score, not an error"
 
-    def _read(self, target: View) -> Reading:
-        return Reading(score=float(target.mass @ target.entropy))
+    def _read(self, target: View | ScanView) -> Reading:
+        return Reading(score=float(target.mean(lambda rows: rows.entropy)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from labelfree.errors import InputError
 from labelfree.estimators.base import Estimator, Reading
+from labelfree.estimators.scanned import ScanView
 from labelfree.estimators.view import View
 
 
@@ -19,10 +20,10 @@ class GDE(Estimator):
     meaning = "share of rows on which a second model disagrees"
     needs_second = True
 
-    def _read(self, target: View) -> Reading:
+    def _read(self, target: View | ScanView) -> Reading:
         if target.second is None:
             raise InputError(
                 "gde needs a second model trained independently: pass Target(second=...) (--second FILE) "
                 "with its scores or predictions on the same rows"
             )
-        return Reading(error=target.sample.share(target.predictions != target.second))
+        return Reading(error=target.share(lambda rows: rows.predictions != rows.second))

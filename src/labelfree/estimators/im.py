@@ -6,6 +6,7 @@ import numpy as np
 
 from labelfree.calibration.metrics import confidence_bin
 from labelfree.estimators.base import Estimator, Reading
+from labelfree.estimators.scanned import ScanView
 from labelfree.estimators.view import View
 
 BINS = 10
@@ -33,9 +34,8 @@ class IM(Estimator):
         self.bin_error_ = errors[nearest] / mass[nearest]
         self.bin_empty_ = (mass == 0.0).astype(np.float64)
 
-    def _read(self, target: View) -> Reading:
-        bins = confidence_bin(target.confidence, BINS)
-        mass = np.bincount(bins, weights=target.mass, minlength=BINS)
+    def _read(self, target: View | ScanView) -> Reading:
+        mass = target.shares(lambda rows: confidence_bin(rows.confidence, BINS), BINS)
         borrowed = float(mass @ self.bin_empty_)
         reading = Reading(error=float(mass @ self.bin_error_), details={"borrowed_mass": borrowed})
         if borrowed > 0.01:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from labelfree.estimators.base import Estimator, Reading
+from labelfree.estimators.scanned import ScanView
 from labelfree.estimators.view import View
 from labelfree.labelshift import reweighted, total_variation
 
@@ -36,12 +37,12 @@ class LabelShift(Estimator):
     def _learn(self, source: View) -> None:
         self.prior_ = source.mean_posterior
 
-    def _read(self, target: View) -> Reading:
+    def _read(self, target: View | ScanView) -> Reading:
         found = target.label_shares(self.prior_)
-        r = reweighted(target.probs, found.weights)
+        weights = found.weights
         shift = total_variation(target.pseudo_labels, found.shares)
         return Reading(
-            error=float(target.mass @ target.doubt(r)),
+            error=float(target.mean(lambda rows: rows.doubt(reweighted(rows.probs, weights)))),
             details={
                 "label_marginal": found.shares.tolist(),
                 "marginal": "mlls",

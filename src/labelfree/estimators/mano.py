@@ -10,6 +10,7 @@ import numpy.typing as npt
 from labelfree.calibration import zero_floor
 from labelfree.calibration.fit import log_scores, softmax
 from labelfree.estimators.base import Estimator, Reading
+from labelfree.estimators.scanned import ScanView
 from labelfree.estimators.view import View
 
 #: The order of the norm, and the criterion beyond which the softmax is trusted, as in the paper.
@@ -33,18 +34,23 @@ class MaNo(Estimator):
     title = "MaNo"
     meaning = "4-norm of the normalised logits: a score that falls with error, not an error"
 
-    def _read(self, target: View) -> Reading:
-        z = log_scores(target.sample, slice(None), zero_floor(target.sample))
-        z = z - z.mean(axis=1, keepdims=True)
-        top = z.max(axis=1, keepdims=True)
-        criterion = float(target.mass @ (top[:, 0] + np.log(np.exp(z - top).sum(axis=1))))
-        q = softmax(z) if criterion > SURE else _taylor(z)
-        norm = float((target.mass @ (q**ORDER).sum(axis=1)) / target.k) ** (1.0 / ORDER)
+    def _read(self, target: View | ScanView) -> Reading:
+        criterion, *norms = target.mean(_read_rows)
+        norm = float(norms[0 if criterion > SURE else 1] / target.k) ** (1.0 / ORDER)
         details: dict[str, Any] = {
-            "criterion": criterion,
+            "criterion": float(criterion),
             "normalisation": "softmax" if criterion > SURE else "taylor",
         }
         return Reading(score=norm, details=details)
+
+
+def _read_rows(rows: View) -> npt.NDArray[np.float64]:
+    """(n, 3) each row's term of the criterion, and of the norm after either normalisation."""
+    z = log_scores(rows.sample, slice(None), zero_floor(rows.sample))
+    z = z - z.mean(axis=1, keepdims=True)
+    top = z.max(axis=1, keepdims=True)
+    sure = top[:, 0] + np.log(np.exp(z - top).sum(axis=1))
+    return np.column_stack([sure, *((q**ORDER).sum(axis=1) for q in (softmax(z), _taylor(z)))])
 
 
 def _taylor(z: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

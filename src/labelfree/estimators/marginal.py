@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from labelfree._door import as_marginal
 from labelfree.estimators.base import Estimator
+from labelfree.estimators.scanned import ScanView
 from labelfree.estimators.view import View
 from labelfree.labelshift import (
     LABEL_SHIFT,
@@ -63,16 +64,16 @@ class MarginalEstimator(Estimator):
             self.prior_ = view.mean_posterior
         return super().fit_view(view)
 
-    def _reference(self, target: View) -> tuple[Array, Array]:
+    def _reference(self, target: View | ScanView) -> tuple[Array, Array]:
         """(K,) each: the target's own label shares h by its predictions, and their variance per row."""
         h = target.pseudo_labels
         return h, h * (1.0 - h)
 
-    def masses(self, target: View) -> Array:
+    def masses(self, target: View | ScanView) -> Array:
         """(K,) the label masses that this target is transported to."""
         return self._masses(target).masses
 
-    def _masses(self, target: View) -> Choice:
+    def _masses(self, target: View | ScanView) -> Choice:
         q = self.label_marginal_
         pseudo = target.pseudo_labels
         details: dict[str, Any]
@@ -100,7 +101,7 @@ class MarginalEstimator(Estimator):
             f"{certificate.violation:.1e} in mass; please report it"
         ]
 
-    def _label_shift(self, target: View) -> tuple[Array, dict[str, Any]]:
+    def _label_shift(self, target: View | ScanView) -> tuple[Array, dict[str, Any]]:
         if self.marginal == "bbse":
             return bbse(self.confusion_, target.pseudo_labels), {"marginal": "bbse"}
         if self.marginal == "rlls":

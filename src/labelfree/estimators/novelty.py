@@ -59,23 +59,55 @@ def novelty(source: Rows, target: Rows) -> float:
     >>> novelty(left, left) < 1e-9
     True
     """
-    edges = _quartiles(source)
-    cells = source.k * BINS * source.k
-    s, h = (
-        np.asarray(np.bincount(_cell(rows, edges), weights=rows.mass, minlength=cells), dtype=np.float64)
-        for rows in (source, target)
-    )
-    return max(0.0, float(np.maximum(h - TIMES * s, 0.0).sum()) - _by_chance(s, h, source, target))
+    cells = QuartileCells.of(source)
+    h = np.bincount(cells.cell(target), weights=target.mass, minlength=cells.count)
+    return novel_share(cells, source, np.asarray(h, dtype=np.float64), target.n_effective)
 
 
-def _by_chance(s: Array, h: Array, source: Rows, target: Rows) -> float:
+@dataclass(frozen=True)
+class QuartileCells:
+    """The cells of (predicted class, confidence quartile of the source, runner-up).
+
+    Attributes:
+        edges: (K, BINS - 1) each predicted class's confidence quartiles on the source.
+        k: the number of classes.
+    """
+
+    edges: Array
+    k: int
+
+    @staticmethod
+    def of(source: Rows) -> QuartileCells:
+        """Cut at the quartiles of the source."""
+        return QuartileCells(_quartiles(source), source.k)
+
+    @property
+    def count(self) -> int:
+        """How many cells there are."""
+        return self.k * BINS * self.k
+
+    def cell(self, rows: Rows | View) -> Indices:
+        """(n,) the cell of each row."""
+        quartile = np.zeros(len(rows.predictions), dtype=np.intp)
+        for edge in self.edges.T:
+            quartile += rows.confidence > edge[rows.predictions]
+        return np.asarray((rows.predictions * BINS + quartile) * self.k + rows.runner_up)
+
+
+def novel_share(cells: QuartileCells, source: Rows, h: Array, n_target: float) -> float:
+    """`novelty` from the target's cell shares h and its effective rows."""
+    s = np.asarray(np.bincount(cells.cell(source), weights=source.mass, minlength=cells.count), dtype=np.float64)
+    chance = _by_chance(s, h, source.n_effective, n_target)
+    return max(0.0, float(np.maximum(h - TIMES * s, 0.0).sum()) - chance)
+
+
+def _by_chance(s: Array, h: Array, n_source: float, n_target: float) -> float:
     """The expectation of the sum above where nothing changed, cell by cell E max(0, N(-p, sd^2))."""
     from scipy.special import ndtr
 
-    total = source.n_effective + target.n_effective
-    p = (s * source.n_effective + h * target.n_effective) / total
+    p = (s * n_source + h * n_target) / (n_source + n_target)
     p = p[p > 0.0]
-    sd = np.sqrt(p / target.n_effective + TIMES**2 * p / source.n_effective)
+    sd = np.sqrt(p / n_target + TIMES**2 * p / n_source)
     z = (TIMES - 1.0) * p / sd
     density = np.exp(-0.5 * z**2) / np.sqrt(2.0 * np.pi)
     return float((sd * (density - z * ndtr(-z))).sum())
@@ -92,10 +124,3 @@ def _quartiles(source: Rows) -> Array:
             cut = np.searchsorted(share, share[-1] * np.arange(1, BINS) / BINS - 1e-12)
             edges[j] = source.confidence[here[np.minimum(cut, len(here) - 1)]]
     return edges
-
-
-def _cell(rows: Rows, edges: Array) -> Indices:
-    quartile = np.zeros(len(rows.predictions), dtype=np.intp)
-    for edge in edges.T:
-        quartile += rows.confidence > edge[rows.predictions]
-    return np.asarray((rows.predictions * BINS + quartile) * rows.k + rows.runner_up)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from labelfree.estimators.base import Estimator, Reading
+from labelfree.estimators.scanned import ScanView
 from labelfree.estimators.view import View
+from labelfree.transport.blocks import Total
 
 
 class NuclearNorm(Estimator):
@@ -28,7 +31,13 @@ class NuclearNorm(Estimator):
     title = "Nuclear norm"
     meaning = "nuclear norm of the predictions: a score that falls with error, not an error"
 
-    def _read(self, target: View) -> Reading:
-        gram = (target.probs * target.mass[:, None]).T @ target.probs
+    def _read(self, target: View | ScanView) -> Reading:
+        gram, mass = target.fold(lambda rows: Total((_gram(rows), float(rows.weights.sum()))))
+        gram = gram / mass
         values = np.sqrt(np.maximum(np.linalg.eigvalsh(gram), 0.0))
         return Reading(score=float(values.sum() / np.sqrt(target.k)))
+
+
+def _gram(rows: View) -> npt.NDArray[np.float64]:
+    """(K, K) sum_i weight_i p_i p_i'."""
+    return np.asarray((rows.probs * rows.weights[:, None]).T @ rows.probs)

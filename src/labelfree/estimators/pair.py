@@ -15,18 +15,20 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from labelfree._lockstep import Memo
 from labelfree.calibration import Calibration, fit_calibration
 from labelfree.errors import InputError
 from labelfree.estimators.auto import Auto
 from labelfree.estimators.base import Estimator
-from labelfree.estimators.posterior import believed, tilted
+from labelfree.estimators.posterior import Belief, belief, blended, tilt
 from labelfree.estimators.registry import DEFAULT, accepts, find, make
+from labelfree.estimators.scanned import ScanView, check_target, view_of
 from labelfree.estimators.scot import SCOT
 from labelfree.estimators.shift import ShiftVerdict, verdict
-from labelfree.estimators.view import View
+from labelfree.estimators.view import SoftPlan, View
 from labelfree.labelshift import LabelShares, Marginal
 from labelfree.results import Estimate
-from labelfree.transport.entropic import SoftTransport
+from labelfree.scans import Scan
 from labelfree.types import Source, Target, check_sample, meeting_notes
 
 Array = npt.NDArray[np.float64]
@@ -56,27 +58,49 @@ class Pair:
     def __init__(
         self,
         source: Source,
-        target: Target,
+        target: Target | Scan,
         calibration: str = "temperature",
         *,
         seed: int = 0,
         verb: str = "labelfree",
     ) -> None:
         check_sample(source, Source, verb)
-        check_sample(target, Target, verb)
+        check_target(target, verb)
         aligned = target.aligned(source.classes, source.k)
         fitted = fit_calibration(calibration, source)
-        self._meet(View(source, fitted), View(aligned, fitted), seed)
+        self._meet(View(source, fitted), view_of(aligned, fitted), seed)
 
-    def _meet(self, source: View, target: View, seed: int) -> None:
+    def _meet(self, source: View, target: View | ScanView, seed: int) -> None:
         self.source, self.target, self.seed = source, target, seed
-        self._known: dict[Hashable, Any] = {}
+        self._known = Memo()
 
-    def facing(self, target: Target) -> Pair:
+    @cached_property
+    def home(self) -> Pair:
+        """The source before those rows of the target that are kept in memory: this pair itself, if all are.
+
+        What needs no more than a sample is read off it: figures, bins, starting points, replicates.
+        """
+        if isinstance(self.target, View):
+            return self
+        twin = object.__new__(Pair)
+        twin._meet(self.source, self.target.home, self.seed)
+        return twin
+
+    @property
+    def whole(self) -> View:
+        """The target's view, where all rows are in memory; refused where they are not."""
+        if isinstance(self.target, ScanView):
+            raise InputError(
+                f"the target is scanned ({self.target.n:,} rows), and this needs every row in memory; "
+                "pass labelfree.Target of some of its rows"
+            )
+        return self.target
+
+    def facing(self, target: Target | Scan) -> Pair:
         """The same source before another target: calibration and fitted methods are shared."""
         twin = object.__new__(Pair)
         source = self.source.sample
-        view = View(target.aligned(source.classes, source.k), self.calibration)
+        view = view_of(target.aligned(source.classes, source.k), self.calibration)
         twin._meet(self.source, view, self.seed)
         return twin
 
@@ -127,29 +151,36 @@ class Pair:
     def posterior(self, method: str = DEFAULT, **options: Any) -> Array:
         """(n, K) the posterior behind a method's answer; its mean doubt of the predictions is that answer."""
 
-        def blend() -> Array:
-            parts = self.parts(method, **options)
-            mixed = sum(weight * believed(part, self.target) for weight, part in parts)
-            return tilted(np.asarray(mixed), self.target, self.error(method, **options))
+        return self.once(
+            ("posterior", self.fitted(method, **options)), lambda: self.belief(method, **options)(self.home.target)
+        )
 
-        return self.once(("posterior", self.fitted(method, **options)), blend)
+    def belief(self, method: str = DEFAULT, **options: Any) -> Belief:
+        """The same view by view, for rows that are not all in memory: a function of a view, (b, K) posteriors of it."""
 
-    def soft_plan(self, marginal: Marginal = "source") -> SoftTransport:
-        """SCOT's plan to the label masses that `marginal` stands for: a posterior of every target row."""
+        def blend() -> Belief:
+            target = self.target
+            parts = [(weight, belief(part, target)) for weight, part in self.parts(method, **options)]
+            return tilt(blended(parts), target, self.error(method, **options))
+
+        return self.once(("belief", self.fitted(method, **options)), blend)
+
+    def soft_plan(self, marginal: Marginal = "source") -> SoftPlan:
+        """SCOT's plan to the label masses that `marginal` stands for: posteriors of the target's rows."""
         scot = self.fitted("scot", marginal=marginal)
         assert isinstance(scot, SCOT)
         return self.target.soft_transport(scot.masses(self.target))
 
     def doubt(self, marginal: Marginal = "source") -> Array:
         """(n,) the probability that each target row's prediction is wrong, by `soft_plan`."""
-        return self.target.doubt(self.soft_plan(marginal).posterior)
+        view = self.whole
+        return view.doubt(self.soft_plan(marginal).posterior(view))
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
         """What was done to the two on their way in, and where their decisions do not match."""
         source, target = self.source.sample, self.target.sample
         assert isinstance(source, Source)
-        assert isinstance(target, Target)
         return meeting_notes(source, target)
 
     @cached_property
@@ -164,10 +195,7 @@ class Pair:
 
     def once(self, key: Hashable, compute: Callable[[], T]) -> T:
         """What `compute` returns, computed the first time that the key is asked for."""
-        if key not in self._known:
-            self._known[key] = compute()
-        found: T = self._known[key]
-        return found
+        return self._known.get(key, compute)
 
 
 def meant(method: str | None, marginal: Marginal | None) -> tuple[str, dict[str, Any]]:

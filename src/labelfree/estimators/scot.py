@@ -6,7 +6,8 @@ import numpy as np
 
 from labelfree.estimators.base import Reading
 from labelfree.estimators.marginal import Array, MarginalEstimator
-from labelfree.estimators.view import View
+from labelfree.estimators.scanned import ScanView
+from labelfree.estimators.view import SoftPlan, View
 
 
 class SCOT(MarginalEstimator):
@@ -47,20 +48,19 @@ class SCOT(MarginalEstimator):
     title = "SCOT"
     meaning = "mass that the soft plan to the label shares takes off the prediction"
 
-    def _reference(self, target: View) -> tuple[Array, Array]:
+    def _reference(self, target: View | ScanView) -> tuple[Array, Array]:
         return posterior_spread(target)
 
-    def _read(self, target: View) -> Reading:
+    def _read(self, target: View | ScanView) -> Reading:
         choice = self._masses(target)
         plan = target.soft_transport(choice.masses)
-        floored = target.floored
-        on_floor = 0.0 if floored is None else float(target.mass @ (plan.posterior * floored).sum(axis=1))
+        error, on_floor = target.mean(lambda rows: _read_rows(rows, plan))
         reading = Reading(
-            error=float(target.mass @ target.doubt(plan.posterior)),
+            error=float(error),
             details={
                 "marginal_error": plan.marginal_error,
                 "passes": plan.passes,
-                "floor_mass": on_floor,
+                "floor_mass": float(on_floor),
                 **choice.details,
             },
         )
@@ -74,8 +74,14 @@ class SCOT(MarginalEstimator):
         return reading
 
 
-def posterior_spread(target: View) -> tuple[Array, Array]:
+def posterior_spread(target: View | ScanView) -> tuple[Array, Array]:
     """(K,) each: the mean probability of each class, and its variance per row."""
     h = target.mean_posterior
-    square = np.einsum("i,ij,ij->j", target.mass, target.probs, target.probs)
-    return h, np.maximum(square - h**2, 0.0)
+    return h, np.maximum(target.mean_square - h**2, 0.0)
+
+
+def _read_rows(rows: View, plan: SoftPlan) -> Array:
+    """(n, 2) the mass that the plan takes off each row's prediction, and that it puts on given zeros."""
+    r = plan.posterior(rows)
+    floored = rows.floored if rows.has_zeros else None
+    return np.column_stack([rows.doubt(r), np.zeros(rows.n) if floored is None else (r * floored).sum(axis=1)])

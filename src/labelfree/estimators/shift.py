@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from labelfree.estimators.novelty import Indices, Rows
+from labelfree.estimators.scanned import ScanView
 from labelfree.estimators.view import View
-from labelfree.labelshift import JTest, confidence_cells, j_test, total_variation
-from labelfree.labelshift.shift_test import LEVEL
+from labelfree.labelshift import JTest, total_variation
+from labelfree.labelshift.cells import Array, Cells, compacted, confidence_bins
+from labelfree.labelshift.shift_test import LEVEL, j_test_of_shares
 from labelfree.results import Result, p_value
 
 
@@ -80,30 +82,51 @@ class ShiftVerdict(Result):
         return f"ShiftVerdict({self.kind}: {self.sentence()})"
 
 
-def verdict(source: View, target: View, *, seed: int = 0) -> ShiftVerdict:
+def verdict(source: View, target: View | ScanView, *, seed: int = 0) -> ShiftVerdict:
     """The J test on cells of (predicted class, confidence quartile), and the bounds."""
-    test, _ = label_shift_test(source, source.labels, target, seed)
+    test, *_ = label_shift_test(source, source.labels, target, seed)
     shift = total_variation(target.pseudo_labels, source.label_marginal)
     return ShiftVerdict(test.kind(LEVEL), test, shift, shift / 2, shift, LEVEL)
 
 
 def label_shift_test(
-    source: Rows | View, labels: Indices, target: View, seed: int = 0
-) -> tuple[JTest, tuple[Indices, Indices, int]]:
-    """The J test and the cells it compared: each row's, and their number.
+    source: Rows | View, labels: Indices, target: View | ScanView, seed: int = 0
+) -> tuple[JTest, Indices, Array]:
+    """The J test, the cell of each source row, and the target's share of each cell.
 
     Done once for a target and a source, whether `auto`, the doctor or a doubt asks first. The source is known
-    by its numbers, since a fitted `auto` that was saved holds nothing else of it.
+    by its numbers, since a fitted `auto` that was saved holds nothing else of it. Where the target's rows are not
+    all in memory, cells are cut by those at home, and counted over all.
     """
     seen = hashlib.blake2b()
     for column in (source.predictions, source.confidence, source.mass, labels):
         seen.update(np.ascontiguousarray(column).data)
 
-    def test() -> tuple[JTest, tuple[Indices, Indices, int]]:
-        left, right, cells = confidence_cells(
-            (source.predictions, target.predictions), (source.confidence, target.confidence), target.k
+    def test() -> tuple[JTest, Indices, Array]:
+        home = target.home
+        cells = confidence_bins(
+            (source.predictions, home.predictions), (source.confidence, home.confidence), target.k
         )
-        found = j_test(left, labels, source.mass, right, target.mass, cells, target.k, seed=seed)
-        return found, (left, right, cells)
+        left = cells.of(source.predictions, source.confidence)
+        h = target.shares(lambda rows: cells.of(rows.predictions, rows.confidence), cells.count)
+        # A cell with rows of no mass stays: its rows are counted where cells are compacted.
+        number, used = compacted(np.bincount(left, minlength=cells.count) + _rows(target, cells) + (h > 0.0))
+        left, shares = number[left], np.zeros(used)
+        np.add.at(shares, number[h > 0.0], h[h > 0.0])
+        found = j_test_of_shares(left, labels, source.mass, shares, _kish(target), target.k, seed=seed)
+        return found, left, shares
 
     return target.once(("shift", seen.digest(), seed), test)
+
+
+def _rows(target: View | ScanView, cells: Cells) -> Indices:
+    """(cells,) the rows at home in each cell."""
+    home = target.home
+    return np.bincount(cells.of(home.predictions, home.confidence), minlength=cells.count)
+
+
+def _kish(target: View | ScanView) -> float:
+    """The target's effective rows by its own masses, whatever noise it is judged by."""
+    if isinstance(target, ScanView):
+        return target.n_effective
+    return float(target.mass.sum() ** 2 / np.square(target.mass).sum())

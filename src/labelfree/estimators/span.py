@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from labelfree.estimators.novelty import Rows
+from labelfree.estimators.view import View
 
 Array = npt.NDArray[np.float64]
 
@@ -125,11 +126,49 @@ def span_of(error: float, details: Mapping[str, Any], n_source: float, n_target:
 
 def unlikeness(source: Rows, target: Rows) -> float:
     """The largest difference between the distributions of the two samples' confidences (Kolmogorov-Smirnov)."""
-    values = np.concatenate([source.confidence, target.confidence])
-    order = np.argsort(values, kind="stable")
-    steps = np.concatenate([source.mass, -target.mass])[order]
-    last = np.append(np.diff(values[order]) > 0.0, True)  # between ties there is no step
-    return float(np.abs(np.cumsum(steps)[last]).max())
+    steps = Steps.of(source)
+    counts = np.bincount(steps.cell(target), weights=target.mass, minlength=steps.count)
+    return steps.farthest(np.asarray(counts, dtype=np.float64))
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The steps of the source's distribution of confidences, where the target's is compared with it.
+
+    Between two steps the source's distribution is flat and the target's rises, so that they are farthest apart at a
+    step, or just before one.
+
+    Attributes:
+        values: (m,) the source's different confidences, rising.
+        reached: (m,) the mass of the source up to each of them.
+    """
+
+    values: Array
+    reached: Array
+
+    @staticmethod
+    def of(source: Rows) -> Steps:
+        """The steps of a sample."""
+        values, number = np.unique(source.confidence, return_inverse=True)
+        mass = np.bincount(number.reshape(-1), weights=source.mass, minlength=len(values))
+        return Steps(values, np.cumsum(mass))
+
+    @property
+    def count(self) -> int:
+        """The cells: each value, and what lies before, between and beyond them."""
+        return 2 * len(self.values) + 1
+
+    def cell(self, rows: Rows | View) -> npt.NDArray[np.intp]:
+        """(n,) 2 i + 1 for confidences equal to value i, 2 i for those between it and the one before."""
+        place = np.searchsorted(self.values, rows.confidence)
+        on = self.values[np.minimum(place, len(self.values) - 1)] == rows.confidence
+        return np.asarray(2 * place + on, dtype=np.intp)
+
+    def farthest(self, shares: Array) -> float:
+        """The largest difference from a distribution with these shares of the cells."""
+        other = np.cumsum(shares)
+        before = np.append(0.0, self.reached[:-1])
+        return float(max(np.abs(other[:-1:2] - before).max(), np.abs(other[1::2] - self.reached).max()))
 
 
 def _quantile(level: float) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from labelfree.estimators.base import Estimator, Reading
+from labelfree.estimators.scanned import ScanView
 from labelfree.estimators.view import View
 
 
@@ -21,5 +22,5 @@ class Unchanged(Estimator):
     title = "Unchanged"
     meaning = "the source's own error"
 
-    def _read(self, target: View) -> Reading:
+    def _read(self, target: View | ScanView) -> Reading:
         return Reading(error=self.source_error_)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -54,6 +55,21 @@ class Exact:
         return soft_transport(view.calibration.log_probs(view.sample), marginal, view.mass)
 
 
+@dataclass(frozen=True)
+class SoftPlan:
+    """SCOT's plan, read view by view.
+
+    Attributes:
+        posterior: (b, K) r of the rows of a view, each row's distribution over labels.
+        marginal_error: the largest |sum_i mass_i r_ij - q_j|.
+        passes: how often all rows were read to find it.
+    """
+
+    posterior: Callable[[View], Array]
+    marginal_error: float
+    passes: int
+
+
 class View:
     """Calibrated probabilities of one sample, with what is derived from them computed once.
 
@@ -96,6 +112,36 @@ class View:
             self._known[key] = compute()
         found: T = self._known[key]
         return found
+
+    def together(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
+        """The results of several tasks."""
+        return [task() for task in tasks]
+
+    @property
+    def home(self) -> View:
+        """Rows that are kept in memory: all of them."""
+        return self
+
+    @cached_property
+    def weights(self) -> Array:
+        """(n,) row weights on any scale; ones if none were given."""
+        return np.ones(self.n) if self.sample.weights is None else self.sample.weights
+
+    def fold(self, step: Callable[[View], T]) -> T:
+        """The sum of `step(view)` over all parts of the rows; in memory there is one."""
+        return step(self)
+
+    def mean(self, of: Callable[[View], Any]) -> Any:
+        """The mean, by mass, of (n,) or (n, m) numbers that `of` gives for the rows of a view."""
+        return self.mass @ of(self)
+
+    def share(self, of: Callable[[View], npt.NDArray[np.bool_]]) -> float:
+        """The share of mass in the rows that `of` marks."""
+        return float(min(1.0, self.sample.share(of(self))))
+
+    def shares(self, cell: Callable[[View], npt.NDArray[np.intp]], cells: int) -> Array:
+        """(cells,) the share of mass in each cell; `cell` gives the rows' cells."""
+        return np.asarray(np.bincount(cell(self), self.mass, cells), dtype=np.float64)
 
     @property
     def labels(self) -> npt.NDArray[np.intp]:
@@ -145,6 +191,11 @@ class View:
         return np.asarray(self.mass @ self.probs)
 
     @cached_property
+    def mean_square(self) -> Array:
+        """(K,) the mean of each class's squared probability."""
+        return np.asarray(np.einsum("i,ij,ij->j", self.mass, self.probs, self.probs))
+
+    @cached_property
     def entropy(self) -> Array:
         """(n,) -sum_j p_j log p_j, with 0 log 0 = 0."""
         out = np.empty(self.n)
@@ -163,6 +214,12 @@ class View:
         """The optimal transport of all rows to the label masses; solved once per marginal."""
         return self.once(("hard", marginal.tobytes()), lambda: self._solver.hard(self, marginal))
 
+    def cost_range(self, prices: Array, marginal: Array) -> tuple[Array, Array]:
+        """(n,) each: the least and greatest cost that an optimal plan with these prices could give a row."""
+        from labelfree.transport.solution import cost_range
+
+        return cost_range(self.probs, prices, marginal)
+
     def transport_range(self, marginal: Array) -> tuple[Array, Array]:
         """(n,) each: the least and greatest cost that another equally good plan could give a row.
 
@@ -170,21 +227,40 @@ class View:
         """
         if not self._solver.exact:
             return np.zeros(self.n), np.zeros(self.n)
-        low, high = self.transport(marginal).cost_range(self.problem(marginal))
-        return low, high
+        return self.cost_range(self.transport(marginal).prices, marginal)
 
-    def soft_transport(self, marginal: Array) -> SoftTransport:
+    def cost_share(self, marginal: Array, at: float) -> float:
+        """The share of mass whose transport cost is `at` or more."""
+        _, _, mass, cost = self.transport(marginal).pieces()
+        return float(min(1.0, mass[cost >= at].sum()))
+
+    def tied_share(self, marginal: Array, low: float, high: float) -> float:
+        """The mass of rows that one optimal plan could bring to `low` or more, and one below `high`."""
+        least, most = self.transport_range(marginal)
+        return float(min(1.0, np.sum(self.mass[(most >= low) & (least < high)])))
+
+    def soft_transport(self, marginal: Array) -> SoftPlan:
         """SCOT's plan for the label masses; solved once per marginal."""
-        return self.once(("soft", marginal.tobytes()), lambda: self._solver.soft(self, marginal))
+
+        def solve() -> SoftPlan:
+            found = self._solver.soft(self, marginal)
+            return SoftPlan(lambda view: found.posterior, found.marginal_error, found.passes)
+
+        return self.once(("soft", marginal.tobytes()), solve)
 
     def label_shares(self, prior: Array) -> LabelShares:
         """The label shares that make these rows likeliest, if posteriors with that prior were right (MLLS)."""
         return self.once(("shares", prior.tobytes()), lambda: mlls(self.probs, prior, self.mass))
 
+    @property
+    def has_zeros(self) -> bool:
+        """Whether a given probability is exactly zero; not asked of replicates."""
+        return self._solver.exact and self.floored is not None
+
     @cached_property
     def floored(self) -> npt.NDArray[np.bool_] | None:
         """(n, K) where a given probability is exactly zero, or None if there is none (or logits were given)."""
-        if not self._solver.exact or self.sample.kind == "logits" or zero_floor(self.sample) == 0.0:
+        if self.sample.kind == "logits" or zero_floor(self.sample) == 0.0:
             return None
         zero = np.asarray(self.sample.scores == 0.0)
         return zero if zero.any() else None

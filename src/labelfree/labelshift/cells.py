@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -14,6 +17,65 @@ LEAST_ROWS = 12
 MOST_CELLS = 1000
 
 
+@dataclass(frozen=True)
+class Cells:
+    """Cells of (predicted class x confidence bin), the same for every sample.
+
+    Attributes:
+        offset: (K,) the number of each predicted class's first cell.
+        edges: (K, bins - 1) where its confidences are cut, infinity where there is no cut.
+        count: how many cells there are.
+    """
+
+    offset: Indices
+    edges: Array
+    count: int
+
+    def of(self, predictions: Indices, confidence: Array) -> Indices:
+        """(n,) the cell of each row."""
+        out = self.offset[predictions]
+        for edge in self.edges.T:
+            out += confidence > edge[predictions]
+        return out
+
+
+def confidence_bins(
+    predictions: tuple[Indices, Indices],
+    confidence: tuple[Array, Array],
+    k: int,
+    bins: int = 4,
+    least: int = LEAST_ROWS,
+) -> Cells:
+    """Cut each predicted class at the quantiles of two samples' confidences together.
+
+    So cells are about equally full under no shift; a class with few rows in either sample gets fewer bins, and the
+    classes with next to none share one cell. With more than 250 classes there are three bins or two.
+
+    Args:
+        predictions, confidence: (n,) each, of the source and of the target, or of a sample of its rows.
+        k: the number of classes.
+        bins: the most bins a predicted class is cut into.
+        least: rows of the scarcer sample that a bin should hold.
+    """
+    bins = min(bins, max(2, MOST_CELLS // k))
+    edges = np.full((k, bins - 1), np.inf)
+    offset = np.full(k, -1, dtype=np.intp)
+    rows = [_by_class(p, k) for p in predictions]
+    cells = 0
+    for j in range(k):
+        here = (rows[0][j], rows[1][j])
+        parts = min(bins, min(len(here[0]), len(here[1])) // least)
+        if parts == 0:
+            continue
+        both = np.concatenate([confidence[0][here[0]], confidence[1][here[1]]])
+        edges[j, : parts - 1] = np.quantile(both, np.arange(1, parts) / parts)
+        offset[j] = cells
+        cells += parts
+    rest = bool((offset == -1).any())
+    offset[offset == -1] = cells
+    return Cells(offset, edges, cells + int(rest))
+
+
 def confidence_cells(
     predictions: tuple[Indices, Indices],
     confidence: tuple[Array, Array],
@@ -21,17 +83,7 @@ def confidence_cells(
     bins: int = 4,
     least: int = LEAST_ROWS,
 ) -> tuple[Indices, Indices, int]:
-    """Number the cells of (predicted class x confidence quantile) for two samples.
-
-    Quantiles are those of both samples' rows of that predicted class together, so that cells are about
-    equally full under no shift; a class with few rows in either sample gets fewer bins, and the classes
-    with next to none share one cell. With more than 250 classes there are three bins or two.
-
-    Args:
-        predictions, confidence: (n,) each, of the source and of the target.
-        k: the number of classes.
-        bins: the most bins a predicted class is cut into.
-        least: rows of the scarcer sample that a bin should hold.
+    """Number the cells of (predicted class x confidence quantile) for two samples; see `confidence_bins`.
 
     Returns:
         (n_source,) and (n_target,) cell numbers, and how many cells there are.
@@ -40,60 +92,33 @@ def confidence_cells(
     >>> s.tolist(), c
     ([0, 1, 2, 3], 4)
     """
-    out = [np.full(len(p), -1, dtype=np.intp) for p in predictions]
-    bins = min(bins, max(2, MOST_CELLS // k))
-    cells = 0
-    rows = [_by_class(p, k) for p in predictions]
-    for j in range(k):
-        here = (rows[0][j], rows[1][j])
-        parts = min(bins, min(len(here[0]), len(here[1])) // least)
-        if parts == 0:
-            continue
-        both = np.concatenate([confidence[0][here[0]], confidence[1][here[1]]])
-        edges = np.quantile(both, np.arange(1, parts) / parts)
-        for side in (0, 1):
-            out[side][here[side]] = cells + np.searchsorted(edges, confidence[side][here[side]], side="left")
-        cells += parts
-    rest = any((o == -1).any() for o in out)
-    for o in out:
-        o[o == -1] = cells
-    return _compact(out[0], out[1], cells + int(rest))
+    cells = confidence_bins(predictions, confidence, k, bins, least)
+    left, right = (cells.of(p, c) for p, c in zip(predictions, confidence, strict=True))
+    number, used = compacted(np.bincount(left, minlength=cells.count) + np.bincount(right, minlength=cells.count))
+    return number[left], number[right], used
 
 
-def runner_up_cells(
-    predictions: tuple[Indices, Indices],
-    runners_up: tuple[Indices, Indices],
-    k: int,
-    least: int = LEAST_ROWS,
-) -> tuple[Indices, Indices, int]:
-    """Number the cells of (predicted class x second most probable class) for two samples.
+def compacted(rows: npt.NDArray[Any]) -> tuple[Indices, int]:
+    """(cells,) new numbers without the cells that ties between quantiles left empty, and how many are left."""
+    used = rows > 0
+    return np.cumsum(used) - 1, int(used.sum())
 
-    The runner-ups of a predicted class that have few rows in the source share one cell.
 
-    >>> s, t, c = runner_up_cells((np.zeros(3, int), np.zeros(2, int)), (np.array([1, 1, 2]), np.array([1, 3])), 4, 2)
-    >>> s.tolist(), t.tolist(), c
-    ([1, 1, 0], [1, 0], 2)
+def runner_up_pairs(predictions: Indices, runners_up: Indices, k: int, least: int = LEAST_ROWS) -> Indices:
+    """(K * K,) the cell of each pair of (predicted class, second most probable class).
+
+    A pair is its own cell, unless it has few rows in the source: those of a predicted class share one. No class is
+    its own runner-up, so the pair (j, j) is free for them.
+
+    >>> runner_up_pairs(np.zeros(3, int), np.array([1, 1, 2]), 3, 2).tolist()
+    [0, 1, 0, 4, 4, 4, 8, 8, 8]
     """
-    source, target = (p * k + r for p, r in zip(predictions, runners_up, strict=True))
-    pairs, rows = np.unique(source, return_counts=True)
-    kept = pairs[rows >= least]
-    # No class is its own runner-up: the pair (j, j) is free for what is rare.
-    source, target = (
-        np.where(np.isin(pair, kept), pair, p * (k + 1))
-        for pair, p in zip((source, target), predictions, strict=True)
-    )
-    _, number = np.unique(np.concatenate([source, target]), return_inverse=True)
-    return number[: len(source)], number[len(source) :], int(number.max()) + 1
+    rows = np.bincount(predictions * k + runners_up, minlength=k * k)
+    pair = np.arange(k * k)
+    return np.where(rows >= least, pair, pair // k * (k + 1))
 
 
 def _by_class(predictions: Indices, k: int) -> list[Indices]:
     order = np.argsort(predictions, kind="stable")
     ends = np.cumsum(np.bincount(predictions, minlength=k))
     return list(np.split(order, ends[:-1]))
-
-
-def _compact(source: Indices, target: Indices, cells: int) -> tuple[Indices, Indices, int]:
-    """Drop the cells that ties between quantiles left empty."""
-    used = np.bincount(source, minlength=cells) + np.bincount(target, minlength=cells) > 0
-    number = np.cumsum(used) - 1
-    return number[source], number[target], int(used.sum())

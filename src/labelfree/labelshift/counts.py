@@ -59,20 +59,19 @@ def count(
     source_cells: Indices,
     labels: Indices,
     source_mass: Array,
-    target_cells: Indices,
-    target_mass: Array,
+    h: Array,
+    n_t: float,
     cells: int,
     k: int,
 ) -> tuple[Counts, npt.NDArray[np.bool_]]:
-    """The counts, and which labels have source rows."""
+    """The counts, and which labels have source rows; h (C,) are the target's cell shares, n_t its rows."""
     per_label = np.bincount(labels, weights=source_mass, minlength=k)
     seen = per_label > 0.0
     joint = np.bincount(source_cells * k + labels, weights=source_mass, minlength=cells * k).reshape(cells, k)
     square = np.bincount(labels, weights=source_mass**2, minlength=k)
     rows = per_label[seen] ** 2 / square[seen]  # Kish: rows, or less where weights differ
     A = joint[:, seen] / per_label[seen]
-    h = np.bincount(target_cells, weights=target_mass, minlength=cells)
-    return Counts(A, rows, h / h.sum(), float(h.sum() ** 2 / np.square(target_mass).sum())), seen
+    return Counts(A, rows, h / h.sum(), n_t), seen
 
 
 def minimum(counts: Counts, start: Array | None = None) -> tuple[Array, Array]:

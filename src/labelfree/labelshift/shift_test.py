@@ -94,7 +94,17 @@ def j_test(
 
     Reference: Hansen, Large Sample Properties of Generalized Method of Moments Estimators, 1982 (J test).
     """
-    counts, seen = count(source_cells, labels, source_mass, target_cells, target_mass, cells, k)
+    h = np.asarray(np.bincount(target_cells, weights=target_mass, minlength=cells), dtype=np.float64)
+    n_t = float(h.sum() ** 2 / np.square(target_mass).sum())  # Kish: rows, or less where weights differ
+    return j_test_of_shares(source_cells, labels, source_mass, h, n_t, k, seed=seed)
+
+
+def j_test_of_shares(
+    source_cells: Indices, labels: Indices, source_mass: Array, h: Array, n_t: float, k: int, *, seed: int = 0
+) -> JTest:
+    """The same from the target's cell shares h (C,) and its effective rows alone."""
+    cells = len(h)
+    counts, seen = count(source_cells, labels, source_mass, h, n_t, cells, k)
     value, pi = minimum(counts)
     statistic = float(value)
     df = cells - int((pi > 0.0).sum())
@@ -218,14 +228,13 @@ def unexplained(
     source_cells: Indices,
     labels: Indices,
     source_mass: Array,
-    target_cells: Indices,
-    target_mass: Array,
-    cells: int,
+    target_shares: Array,
     shares: Array,
 ) -> float:
-    """The total variation between the target's cells and the source's, re-weighted to the label shares."""
+    """The total variation between the target's cell shares (C,) and the source's, re-weighted to the label shares."""
     own = np.bincount(labels, weights=source_mass, minlength=len(shares))
     weights = np.divide(shares, own, out=np.zeros(len(shares)), where=own > 0)
-    expected = np.bincount(source_cells, weights=source_mass * weights[labels], minlength=cells)
-    found = np.bincount(target_cells, weights=target_mass, minlength=cells)
-    return float(np.abs(found - expected).sum() / 2)
+    expected = np.bincount(
+        source_cells, weights=source_mass * weights[labels], minlength=len(target_shares)
+    )
+    return float(np.abs(target_shares - expected).sum() / 2)

@@ -23,11 +23,19 @@ def taken(block: Block, chosen: Indices | slice) -> tuple[npt.NDArray[Any], ...]
     return rows[chosen], block.probs[chosen], block.weights[chosen]
 
 
+def sampled_rows(start: int, length: int, n: int, step: int) -> Indices:
+    """Which of `length` rows from row `start` on belong to the sample of one row out of every `step` of n.
+
+    Always the same rows, however they are cut.
+    """
+    first, last = start // step, (start + length - 1) // step
+    rows = rows_of(np.arange(first, min(last, n // step - 1) + 1), step) - start
+    return rows[(rows >= 0) & (rows < length)]
+
+
 def sampled(block: Block, n: int, step: int) -> Total:
-    """One row out of every `step`, always the same ones however rows are cut; rows, total mass."""
-    first, last = block.start // step, (block.start + len(block) - 1) // step
-    rows = rows_of(np.arange(first, min(last, n // step - 1) + 1), step) - block.start
-    local = rows[(rows >= 0) & (rows < len(block))]
+    """The rows of the sample, the number of rows and their total mass."""
+    local = sampled_rows(block.start, len(block), n, step)
     weighted = 0 if block.mass is None else 1
     return Total((Pile((taken(block, local),)), len(block), float(block.weights.sum()), weighted))
 

@@ -39,15 +39,15 @@ class Block:
         start: how many rows stand before this block.
         mass: (b,) non-negative row masses on any scale, the same for all blocks; None if all rows weigh the same.
         predictions: (b,) the deployed predictions; None where nobody asks for them.
-        logs: (b, K) finite log-probabilities up to a constant per row, where probabilities underflow; None
-            means the logarithms of probs.
+        logs: gives (b, K) finite log-probabilities up to a constant per row, for where probabilities underflow;
+            None means the logarithms of probs.
     """
 
     probs: npt.NDArray[Any]
     start: int
     mass: Floats | None = None
     predictions: Indices | None = None
-    logs: Floats | None = None
+    logs: Callable[[], Floats] | None = None
 
     def __len__(self) -> int:
         return len(self.probs)
@@ -56,7 +56,7 @@ class Block:
         """The rows lo..hi of this block, as a block that shares them."""
         mass = None if self.mass is None else self.mass[lo:hi]
         predictions = None if self.predictions is None else self.predictions[lo:hi]
-        logs = None if self.logs is None else self.logs[lo:hi]
+        logs = None if self.logs is None else lambda: self.log_probs[lo:hi]
         return Block(self.probs[lo:hi], self.start + lo, mass, predictions, logs)
 
     @cached_property
@@ -64,10 +64,10 @@ class Block:
         """(b,) the masses, ones if none were given."""
         return np.ones(len(self)) if self.mass is None else self.mass
 
-    @property
+    @cached_property
     def log_probs(self) -> Floats:
         """(b, K) finite log-probabilities, up to a constant per row."""
-        return np.log(np.maximum(self.probs, TINY, dtype=np.float64)) if self.logs is None else self.logs
+        return np.log(np.maximum(self.probs, TINY, dtype=np.float64)) if self.logs is None else self.logs()
 
 
 class Blocks(Protocol):
@@ -162,12 +162,13 @@ def cut(
     Args:
         probs: (n, K).
         at: where to cut, rising; by default into blocks that threads can share.
-        mass, predictions, logs: (n,), (n,) and (n, K) as in `Block`.
+        mass, predictions: (n,) and (n,) as in `Block`.
+        logs: (n, K) finite log-probabilities.
         threads: all cores if None.
     """
     n, k = probs.shape
     ends = spans(n, max(1, ENTRIES // k)) if at is None else list(zip([0, *at], [*at, n], strict=True))
 
-    whole = Block(probs, 0, mass, predictions, logs)
+    whole = Block(probs, 0, mass, predictions, None if logs is None else lambda: logs)
     parts = [whole.part(lo, hi) for lo, hi in ends]
     return Threads(parts, n, k, threads)

@@ -101,15 +101,7 @@ class Transport:
         Returns:
             (n,) the least and (n,) the largest cost.
         """
-        low, high = np.empty(problem.n), np.empty(problem.n)
-        step = max(1, (1 << 20) // problem.k)
-        for lo in range(0, problem.n, step):
-            p = problem.probs[lo : lo + step].astype(np.float64)
-            net = np.where(problem.class_mass > 0, p - self.prices, -np.inf)
-            tied = net >= net.max(axis=1, keepdims=True) - TIED
-            low[lo : lo + step] = 1.0 - np.where(tied, p, -np.inf).max(axis=1)
-            high[lo : lo + step] = 1.0 - np.where(tied, p, np.inf).min(axis=1)
-        return low, high
+        return cost_range(problem.probs, self.prices, problem.class_mass)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the value, the prices and the certificate as plain numbers."""
@@ -119,3 +111,26 @@ class Transport:
             "split_rows": len(set(self.split_rows.tolist())),
             "certificate": self.certificate.to_dict(),
         }
+
+
+def cost_range(probs: npt.NDArray[Any], prices: Floats, class_mass: Floats) -> tuple[Floats, Floats]:
+    """The least and the largest cost that any optimal plan with these prices could give each of some rows.
+
+    Args:
+        probs: (n, K) probabilities.
+        prices: (K,) the dual solution.
+        class_mass: (K,) q.
+
+    Returns:
+        (n,) the least and (n,) the largest cost.
+    """
+    n, k = probs.shape
+    low, high = np.empty(n), np.empty(n)
+    step = max(1, (1 << 20) // k)
+    for lo in range(0, n, step):
+        p = probs[lo : lo + step].astype(np.float64)
+        net = np.where(class_mass > 0, p - prices, -np.inf)
+        tied = net >= net.max(axis=1, keepdims=True) - TIED
+        low[lo : lo + step] = 1.0 - np.where(tied, p, -np.inf).max(axis=1)
+        high[lo : lo + step] = 1.0 - np.where(tied, p, np.inf).min(axis=1)
+    return low, high

@@ -30,10 +30,10 @@ from labelfree.transport._units import ONE, Units, class_units, row_unit
 from labelfree.transport.blocks import Block, Blocks
 from labelfree.transport.problem import Problem, masses
 from labelfree.transport.solution import Certificate
-from labelfree.transport.solver import AUCTION_ROWS, RATIO, SMALL, on_grid, solve, solve_rows
+from labelfree.transport.solver import AUCTION_ROWS, on_grid, solve, solve_rows
 
-#: Entries of a sample at most, and of a problem that is taken home as a whole.
-SAMPLE, WHOLE = 1 << 24, 1 << 26
+#: Entries of a sample, about; of a problem that is taken home as a whole; and of one with many classes.
+SAMPLE, KEPT, WHOLE = 1 << 23, 1 << 22, 1 << 26
 #: Entries that a rehearsal reads: the better the guess, the fewer rows come home.
 REHEARSAL = 1 << 20
 #: How much further than in a rehearsal prices may move, and how many rehearsals make a guess.
@@ -61,11 +61,17 @@ class Sample:
     weighted: bool
 
 
+def sample_step(n: int, k: int) -> int:
+    """One row out of how many is drawn: all of a problem that fits memory easily."""
+    if n * k <= KEPT or (n < AUCTION_ROWS * k and n * k <= WHOLE):
+        return 1
+    return min(n, max(2, -(-n * k // SAMPLE)))
+
+
 def take_sample(blocks: Blocks) -> Sample:
     """Draw a sample in one pass: all rows of a problem that fits memory easily, one of every so many else."""
-    n, k = blocks.n, blocks.k
-    whole = n * k <= SMALL or (n < AUCTION_ROWS * k and n * k <= WHOLE)
-    step = 1 if whole else min(n, max(RATIO, -(-n * k // SAMPLE)))
+    n = blocks.n
+    step = sample_step(n, blocks.k)
     pile, found, total, weighted = blocks.reduce(_steps.sampled, n, step)
     if found != n:
         raise InputError(f"the blocks hold {found} rows; wanted the {n} that were announced")

@@ -1,0 +1,301 @@
+"""A calibrated look at a scan: the same formulas, folded over views of its chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from labelfree import _door
+from labelfree._lockstep import Memo
+from labelfree.calibration import Calibration
+from labelfree.estimators.view import Array, SoftPlan, View
+from labelfree.labelshift import LabelShares
+from labelfree.scans import Chunk, Scan, scan_of
+from labelfree.transport import Block, Pile, Total, likely_shares, soft_blocks, solve_blocks
+from labelfree.transport._steps import sampled_rows
+from labelfree.transport.streamed import Sample, Streamed, sample_step
+from labelfree.types import Target, check_sample
+
+S = TypeVar("S")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """A step for chunks, made of one for views: calibrate the chunk and look at it.
+
+    Attributes:
+        step: a function of a view and of the number of its first row.
+        calibration: fitted on the source.
+        kind, floor: what the scores are, and what a zero among them counts as.
+    """
+
+    step: Callable[[View, int], Any]
+    calibration: Calibration
+    kind: str
+    floor: float
+
+    def __call__(self, chunk: Chunk, start: int) -> Any:
+        """The step's result for one chunk."""
+        return self.step(View(as_target(chunk, self.kind, self.floor), self.calibration), start)
+
+
+def as_target(chunk: Chunk, kind: str, floor: float, **more: Any) -> Target:
+    """The rows of a chunk as a target; they were checked in the first pass."""
+    taken = _door.argmax(chunk.scores) if chunk.predictions is None else chunk.predictions
+    made = object.__new__(Target)
+    made._set(
+        scores=chunk.scores,
+        kind=kind,
+        classes=None,
+        weights=chunk.weights,
+        predictions=taken,
+        second=chunk.second,
+        ids=chunk.ids,
+        columns=chunk.columns,
+        correction=0.0,
+        decided=None,
+        kept=None,
+        notes=(),
+        least_positive=floor if floor > 0.0 else np.inf,
+        _seal=None,
+    )
+    made._set(**more)
+    return made
+
+
+def block_of(view: View, start: int) -> Block:
+    """A chunk's view as transport reads it."""
+    return Block(
+        view.probs,
+        start,
+        view.sample.weights,
+        view.predictions,
+        lambda: view.calibration.log_probs(view.sample),
+    )
+
+
+class _Rows:
+    """The scan's rows as `labelfree.transport.Blocks`."""
+
+    def __init__(self, view: ScanView) -> None:
+        self._view = view
+        self.n, self.k = view.n, view.k
+        self.passes = 0
+
+    def reduce(self, step: Callable[..., S], *state: Any) -> S:
+        """The sum of step(block, *state) over all chunks, in one pass."""
+        self.passes += 1
+        return self._view.fold_numbered(lambda view, start: step(block_of(view, start), *state))
+
+
+def view_of(target: Target | Scan, calibration: Calibration) -> View | ScanView:
+    """A calibrated look at a target: at all of it where it is small, else as a fold over chunks."""
+    if isinstance(target, Scan):
+        return ScanView(target, calibration)
+    if sample_step(target.n, target.k) == 1:
+        return View(target, calibration)
+    return ScanView(scan_of(target), calibration)
+
+
+def check_target(given: Any, verb: str) -> None:
+    """Refuse what is neither a `Target` nor a `Scan`."""
+    if not isinstance(given, Scan):
+        check_sample(given, Target, verb)
+
+
+class ScanView:
+    """A scan through a calibration: what `View` is to a sample that fits into memory.
+
+    Formulas are the same: `fold`, `mean` and `shares` take a function of a `View`, here of one chunk after the
+    other. `home` is a view of rows that were drawn by their numbers alone and are kept; whatever needs no more than a
+    sample (bins, starting points, figures, resampling) is read off it.
+    """
+
+    def __init__(self, scan: Scan, calibration: Calibration) -> None:
+        self.sample, self.calibration = scan, calibration
+        self.n, self.k = scan.n, scan.k
+        self._known = Memo()
+
+    def once(self, key: Any, compute: Callable[[], T]) -> T:
+        """What `compute` returns, computed the first time that the key is asked for."""
+        return self._known.get(key, compute)
+
+    def together(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
+        """The results of several tasks that fold over this scan; they share its passes."""
+        return self.sample.together(tasks)
+
+    @property
+    def n_effective(self) -> float:
+        """The effective number of rows."""
+        return self.sample.n_effective
+
+    # -- folds ---------------------------------------------------------------------------------------
+
+    def fold_numbered(self, step: Callable[[View, int], S], columns: Sequence[str] = ()) -> S:
+        """The sum of `step(view of a chunk, number of its first row)`."""
+        scan = self.sample
+        return scan.fold(Calibrated(step, self.calibration, scan.kind, scan.floor), columns)
+
+    def fold(self, step: Callable[[View], S]) -> S:
+        """The sum of `step(view of a chunk)` over all chunks, in one pass."""
+        return self.fold_numbered(lambda view, start: step(view))
+
+    def mean(self, of: Callable[[View], Any]) -> Any:
+        """The mean, by mass, of (b,) or (b, m) numbers that `of` gives for the rows of a view."""
+
+        def step(view: View) -> Total:
+            return Total((view.weights @ of(view), float(view.weights.sum())))
+
+        total, mass = self.fold(step)
+        return total / mass
+
+    def share(self, of: Callable[[View], npt.NDArray[np.bool_]]) -> float:
+        """The share of mass in the rows that `of` marks."""
+        return float(min(1.0, self.mean(of)))
+
+    def shares(self, cell: Callable[[View], npt.NDArray[np.intp]], cells: int) -> Array:
+        """(cells,) the share of mass in each cell; `cell` gives the rows' cells, (b,) or (b, m) of several kinds."""
+
+        def step(view: View) -> Total:
+            return Total((np.bincount(cell(view), view.weights, cells), float(view.weights.sum())))
+
+        total, mass = self.fold(step)
+        return np.asarray(total / mass)
+
+    # -- what formulas ask for -----------------------------------------------------------------------
+
+    @property
+    def second(self) -> bool | None:
+        """Whether a second model's predictions came along."""
+        return True if self.sample.has_second else None
+
+    @property
+    def _first(self) -> tuple[Array, Array, Array]:
+        """(K,) each: predicted shares, mean probabilities, mean squares of them; one pass for the three."""
+
+        def read() -> tuple[Array, Array, Array]:
+            h, p, square, mass = self.fold(_moments)
+            return h / mass, p / mass, square / mass
+
+        return self.once("moments", read)
+
+    @property
+    def pseudo_labels(self) -> Array:
+        """(K,) the share of mass predicted as each class."""
+        return self._first[0]
+
+    @property
+    def mean_posterior(self) -> Array:
+        """(K,) the mean probability of each class."""
+        return self._first[1]
+
+    @property
+    def mean_square(self) -> Array:
+        """(K,) the mean of each class's squared probability."""
+        return self._first[2]
+
+    def transport(self, marginal: Array) -> Streamed:
+        """The optimal transport of all rows to the label masses; solved once per marginal."""
+
+        def solve() -> Streamed:
+            return solve_blocks(_Rows(self), marginal, sample=self.drawn)
+
+        return self.once(("hard", marginal.tobytes()), solve)
+
+    def cost_share(self, marginal: Array, at: float) -> float:
+        """The share of mass whose transport cost is `at` or more."""
+        plan = self.transport(marginal)
+
+        def step(view: View, start: int) -> Total:
+            pieces = plan.pieces(block_of(view, start))
+            return Total((float(pieces.mass[pieces.cost >= at].sum()), float(view.weights.sum())))
+
+        beyond, mass = self.fold_numbered(step)
+        return float(min(1.0, beyond / mass))
+
+    def tied_share(self, marginal: Array, low: float, high: float) -> float:
+        """The mass of rows that one optimal plan could bring to `low` or more, and one below `high`."""
+        prices = self.transport(marginal).prices
+
+        def crossing(view: View) -> npt.NDArray[np.bool_]:
+            least, most = view.cost_range(prices, marginal)
+            return (most >= low) & (least < high)
+
+        return float(min(1.0, self.mean(crossing)))
+
+    def soft_transport(self, marginal: Array) -> SoftPlan:
+        """SCOT's plan for the label masses; solved once per marginal."""
+
+        def solve() -> SoftPlan:
+            found = soft_blocks(_Rows(self), marginal, sample=self.drawn)
+            return SoftPlan(lambda view: found.posterior(block_of(view, 0)), found.marginal_error, found.passes)
+
+        return self.once(("soft", marginal.tobytes()), solve)
+
+    def label_shares(self, prior: Array) -> LabelShares:
+        """The label shares that make these rows likeliest, if posteriors with that prior were right (MLLS)."""
+
+        def solve() -> LabelShares:
+            found = likely_shares(_Rows(self), prior, sample=self.drawn)
+            return LabelShares(found.shares, found.weights, found.gap, found.passes)
+
+        return self.once(("shares", prior.tobytes()), solve)
+
+    @property
+    def has_zeros(self) -> bool:
+        """Whether a given probability is exactly zero."""
+        return self.sample.kind == "probs" and self.sample.opening.zeros
+
+    # -- a sample at home ------------------------------------------------------------------------------
+
+    @property
+    def home(self) -> View:
+        """A view of some rows that are kept, drawn by their numbers: all, where they are few."""
+        return self.once("home", self._take_home)
+
+    def _take_home(self) -> View:
+        scan, step = self.sample, sample_step(self.n, self.k)
+        n = self.n
+
+        def take(chunk: Chunk, start: int) -> Pile:
+            rows = sampled_rows(start, len(chunk), n, step)
+            held = as_target(chunk, scan.kind, scan.floor)
+            weights = np.ones(len(rows)) if held.weights is None else held.weights[rows]
+            second = rows if held.second is None else held.second[rows]
+            ids = rows if held.ids is None else held.ids[rows]
+            return Pile(((rows + start, held.scores[rows], held.predictions[rows], weights, second, ids),))
+
+        number, scores, predictions, weights, second, ids = scan.fold(take).joined()
+        chunk = Chunk(
+            scores,
+            predictions=predictions,
+            weights=weights if scan.weighted else None,
+            second=second if scan.has_second else None,
+            ids=ids if scan.has_ids else None,
+        )
+        made = as_target(chunk, scan.kind, scan.floor, classes=scan.classes, rows=number)
+        return View(made, self.calibration, n_effective=None if len(number) == n else scan.n_effective)
+
+    @property
+    def drawn(self) -> Sample:
+        """The sample at home as transport reads it."""
+        home = self.home
+        return Sample(
+            home.sample.rows,
+            home.probs,
+            home.weights,
+            self.n,
+            self.sample.mass,
+            self.sample.weighted,
+        )
+
+
+def _moments(view: View) -> Total:
+    w, p = view.weights, view.probs
+    h = np.bincount(view.predictions, w, view.k)
+    return Total((h, w @ p, np.einsum("i,ij,ij->j", w, p, p), float(w.sum())))
