@@ -8,6 +8,7 @@ of a scan comes from such folds; the first of them also checks every row, as the
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
@@ -450,6 +451,14 @@ class Scan:
             f"rows sum to 1 within {worst:.2g} and were renormalised"
         )
         return (*self._notes, said)
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 over the digests of all parts: the same for the same rows in the same parts."""
+        head = (self.kind, self.n, self.k, self.classes)
+        self.opening  # noqa: B018 (a pass, if there was none)
+        seen = sorted((self._state.digests or {}).items())
+        return hashlib.sha256(repr((head, seen)).encode()).hexdigest()
 
     def class_name(self, j: int) -> Hashable:
         """The name of column j: as given, or the index itself."""

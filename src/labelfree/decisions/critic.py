@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from labelfree.estimators.scanned import ScanView
 from labelfree.estimators.view import View
 
 Array = npt.NDArray[np.float64]
@@ -39,7 +40,7 @@ class Discrepancy:
         return max(0.0, self.target - self.source)
 
 
-def discrepancy(source: View, target: View, *, level: float = 0.95) -> Discrepancy:
+def discrepancy(source: View, target: View | ScanView, *, level: float = 0.95) -> Discrepancy:
     """Fit a linear critic on log-probabilities that agrees on the source and disagrees on the target.
 
     The bound of Rosenfeld and Garg: if no critic of the class disagrees with the model more, in target beyond
@@ -55,6 +56,7 @@ def discrepancy(source: View, target: View, *, level: float = 0.95) -> Discrepan
     Discrepancy, 2023.
     """
     k = source.k
+    n_target, target = target.n_effective, target.home
     if k < 2:
         return Discrepancy(0.0, 0.0, 0.0)
     left, right = _features(source), _features(target)
@@ -64,11 +66,7 @@ def discrepancy(source: View, target: View, *, level: float = 0.95) -> Discrepan
         for z, view in ((left, source), (right, target))
     )
     slack = np.log(1.0 / (1.0 - level))
-    noise = np.sqrt(
-        slack
-        * (source.n_effective + 4.0 * target.n_effective)
-        / (2.0 * source.n_effective * target.n_effective)
-    )
+    noise = np.sqrt(slack * (source.n_effective + 4.0 * n_target) / (2.0 * source.n_effective * n_target))
     return Discrepancy(off_target, off_source, float(noise))
 
 

@@ -129,8 +129,9 @@ def _sure(first: Answer, second: Answer, difference: float) -> float:
     from scipy.special import ndtr
 
     measured = float(np.interp(difference, *np.array(MEASURED).T))
-    apart = (1.0 - first.pair.target.confidence) - (1.0 - second.pair.target.confidence)
-    mass = first.pair.target.mass
+    left, right = first.pair.target.home, second.pair.target.home
+    apart = (1.0 - left.confidence) - (1.0 - right.confidence)
+    mass = left.mass
     spread = float(mass @ np.square(apart - mass @ apart))
     noise = np.sqrt(
         spread / first.pair.target.n_effective

@@ -96,7 +96,9 @@ class QuartileCells:
 
 def novel_share(cells: QuartileCells, source: Rows, h: Array, n_target: float) -> float:
     """`novelty` from the target's cell shares h and its effective rows."""
-    s = np.asarray(np.bincount(cells.cell(source), weights=source.mass, minlength=cells.count), dtype=np.float64)
+    s = np.asarray(
+        np.bincount(cells.cell(source), weights=source.mass, minlength=cells.count), dtype=np.float64
+    )
     chance = _by_chance(s, h, source.n_effective, n_target)
     return max(0.0, float(np.maximum(h - TIMES * s, 0.0).sum()) - chance)
 

@@ -7,9 +7,9 @@ them is there for the next.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -33,6 +33,9 @@ from labelfree.types import Source, Target, check_sample, meeting_notes
 
 Array = npt.NDArray[np.float64]
 T = TypeVar("T")
+
+#: Entries of the target's rows that are resampled, where they are more than can be: about a hundred thousand rows.
+BAG = 1 << 20
 
 
 class Pair:
@@ -85,6 +88,25 @@ class Pair:
         twin = object.__new__(Pair)
         twin._meet(self.source, self.target.home, self.seed)
         return twin
+
+    @cached_property
+    def bag(self) -> Pair:
+        """The source before the rows of the target that are resampled: all, or a thinned sample of them."""
+        if isinstance(self.target, View):
+            return self
+        home = self.target.home
+        rows = np.arange(0, home.n, max(1, -(-home.n * home.k // BAG)))
+        twin = object.__new__(Pair)
+        view = View(home.sample.take(rows), self.calibration, n_effective=self.target.n_effective)
+        twin._meet(self.source, view, self.seed)
+        return twin
+
+    def read_together(self, asked: Sequence[tuple[str, dict[str, Any]]], *, shift: bool = False) -> None:
+        """Compute several methods' answers, and the test of shift, in as few passes over the target as it takes."""
+        if isinstance(self.target, View):
+            return  # nothing is gained in memory, and each is computed when it is asked for
+        tasks: list[Callable[[], Any]] = [partial(self.estimate, name, **options) for name, options in asked]
+        self.target.together([*tasks, *([lambda: self.shift] if shift else [])])
 
     @property
     def whole(self) -> View:
@@ -152,7 +174,8 @@ class Pair:
         """(n, K) the posterior behind a method's answer; its mean doubt of the predictions is that answer."""
 
         return self.once(
-            ("posterior", self.fitted(method, **options)), lambda: self.belief(method, **options)(self.home.target)
+            ("posterior", self.fitted(method, **options)),
+            lambda: self.belief(method, **options)(self.home.target),
         )
 
     def belief(self, method: str = DEFAULT, **options: Any) -> Belief:
@@ -183,10 +206,10 @@ class Pair:
         assert isinstance(source, Source)
         return meeting_notes(source, target)
 
-    @cached_property
+    @property
     def shift(self) -> ShiftVerdict:
         """Which shift it is: the label-shift test."""
-        return verdict(self.source, self.target, seed=self.seed)
+        return self.once("shift", lambda: verdict(self.source, self.target, seed=self.seed))
 
     @property
     def label_shares(self) -> LabelShares:

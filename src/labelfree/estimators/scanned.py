@@ -233,7 +233,9 @@ class ScanView:
 
         def solve() -> SoftPlan:
             found = soft_blocks(_Rows(self), marginal, sample=self.drawn)
-            return SoftPlan(lambda view: found.posterior(block_of(view, 0)), found.marginal_error, found.passes)
+            return SoftPlan(
+                lambda view: found.posterior(block_of(view, 0)), found.marginal_error, found.passes
+            )
 
         return self.once(("soft", marginal.tobytes()), solve)
 

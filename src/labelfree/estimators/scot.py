@@ -84,4 +84,6 @@ def _read_rows(rows: View, plan: SoftPlan) -> Array:
     """(n, 2) the mass that the plan takes off each row's prediction, and that it puts on given zeros."""
     r = plan.posterior(rows)
     floored = rows.floored if rows.has_zeros else None
-    return np.column_stack([rows.doubt(r), np.zeros(rows.n) if floored is None else (r * floored).sum(axis=1)])
+    return np.column_stack(
+        [rows.doubt(r), np.zeros(rows.n) if floored is None else (r * floored).sum(axis=1)]
+    )

@@ -94,7 +94,9 @@ def confidence_cells(
     """
     cells = confidence_bins(predictions, confidence, k, bins, least)
     left, right = (cells.of(p, c) for p, c in zip(predictions, confidence, strict=True))
-    number, used = compacted(np.bincount(left, minlength=cells.count) + np.bincount(right, minlength=cells.count))
+    number, used = compacted(
+        np.bincount(left, minlength=cells.count) + np.bincount(right, minlength=cells.count)
+    )
     return number[left], number[right], used
 
 

@@ -234,7 +234,5 @@ def unexplained(
     """The total variation between the target's cell shares (C,) and the source's, re-weighted to the label shares."""
     own = np.bincount(labels, weights=source_mass, minlength=len(shares))
     weights = np.divide(shares, own, out=np.zeros(len(shares)), where=own > 0)
-    expected = np.bincount(
-        source_cells, weights=source_mass * weights[labels], minlength=len(target_shares)
-    )
+    expected = np.bincount(source_cells, weights=source_mass * weights[labels], minlength=len(target_shares))
     return float(np.abs(target_shares - expected).sum() / 2)

@@ -10,9 +10,11 @@ import numpy.typing as npt
 from labelfree.calibration import fit_calibration
 from labelfree.calibration.metrics import confidence_bin, ece
 from labelfree.estimators import COTT, Pair
+from labelfree.estimators.scanned import ScanView
 from labelfree.estimators.threshold import share_beyond
 from labelfree.estimators.view import View
 from labelfree.labelshift import Marginal
+from labelfree.transport.blocks import Total
 from labelfree.types import Source
 
 Array = npt.NDArray[np.float64]
@@ -23,9 +25,11 @@ RELIABILITY_BINS = 10
 def confidence_table(pair: Pair) -> dict[str, Any]:
     """Shares of source and target in equal bins of confidence, and the mean confidence of each."""
     out: dict[str, Any] = {"edges": np.linspace(0.0, 1.0, BINS + 1).tolist()}
-    for name, view in (("source", pair.source), ("target", pair.target)):
-        out[name] = _histogram(view.confidence, view.mass)
-        out[f"{name}_mean"] = float(view.mass @ view.confidence)
+    views: tuple[tuple[str, View | ScanView], ...] = (("source", pair.source), ("target", pair.target))
+    for name, view in views:
+        out[name], mass = view.fold(lambda rows: _counted(rows.confidence, rows.weights))
+        out[name] = (out[name] / mass).tolist()
+        out[f"{name}_mean"] = float(view.mean(lambda rows: rows.confidence))
     return out
 
 
@@ -48,9 +52,10 @@ def costs_table(pair: Pair, marginal: Marginal = "source") -> dict[str, Any]:
     """Transport costs of source and target in equal bins, COTT's threshold, and the shares beyond it."""
     fitted = pair.fitted("cott", marginal=marginal)
     assert isinstance(fitted, COTT)
+    home = pair.home  # of a target that is not all in memory, the rows at home
     plans = {
         "source": pair.source.transport(fitted.label_marginal_),
-        "target": pair.target.transport(fitted.masses(pair.target)),
+        "target": home.whole.transport(fitted.masses(pair.target)),
     }
     out: dict[str, Any] = {"edges": np.linspace(0.0, 1.0, BINS + 1).tolist(), "threshold": fitted.threshold_}
     for name, plan in plans.items():
@@ -79,6 +84,12 @@ def reliability_table(view: View) -> dict[str, Any]:
             "ece": ece(seen.confidence, right, view.mass),
         }
     return out
+
+
+def _counted(values: Array, mass: Array) -> Total:
+    """The mass in each bin, and in all."""
+    counts, _ = np.histogram(np.clip(values, 0.0, 1.0), bins=BINS, range=(0.0, 1.0), weights=mass)
+    return Total((counts, float(mass.sum())))
 
 
 def _histogram(values: Array, mass: Array) -> list[float]:

@@ -11,13 +11,14 @@ import numpy as np
 
 from labelfree._door import chunks
 from labelfree._version import __version__
+from labelfree.scans import Scan
 from labelfree.types import Sample, Source
 
 PACKAGES = ("numpy", "scipy", "numba")
 
 
 def provenance(
-    source: Source, target: Sample | None, options: dict[str, Any], about: dict[str, Any]
+    source: Source, target: Sample | Scan | None, options: dict[str, Any], about: dict[str, Any]
 ) -> dict[str, Any]:
     """Versions, options, where the data came from, and what they were; the same in the JSON of every verb."""
     return {
@@ -35,7 +36,7 @@ def provenance(
     }
 
 
-def fingerprint(sample: Sample) -> str:
+def fingerprint(sample: Sample | Scan) -> str:
     """SHA-256 over everything that can change the answer: scores and what they are, decisions, weights, labels.
 
     The same data give the same fingerprint from a CSV and from a Parquet file, if their precision is the same.
@@ -46,6 +47,8 @@ def fingerprint(sample: Sample) -> str:
     (True, False)
     """
     digest = hashlib.sha256()
+    if isinstance(sample, Scan):
+        return sample.fingerprint
     head = (sample.kind, sample.scores.shape, sample.scores.dtype.str, sample.classes)
     digest.update(repr(head).encode())
     for rows in chunks(*sample.scores.shape):

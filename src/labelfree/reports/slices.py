@@ -6,23 +6,29 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from labelfree.estimators import Pair
+from labelfree.estimators.posterior import Belief
+from labelfree.estimators.scanned import ScanView
 from labelfree.estimators.view import View
+from labelfree.transport.blocks import Total
 from labelfree.trust.posteriors import Slice, sliced
 from labelfree.trust.resampling import Resampling
 
-Array = npt.NDArray[np.float64]
 #: Only so many slices of one column are listed, the largest ones.
 MOST_SLICES = 50
 
 
-def class_table(target: View, doubt: Array) -> list[dict[str, Any]]:
+def class_table(target: View | ScanView, believed: Belief) -> list[dict[str, Any]]:
     """For every class: the share of rows predicted as it, and how many of those are estimated to be wrong."""
-    share = target.pseudo_labels
-    wrong = np.bincount(target.predictions, target.mass * doubt, target.k)
-    count = np.bincount(target.predictions, minlength=target.k)
+    k = target.k
+
+    def read(rows: View) -> Total:
+        wrong = np.bincount(rows.predictions, rows.weights * rows.doubt(believed(rows)), k)
+        return Total((wrong, np.bincount(rows.predictions, minlength=k), float(rows.weights.sum())))
+
+    wrong, count, mass = target.fold(read)
+    share, wrong = target.pseudo_labels, wrong / mass
     return [
         {
             "class": str(target.sample.class_name(j)),

@@ -80,7 +80,7 @@ def summarise(
         "proportions": proportions_table(pair),
         "costs": costs_table(pair, marginal),
         "reliability": reliability_table(pair.source),
-        "classes": class_table(pair.target, pair.target.doubt(pair.posterior(method, **own))),
+        "classes": class_table(pair.target, pair.belief(method, **own)),
         "slices": slice_tables(pair, by, settings, method, **own),
         "findings": found,
         "provenance": provenance(source, target, options, about),

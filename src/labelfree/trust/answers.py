@@ -14,6 +14,7 @@ from labelfree.estimators.registry import DEFAULT, METHODS, accepts, find
 from labelfree.estimators.shift import ShiftVerdict
 from labelfree.labelshift import LABEL_SHIFT, Marginal, check_marginal
 from labelfree.results import Comparison, Estimate
+from labelfree.scans import Scan
 from labelfree.trust.resampling import REPLICATES, Resampling, with_interval
 from labelfree.types import Sample, Source, Target
 
@@ -28,7 +29,7 @@ DOUBTS = {
 
 def estimate(
     source: Source,
-    target: Target,
+    target: Target | Scan,
     method: str = DEFAULT,
     *,
     interval: bool = False,
@@ -60,7 +61,7 @@ def estimate(
     return answer(pair, method, settings if interval else None, **options)
 
 
-def interval(source: Source, target: Target, method: str = DEFAULT, **options: Any) -> Estimate:
+def interval(source: Source, target: Target | Scan, method: str = DEFAULT, **options: Any) -> Estimate:
     """Estimate the error on the target with an interval for its sampling error: `estimate(..., interval=True)`.
 
     The estimand is the error of the population that the target rows came from, under the method's own
@@ -91,7 +92,12 @@ def interval(source: Source, target: Target, method: str = DEFAULT, **options: A
 
 
 def shift_test(
-    source: Source, target: Target, *, calibration: str = "temperature", level: float = 0.05, seed: int = 0
+    source: Source,
+    target: Target | Scan,
+    *,
+    calibration: str = "temperature",
+    level: float = 0.05,
+    seed: int = 0,
 ) -> ShiftVerdict:
     """Test whether the target is the source with other class proportions.
 
@@ -115,7 +121,7 @@ def shift_test(
 
 def compare(
     source: Source,
-    target: Target,
+    target: Target | Scan,
     methods: Sequence[str] | None = None,
     *,
     calibration: str = "temperature",
@@ -175,10 +181,12 @@ def compared(
     check_marginal(marginal)
     check_proportions(proportions)
     chosen, warnings = _chosen(pair, methods)
+    asked = [(name, taken(name, marginal=marginal, proportions=proportions)) for name in chosen]
+    doubtful = any(_refuted_by(name, own.get("marginal", "source")) for name, own in asked)
+    pair.read_together(asked, shift=doubtful)
     estimates = []
-    for name in chosen:
+    for name, options in asked:
         progress(name if settings is None else f"{name}, with its interval")
-        options = taken(name, marginal=marginal, proportions=proportions)
         estimates.append(answer(pair, name, None if _is_score(pair, name, options) else settings, **options))
     shared = [w for w in estimates[0].warnings if all(w in e.warnings for e in estimates)]
     known = pair.source.sample
@@ -234,16 +242,20 @@ def _is_score(pair: Pair, name: str, options: dict[str, Any]) -> bool:
     return pair.estimate(name, **options).error is None
 
 
-def _summary(sample: Sample) -> dict[str, Any]:
+def _summary(sample: Sample | Scan) -> dict[str, Any]:
     names = None
     if sample.classes is not None:  # names that JSON does not know, such as dates, are written as text
         names = [c if isinstance(c, str | int | float) else str(c) for c in sample.classes]
     return {"n": sample.n, "k": sample.k, "classes": names, "scores": sample.kind}
 
 
-def true_error(target: Target, labels: Any) -> float | None:
+def true_error(target: Target | Scan, labels: Any) -> float | None:
     """The error by labels of the target that were given to check; None where there are none."""
     if labels is None:
         return None
+    if isinstance(target, Scan):
+        raise InputError(
+            "target labels: a scanned target is not checked against labels; pass labelfree.Target of some rows"
+        )
     truth = _door.as_labels(labels, target.n, target.k, target.classes, "target labels")
     return target.share(target.predictions != truth)

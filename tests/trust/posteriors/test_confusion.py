@@ -17,7 +17,7 @@ from ..conftest import scores
 def posterior(source, target):
     scot = lf.SCOT().fit(source)
     view = View(target, scot.calibration_)
-    return view, view.soft_transport(scot.masses(view)).posterior
+    return view, view.soft_transport(scot.masses(view)).posterior(view)
 
 
 def split(view, r):

@@ -9,7 +9,8 @@ from scipy.stats import norm
 import labelfree as lf
 from labelfree.errors import InputError
 from labelfree.trust import slices
-from labelfree.trust.posteriors.segments import _max_t, slice_numbers
+from labelfree.trust.posteriors.cuts import slice_numbers
+from labelfree.trust.posteriors.segments import _max_t
 
 from ..conftest import scores
 
@@ -206,16 +207,18 @@ def test_correlated_rows_widen_the_intervals_of_slices(pair):
 
 
 def test_what_can_be_believed_of_a_slice_goes_from_the_least_to_the_most(source, target):
-    from labelfree.trust.posteriors.segments import OTHERS, _believable, _by_slice
+    from labelfree.trust.posteriors.cuts import OTHERS, Cut, by_slice
 
     pair, number = lf.Pair(source, target), np.arange(target.n) % 2
-    centre = np.array([0.0, 1.0])
-    said = [_by_slice(pair.target, pair.posterior(name, **options), number, 2) for name, options in OTHERS]
-    least, most = _believable(pair, number, 2, centre, "auto")
-    np.testing.assert_allclose(least, np.min([centre, *said], axis=0))
-    np.testing.assert_allclose(most, np.max([centre, *said], axis=0))
-    for ends in _believable(pair, number, 2, centre, "scot"):
-        np.testing.assert_array_equal(ends, centre)
+    said = [by_slice(pair.target, pair.posterior(name, **options), number, 2) for name, options in OTHERS]
+    centre, others = Cut.of(pair, number).errors(pair, "auto", {})
+    np.testing.assert_allclose(centre, by_slice(pair.target, pair.posterior("auto"), number, 2))
+    np.testing.assert_allclose(others, said)
+    assert Cut.of(pair, number).errors(pair, "scot", {})[1] == []
+    found = slices(source, target, number, replicates=20)
+    for i, one in enumerate(found.slices):
+        assert one.low <= min(one.error, *(v[i] for v in said))
+        assert one.high >= max(one.error, *(v[i] for v in said))
 
 
 def test_the_note_says_what_is_wrong_with_a_slice_s_size():

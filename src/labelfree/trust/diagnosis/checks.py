@@ -13,10 +13,19 @@ from labelfree._door import chunks
 from labelfree.calibration import Temperature, log_scores, softmax, zero_floor
 from labelfree.calibration.temperature import HIGHEST, LOWEST
 from labelfree.estimators.pair import Pair
+from labelfree.estimators.view import View
 from labelfree.results import percent
 from labelfree.types import Sample, Source
 
 OK, CAUTION, STOP = "ok", "caution", "stop"
+#: The methods whose answers are compared, and what SCOT is asked under.
+COMPARED, ASSUMED = ("atc-ne", "doc", "cott", "scot", "label-shift"), ("source", "shrunk", "rlls", "mlls")
+#: All that the checks ask of methods, for one reading of the target.
+ASKED: list[tuple[str, dict[str, Any]]] = [
+    ("auto", {}),
+    *((name, {}) for name in COMPARED),
+    *(("scot", {"marginal": name}) for name in ASSUMED),
+]
 #: The check whose grade was calibrated on data: "ok" and "caution" of the whole are its.
 RANGE = "range of the answer"
 
@@ -54,8 +63,12 @@ def names(pair: Pair, which: npt.NDArray[np.intp]) -> str:
 
 
 def row_numbers(pair: Pair) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """A number for each row of source and of target: the same where the scores are exactly the same."""
-    return pair.once("row numbers", lambda: _row_numbers(pair.source.sample, pair.target.sample))
+    """A number for each row of source and of target: the same where the scores are exactly the same.
+
+    Of a target that is not all in memory, for the rows at home (`labelfree.Pair.home`).
+    """
+    home = pair.home
+    return home.once("row numbers", lambda: _row_numbers(home.source.sample, home.whole.sample))
 
 
 def _row_numbers(source: Sample, target: Sample) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
@@ -199,10 +212,10 @@ def unseen(pair: Pair) -> Check:
 
 def saturation(pair: Pair) -> Check:
     """Scores that are exactly 0 or 1."""
-    samples = (pair.source.sample, pair.target.sample)
-    shares = [_saturated(s) for s in samples]
+    kinds = (pair.source.sample.kind, pair.target.sample.kind)
+    shares = [0.0 if pair.k == 1 else view.share(_certain) for view in (pair.source, pair.target)]
     worst = max(shares)
-    rounded = max([share for share, s in zip(shares, samples, strict=True) if s.kind == "probs"], default=0.0)
+    rounded = max([share for share, kind in zip(shares, kinds, strict=True) if kind == "probs"], default=0.0)
     advice = "are these logits as they leave the network? such large ones say certain where nothing is"
     if rounded >= 0.05:
         advice = "pass logits instead of probabilities: rounded certainty cannot be calibrated"
@@ -216,14 +229,14 @@ def saturation(pair: Pair) -> Check:
     )
 
 
-def _saturated(sample: Sample) -> float:
-    if sample.k == 1:
-        return 0.0
+def _certain(rows: View) -> npt.NDArray[np.bool_]:
+    """(n,) whether the highest probability is exactly 1."""
+    sample = rows.sample
     certain = np.empty(sample.n, dtype=bool)
-    for rows in chunks(sample.n, sample.k):
-        part = sample.scores[rows] if sample.kind == "probs" else softmax(log_scores(sample, rows))
-        certain[rows] = part.max(axis=1) >= 1.0
-    return sample.share(certain)
+    for part in chunks(sample.n, sample.k):
+        p = sample.scores[part] if sample.kind == "probs" else softmax(log_scores(sample, part))
+        certain[part] = p.max(axis=1) >= 1.0
+    return certain
 
 
 def ties(pair: Pair) -> Check:
@@ -246,7 +259,7 @@ def duplicates(pair: Pair) -> Check:
         "duplicate rows",
         grade(worst, 0.05, 0.8),
         {"source": source, "target": target},
-        f"{_both((source, target))} rows repeat the scores of an earlier row exactly",
+        f"{_both((source, target))} rows repeat the scores of an earlier row exactly{_looked_at(pair)}",
         "intervals take rows to be independent: drop duplicates, or pass groups=",
     )
 
@@ -259,9 +272,15 @@ def shared(pair: Pair) -> Check:
         "shared rows",
         grade(share, 0.05, np.inf),
         share,
-        f"{percent(share)} of target rows have exactly the scores of a source row",
+        f"{percent(share)} of target rows have exactly the scores of a source row{_looked_at(pair)}",
         "are these rows in both? their labels are known: leave them out, or count the errors",
     )
+
+
+def _looked_at(pair: Pair) -> str:
+    """How many of the target's rows were looked at, where not all were."""
+    home = pair.home.whole.n
+    return "" if home == pair.target.n else f" (of {home:,} target rows looked at)"
 
 
 def _both(shares: Sequence[float]) -> str:
@@ -320,7 +339,7 @@ def lower_bound(pair: Pair) -> Check:
 
 def disagreement(pair: Pair) -> Check:
     """How far apart the methods are."""
-    answers = {name: pair.error(name) for name in ("atc-ne", "doc", "cott", "scot", "label-shift")}
+    answers = {name: pair.error(name) for name in COMPARED}
     spread = max(answers.values()) - min(answers.values())
     return Check(
         "methods disagree",
@@ -333,7 +352,7 @@ def disagreement(pair: Pair) -> Check:
 
 def marginal(pair: Pair) -> Check:
     """How the answer moves with the marginal."""
-    answers = {name: pair.error("scot", marginal=name) for name in ("source", "shrunk", "rlls", "mlls")}
+    answers = {name: pair.error("scot", marginal=name) for name in ASSUMED}
     spread = max(answers.values()) - min(answers.values())
     return Check(
         "marginal matters",

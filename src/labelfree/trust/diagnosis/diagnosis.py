@@ -10,7 +10,7 @@ from typing import Any
 from labelfree.estimators.pair import Pair
 from labelfree.estimators.shift import ShiftVerdict
 from labelfree.results import Result, p_value
-from labelfree.trust.diagnosis.checks import CAUTION, CHECKS, OK, RANGE, STOP, Check
+from labelfree.trust.diagnosis.checks import ASKED, CAUTION, CHECKS, OK, RANGE, STOP, Check
 from labelfree.types import Source, Target
 
 #: Of each status in a notebook: dark enough for a white page, light enough for a black one.
@@ -124,6 +124,7 @@ def doctor(
 
 def examined(pair: Pair, progress: Callable[[str], None] | None = None) -> Diagnosis:
     """The diagnosis of a pair that has met already."""
+    pair.read_together(ASKED, shift=True)
     found = []
     for check in CHECKS:
         if progress is not None:

@@ -13,6 +13,8 @@ from labelfree.errors import InputError
 from labelfree.estimators.pair import Pair, meant, taken
 from labelfree.labelshift import Marginal
 from labelfree.results import Result, percent
+from labelfree.scans import Scan
+from labelfree.transport.blocks import Total
 from labelfree.trust.answers import answer
 from labelfree.types import Source, Target
 
@@ -29,7 +31,8 @@ class Metrics(Result):
         error: the method's error, the mass off the diagonal.
         cott_error: COTT's, beside it; the two are different estimates and not forced to agree.
         cost: the mean cost under the cost matrix given, or None.
-        roc_auc, average_precision: for two classes (the second is the positive one), else None.
+        roc_auc, average_precision: for two classes (the second is the positive one), else None; of a scanned target
+            over the sample of its rows that is kept in memory.
         warnings: what the method and COTT warn of on this source and target.
         method: whose posterior it was read off.
     """
@@ -120,7 +123,7 @@ class Metrics(Result):
 
 def metrics(
     source: Source,
-    target: Target,
+    target: Target | Scan,
     method: str | None = None,
     *,
     calibration: str = "temperature",
@@ -154,19 +157,28 @@ def metrics(
 def measured(pair: Pair, method: str, *, cost: Any = None, **options: Any) -> Metrics:
     """The metrics of a pair that has met already."""
     costs = None if cost is None else _costs(cost, pair.k)
-    view, r = pair.target, pair.posterior(method, **options)
-    C = soft_confusion(r, view.predictions, view.mass)
+    beside = taken("cott", **options)
+    pair.read_together([(method, options), ("cott", beside)], shift=True)
+    believed = pair.belief(method, **options)
+    C, mass = pair.target.fold(
+        lambda rows: Total(
+            (soft_confusion(believed(rows), rows.predictions, rows.weights), float(rows.weights.sum()))
+        )
+    )
+    C = C / mass
     binary = pair.k == 2
-    mine, hard = answer(pair, method, **options), pair.estimate("cott", **taken("cott", **options))
+    mine, hard = answer(pair, method, **options), pair.estimate("cott", **beside)
     assert hard.error is not None
+    view = pair.home.whole  # curves over all thresholds: of the rows at home
+    r = believed(view) if binary else None
     return Metrics(
         confusion=C,
         classes=pair.classes,
         error=float(1.0 - np.trace(C)),
         cott_error=hard.error,
         cost=None if costs is None else float((C * costs).sum()),
-        roc_auc=soft_auc(view.probs[:, 1], r[:, 1], view.mass) if binary else None,
-        average_precision=soft_average_precision(view.probs[:, 1], r[:, 1], view.mass) if binary else None,
+        roc_auc=None if r is None else soft_auc(view.probs[:, 1], r[:, 1], view.mass),
+        average_precision=None if r is None else soft_average_precision(view.probs[:, 1], r[:, 1], view.mass),
         warnings=(*mine.warnings, *(f"COTT: {w}" for w in hard.warnings if w not in mine.warnings)),
         method=method,
     )

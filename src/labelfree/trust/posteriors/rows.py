@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,10 @@ import numpy as np
 from labelfree.estimators.cot import COT
 from labelfree.estimators.pair import Pair, taken
 from labelfree.estimators.registry import DEFAULT
+from labelfree.estimators.scanned import block_of
+from labelfree.estimators.view import View
 from labelfree.labelshift import Marginal
+from labelfree.transport import Streamed
 
 
 def row_table(
@@ -22,17 +26,34 @@ def row_table(
         `transport_label` and `transport_cost` (the exact plan's class for the row and its cost, to the label shares
         of `marginal`), `error_probability` (by the posterior behind the method's answer: its mean is that answer).
     """
+    read = row_reader(pair, method, marginal=marginal, proportions=proportions)
+    return read(pair.whole, 0)
+
+
+def row_reader(
+    pair: Pair, method: str = DEFAULT, *, marginal: Marginal = "source", proportions: str = "unknown"
+) -> Callable[[View, int], dict[str, Any]]:
+    """What gives the columns of `row_table` for some rows: for their view, and the number of the first of them."""
     own = taken(method, marginal=marginal, proportions=proportions)
     cot = pair.fitted("cot", marginal=marginal)
     assert isinstance(cot, COT)
+    pair.read_together([(method, own), ("cot", {"marginal": marginal})])
     hard = pair.target.transport(cot.masses(pair.target))
+    believed = pair.belief(method, **own)
     names = np.asarray(pair.classes)
-    ids = pair.target.sample.ids
-    return {
-        **({} if ids is None else {"id": ids}),
-        "prediction": names[pair.target.predictions],
-        "confidence": pair.target.confidence,
-        "transport_label": names[hard.assigned],
-        "transport_cost": hard.cost,
-        "error_probability": pair.target.doubt(pair.posterior(method, **own)),
-    }
+
+    def read(rows: View, start: int) -> dict[str, Any]:
+        label, cost = (
+            hard.rows(block_of(rows, start)) if isinstance(hard, Streamed) else (hard.assigned, hard.cost)
+        )
+        ids = rows.sample.ids
+        return {
+            **({} if ids is None else {"id": ids}),
+            "prediction": names[rows.predictions],
+            "confidence": rows.confidence,
+            "transport_label": names[label],
+            "transport_cost": cost,
+            "error_probability": rows.doubt(believed(rows)),
+        }
+
+    return read

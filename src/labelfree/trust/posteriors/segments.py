@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,8 +9,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from labelfree import _door
-from labelfree._labels import MISSING
 from labelfree.errors import InputError
 from labelfree.estimators import DEFAULT
 from labelfree.estimators.pair import Pair, meant
@@ -19,8 +16,9 @@ from labelfree.estimators.posterior import believed, tilted
 from labelfree.estimators.view import View
 from labelfree.labelshift import Marginal
 from labelfree.results import Interval, Result, percent
+from labelfree.scans import Scan
 from labelfree.trust.answers import answer
-from labelfree.trust.columns import as_texts
+from labelfree.trust.posteriors.cuts import Cut, by_slice
 from labelfree.trust.resampling import FEWEST, REPLICATES, Replicator, Resampling
 from labelfree.types import Source, Target
 
@@ -31,12 +29,6 @@ SMALL, FEW = 50, 5.0
 #: What the intervals cover, where a method was named and where `auto` chose.
 SAMPLING = "simultaneous, sampling error only"
 BOTH = "simultaneous, sampling error and disagreement of methods"
-#: What else could be believed of the rows, each with its own answer; they fail differently.
-OTHERS: tuple[tuple[str, dict[str, str]], ...] = (
-    ("doc", {}),
-    ("scot", {"marginal": "shrunk"}),
-    ("label-shift", {}),
-)
 #: More slices than the first are refused where they hold fewer rows than the second, on average.
 MANY, FEWEST_EACH = 30, 10
 NOTE = "the label shares constrain the whole target, not each slice"
@@ -138,7 +130,7 @@ class Slices(Result):
 
 def slices(
     source: Source,
-    target: Target,
+    target: Target | Scan,
     by: Any,
     method: str | None = None,
     *,
@@ -163,7 +155,7 @@ def slices(
         target: scores without.
         by: (n_target,) the slice of each row, or a mapping from column names to such arrays: slices are then
             the combinations that occur. Missing values (None, NaN, empty texts) are a slice too. A column of
-            all but different values is refused.
+            all but different values is refused. Of a scanned target: the name of a column, or several.
         method: whose posterior; by default `auto`'s, or SCOT's where a marginal is given.
         calibration: as for every method.
         marginal: the target's label shares, for the methods that transport to some.
@@ -185,28 +177,28 @@ def slices(
 
 def sliced(pair: Pair, by: Any, settings: Resampling, method: str, **options: Any) -> Slices:
     """The slices of a pair that has met already."""
-    names, number = slice_numbers(by, pair.target.n)
-    count = len(names)
+    cut = Cut.of(pair, by)
+    names, count = cut.names, len(cut.names)
     _refuse_dust(by, count, pair.target.n)
     warnings = list(answer(pair, method, **options).warnings)
-    drawn = _drawn(pair, number, count, settings, method, options)
-    mass = np.bincount(number, weights=pair.target.mass, minlength=count)
-    rows = np.bincount(number, minlength=count)
+    centre, said = cut.errors(pair, method, options)
+    drawn = _drawn(pair, cut.number, count, settings, method, options)
+    mass, rows, squares = cut.mass, cut.rows, cut.squares
     weighty = np.flatnonzero(mass > 0.0)
     if len(weighty) < count:
         without = ", ".join(names[g] for g in np.flatnonzero(mass == 0.0)[:5])
         warnings.append(f"slices whose rows all weigh 0 are left out: {without}")
-    squares = np.bincount(number, weights=pair.target.mass**2, minlength=count)
     enough = weighty[mass[weighty] ** 2 >= FEW * squares[weighty] * (1.0 - 1e-9)]
-    centre = np.clip(np.where(mass > 0.0, drawn[0], 0.0), 0.0, 1.0)
+    centre = np.clip(np.where(mass > 0.0, centre, 0.0), 0.0, 1.0)
     if pair.source.n < FEWEST:
         enough = enough[:0]
         warnings.append(
             f"no intervals: {pair.source.n} source rows cannot show how far chance goes; wanted at least {FEWEST}"
         )
     half = np.full(count, np.inf)
-    half[enough] = _max_t(drawn[1:, enough], centre[enough], settings.level)
-    least, most = _believable(pair, number, count, centre, method)
+    half[enough] = _max_t(drawn[1:, enough], drawn[0, enough], settings.level)
+    others = [np.where(np.isnan(one), centre, one) for one in said]
+    least, most = np.min([centre, *others], axis=0), np.max([centre, *others], axis=0)
     low, high = np.maximum(0.0, least - half), np.minimum(1.0, most + half)
     kind = BOTH if method == DEFAULT else SAMPLING
     parts = tuple(
@@ -253,28 +245,9 @@ def _drawn(
             fitted = work.fitted(kind(**params), left)
             posterior += weight * believed(fitted, right)
             error += weight * float(fitted.estimate_view(right).error or 0.0)
-        return _by_slice(right, tilted(posterior, right, error), number, count)
+        return by_slice(right, tilted(posterior, right, error), number, count)
 
     return np.array(work.run(read, settings.replicates, settings.seed))
-
-
-def _by_slice(view: View, posterior: Array, number: npt.NDArray[np.intp], count: int) -> Array:
-    """(G,) the mean doubt of each slice's predictions; NaN where it has no mass."""
-    share = np.bincount(number, weights=view.mass, minlength=count)
-    total = np.bincount(number, weights=view.mass * view.doubt(posterior), minlength=count)
-    return np.asarray(np.divide(total, share, out=np.full(count, np.nan), where=share > 0.0))
-
-
-def _believable(
-    pair: Pair, number: npt.NDArray[np.intp], count: int, centre: Array, method: str
-) -> tuple[Array, Array]:
-    """(G,) each: the least and the greatest error of each slice that could be believed; of a named method, its own."""
-    said = [centre]
-    if method == DEFAULT:
-        for other, options in OTHERS:
-            own = _by_slice(pair.target, pair.posterior(other, **options), number, count)
-            said.append(np.where(np.isnan(own), centre, own))
-    return np.min(said, axis=0), np.max(said, axis=0)
 
 
 def _max_t(drawn: Array, centre: Array, level: float) -> Array:
@@ -284,50 +257,3 @@ def _max_t(drawn: Array, centre: Array, level: float) -> Array:
     spread = np.maximum(np.nanstd(drawn, axis=0, ddof=1), 1e-12)
     t = np.nan_to_num(np.abs(drawn - centre) / spread).max(axis=1)
     return np.asarray(np.quantile(t, level) * spread)
-
-
-def slice_numbers(by: Any, n: int) -> tuple[list[str], npt.NDArray[np.intp]]:
-    """The slices' names in order, and each row's number among them."""
-    columns = dict(by) if isinstance(by, Mapping) else {"": by}
-    if not columns:
-        raise InputError("by: no columns arrived; wanted at least one, with one value per target row")
-    names, number = [""], np.zeros(n, dtype=np.intp)
-    for column, values in columns.items():
-        own, place = _column(values, f"by {column}".rstrip(), n)
-        titles = [f"{column}={name}" for name in own] if column != "" else own
-        used, number = np.unique(number * len(own) + place, return_inverse=True)
-        number = np.asarray(number.reshape(-1), dtype=np.intp)
-        names = [", ".join(filter(None, (names[u // len(own)], titles[u % len(own)]))) for u in used.tolist()]
-    return names, number
-
-
-def _column(values: Any, what: str, n: int) -> tuple[list[str], npt.NDArray[np.intp]]:
-    """The values of one column as texts in order, and (n,) which of them each row holds."""
-    array = _door.as_array(values, what)
-    if array.shape != (n,):
-        raise InputError(f"{what}: arrived with shape {array.shape}; wanted one value per target row, ({n},)")
-    if array.dtype.kind in "mM":  # times print as they are written
-        array = array.astype(str)
-    names, number = np.unique(as_texts(array), return_inverse=True)
-    order = _order(names.tolist())
-    return names[order].tolist(), np.asarray(np.argsort(order)[number.reshape(-1)], dtype=np.intp)
-
-
-def _order(names: list[str]) -> npt.NDArray[np.intp]:
-    """Where each name comes: numbers by size if all are numbers, otherwise texts; missing ones last."""
-    numbers = {name: _number(name) for name in names if name != MISSING}
-    texts = any(number is None for number in numbers.values())
-
-    def key(i: int) -> tuple[bool, float, str]:
-        number = numbers.get(names[i])
-        return names[i] == MISSING, 0.0 if texts or number is None else number, names[i]
-
-    return np.array(sorted(range(len(names)), key=key), dtype=np.intp)
-
-
-def _number(text: str) -> float | None:
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None

@@ -157,7 +157,7 @@ def _offset(estimator: Estimator, left: View, right: View) -> Array | None:
     estimator.fit_view(left)
     h, variance = estimator._reference(right)
     q = estimator.label_marginal_
-    shrunk, _ = shrink(q, h, variance, left.sample.n_effective, right.sample.n_effective)
+    shrunk, _ = shrink(q, h, variance, left.n_effective, right.n_effective)
     return shrunk - q
 
 

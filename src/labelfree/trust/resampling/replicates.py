@@ -45,22 +45,30 @@ class Side:
         sample: the source or the target.
         z: (n, K) its log-scores, each row's maximum 0.
         groups: (n,) group numbers 0..G-1 of rows that are drawn together, or None.
+        n_effective: the effective rows that noise is judged by.
+        rows: how many rows a resample has: as many as there are, or as the sample stands for.
     """
 
     sample: Sample
     z: Array
     groups: npt.NDArray[np.intp] | None
+    n_effective: float
+    rows: int
 
     @staticmethod
-    def of(sample: Sample, groups: npt.NDArray[np.intp] | None) -> Side:
+    def of(view: View, groups: npt.NDArray[np.intp] | None, rows: int) -> Side:
         """Log-scores once, for all replicates."""
-        z = log_scores(sample, slice(None), zero_floor(sample))
-        return Side(sample, np.ascontiguousarray(z - z.max(axis=1, keepdims=True)), groups)
+        z = log_scores(view.sample, slice(None), zero_floor(view.sample))
+        shifted = np.ascontiguousarray(z - z.max(axis=1, keepdims=True))
+        return Side(view.sample, shifted, groups, view.n_effective, rows)
 
     def draw(self, rng: np.random.Generator) -> Array:
         """(n,) row weights of one resample: counts of rows, or of whole groups, times the rows' own weights."""
         count = len(self.z) if self.groups is None else int(self.groups.max()) + 1
-        times = np.bincount(rng.integers(count, size=count), minlength=count).astype(np.float64)
+        if self.rows > len(self.z):  # a bag of a little bootstrap: as many rows as it stands for
+            times = rng.multinomial(self.rows, np.full(count, 1.0 / count)).astype(np.float64)
+        else:
+            times = np.bincount(rng.integers(count, size=count), minlength=count).astype(np.float64)
         if self.groups is not None:
             times = times[self.groups]
         drawn = times if self.sample.weights is None else times * self.sample.weights
@@ -101,7 +109,9 @@ class Replicator:
     """Draws replicates of a source and a target and hands their calibrated views to whoever asks.
 
     Args:
-        pair: the source and the target that met; their calibration is fitted again on every replicate.
+        pair: the source and the target that met; their calibration is fitted again on every replicate. Of a target
+            that is not all in memory, the rows of `pair.bag` are drawn, as often as the target has rows (a bag of
+            little bootstraps; Kleiner, Talwalkar, Sarkar and Jordan, A Scalable Bootstrap for Massive Data, 2014).
         source_groups, target_groups: (n,) group numbers of rows to draw together, or None.
     """
 
@@ -111,11 +121,13 @@ class Replicator:
         source_groups: npt.NDArray[np.intp] | None = None,
         target_groups: npt.NDArray[np.intp] | None = None,
     ) -> None:
-        source, target = pair.source.sample, pair.target.sample
+        bag = pair.bag
+        source, target = bag.source.sample, bag.whole.sample
         assert isinstance(source, Source)
         self.source, self.target = source, target
         self.calibration = pair.calibration
-        self.left, self.right = Side.of(source, source_groups), Side.of(target, target_groups)
+        self.left = Side.of(bag.source, source_groups, source.n)
+        self.right = Side.of(bag.whole, target_groups, pair.target.n)
         self._warm = (Warm(), Warm())
         self._expansion = self._expand() if self.calibration.name == "temperature" else None
 
@@ -176,7 +188,7 @@ class Replicator:
         else:
             probs = calibration.probs(sample)
         # The noise is that of the sample at hand, not of its resample.
-        return View(sample, calibration, probs=probs, solver=warm, n_effective=side.sample.n_effective)
+        return View(sample, calibration, probs=probs, solver=warm, n_effective=side.n_effective)
 
     def fitted(self, estimator: Estimator, view: View) -> Estimator:
         """The estimator fitted on a replicate's source, with the noise of the sample at hand."""

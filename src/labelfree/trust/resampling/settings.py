@@ -10,7 +10,9 @@ import numpy.typing as npt
 
 from labelfree import _door
 from labelfree.errors import InputError
+from labelfree.estimators.scanned import ScanView
 from labelfree.estimators.view import View
+from labelfree.scans import Scan
 from labelfree.trust.columns import is_missing, one_per_row
 from labelfree.types import Sample
 
@@ -45,8 +47,13 @@ class Resampling:
         _door.check_count(self.replicates, "replicates", 20, ", better 200")
         _door.check_count(self.seed, "seed", 0)
 
-    def numbers(self, source: Sample, target: Sample) -> tuple[Numbers, Numbers]:
+    def numbers(self, source: Sample, target: Sample | Scan) -> tuple[Numbers, Numbers]:
         """(n,) each: the number of every row's group, of source and of target; None where rows stand alone."""
+        if isinstance(target, Scan) and self.groups is not None:
+            raise InputError(
+                "groups: the target is scanned, and its groups cannot be drawn together; "
+                "leave them out, or pass a labelfree.Target of whole groups"
+            )
         return (
             group_numbers(self.source_groups, source.n, "source_groups"),
             group_numbers(self.groups, target.n, "groups"),
@@ -70,7 +77,7 @@ def group_numbers(values: Any, n: int, what: str) -> Numbers:
     return np.asarray(number.reshape(-1), dtype=np.intp)
 
 
-def too_few(source: View, target: View, by_source: Numbers, by_target: Numbers) -> str | None:
+def too_few(source: View, target: View | ScanView, by_source: Numbers, by_target: Numbers) -> str | None:
     """Why there can be no interval, if there can be none."""
     for side, view, number in (("source", source, by_source), ("target", target, by_target)):
         units = view.n if number is None else int(number.max()) + 1
