@@ -39,6 +39,7 @@ from labelfree.io import demo_data, read_source, read_target
 from labelfree.monitor.client import Monitor
 from labelfree.reports import Report, report
 from labelfree.results import Comparison, Estimate, Interval
+from labelfree.scale import scan
 from labelfree.trust import (
     Plan,
     backtest,
@@ -111,6 +112,7 @@ __all__ = [
     "read_source",
     "read_target",
     "report",
+    "scan",
     "shift_test",
     "slices",
     "suitable",

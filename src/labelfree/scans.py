@@ -235,7 +235,7 @@ def _digest(chunk: Chunk, seen: int) -> int:
 
 def opened(chunk: Chunk, kind: str, tolerance: float | None, insist: bool) -> Opening:
     """Check the rows of a chunk; what is wrong is said with their file and number in it."""
-    with _rows_of(chunk):
+    with rows_of(chunk.where, chunk.first):
         checked = _door.as_scores(chunk.scores, kind, "target", tolerance, insist=True)
         weights = None if chunk.weights is None else _weights(chunk.weights)
     least, zeros = 1.0, False
@@ -271,18 +271,18 @@ def _weights(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return values
 
 
-class _rows_of:  # noqa: N801 (reads as a word in `with _rows_of(chunk)`)
-    """Say of a file, and of the row in it, what the door says of a chunk."""
+class rows_of:  # noqa: N801 (reads as a word in `with rows_of(where, first)`)
+    """Say of a file, and of the row in it, what is said of rows that begin at its row `first`."""
 
-    def __init__(self, chunk: Chunk) -> None:
-        self.chunk = chunk
+    def __init__(self, where: str, first: int) -> None:
+        self.where, self.first = where, first
 
     def __enter__(self) -> None:
         return None
 
     def __exit__(self, kind: Any, problem: Any, trace: Any) -> None:
         if isinstance(problem, InputError) and not isinstance(problem, FileError):
-            raise FileError(f"{self.chunk.where}: {_moved(str(problem), self.chunk.first)}") from None
+            raise FileError(f"{self.where}: {_moved(str(problem), self.first)}") from None
 
 
 def _moved(text: str, first: int) -> str:

@@ -68,9 +68,8 @@ def in_memory(table: Any, where: str) -> Tabular:
     return Tabular(where, tuple(table.column_names), table.num_rows, read)
 
 
-def numbered(batches: Any, where: str) -> Iterator[Block]:
-    """Batches with the number of their first row."""
-    first = 0
+def numbered(batches: Any, where: str, first: int = 0) -> Iterator[Block]:
+    """Batches with the number of their first row; `first` is that of the first of them."""
     for batch in batches:
         yield Block(batch, where, first)
         first += batch.num_rows

@@ -25,26 +25,25 @@ def is_parquet(path: Path) -> bool:
     return path.suffix.lower() in ENDINGS or path.is_dir() or is_glob(path)
 
 
-def parquet_files(path: Path) -> list[Path]:
+def parquet_files(path: Path, endings: Sequence[str] = ENDINGS) -> list[Path]:
     """The files behind a path, in the order of their names; hidden ones and `_metadata` are left out."""
+    form = endings[0]
     if is_glob(path):
         found = [Path(name) for name in sorted(glob.glob(str(path), recursive=True))]
         files = [file for file in found if file.is_file()]
-        wrong = next((file for file in files if file.suffix.lower() not in ENDINGS), None)
+        wrong = next((file for file in files if file.suffix.lower() not in endings), None)
         if wrong is not None:
-            raise FileError(f"{path}: also matches {wrong.name}; of several files wanted only .parquet")
+            raise FileError(f"{path}: also matches {wrong.name}; of several files wanted only {form}")
     elif path.is_dir():
         inside = sorted(file for file in path.rglob("*") if file.is_file())
         files = [f for f in inside if not any(part[0] in "._" for part in f.relative_to(path).parts)]
-        wrong = next((file for file in files if file.suffix.lower() not in ENDINGS), None)
+        wrong = next((file for file in files if file.suffix.lower() not in endings), None)
         if not files:
-            raise FileError(
-                f"{path}: is a folder without .parquet files; wanted a file, or a folder of those"
-            )
+            raise FileError(f"{path}: is a folder without {form} files; wanted a file, or a folder of those")
         if wrong is not None:
             raise FileError(
-                f"{path}: is a folder that also holds {wrong.name}; wanted a folder of .parquet files, "
-                f"or a pattern such as '{path}/*.parquet'"
+                f"{path}: is a folder that also holds {wrong.name}; wanted a folder of {form} files, "
+                f"or a pattern such as '{path}/*{form}'"
             )
     else:
         return [path]
@@ -57,15 +56,7 @@ def open_parquet(path: Path) -> Tabular:
     """All files behind the path as one table, in the order of their names; only footers are read here."""
     files = parquet_files(path)
     heads = [_head(file) for file in files]
-    names = heads[0][0]
-    more: dict[str, str] = {}
-    for file, (here, _) in zip(files, heads, strict=True):
-        missing = next((name for name in names if name not in here), None)
-        if missing is not None:
-            raise FileError(
-                f"{file}: no column {missing!r}, which the files before it have; wanted the same columns"
-            )
-        more = {**{name: str(file) for name in here if name not in names}, **more}
+    names, more = same_columns(files, [here for here, _ in heads])
 
     def read(numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Block]:
         for file in files:
@@ -74,20 +65,37 @@ def open_parquet(path: Path) -> Tabular:
     return Tabular(str(path), names, sum(rows for _, rows in heads), read, more=more)
 
 
+def same_columns(
+    files: Sequence[object], columns: Sequence[tuple[str, ...]]
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """The columns of the first file, which all must have, and those that only later ones have, with the first."""
+    names = columns[0]
+    more: dict[str, str] = {}
+    for file, here in zip(files, columns, strict=True):
+        missing = next((name for name in names if name not in here), None)
+        if missing is not None:
+            raise FileError(
+                f"{file}: no column {missing!r}, which the files before it have; wanted the same columns"
+            )
+        more = {**{name: str(file) for name in here if name not in names}, **more}
+    return names, more
+
+
 def _head(file: Path) -> tuple[tuple[str, ...], int]:
     try:
-        with _opened(file) as opened:
+        with opened_parquet(file) as opened:
             return tuple(opened.schema_arrow.names), opened.metadata.num_rows
     except Exception as problem:
         raise unreadable(file, ".parquet", problem) from None
 
 
 def _blocks(file: Path, columns: Sequence[str]) -> Iterator[Block]:
-    with _opened(file) as opened:
+    with opened_parquet(file) as opened:
         yield from numbered(opened.iter_batches(BLOCK_ROWS, columns=list(columns)), str(file))
 
 
-def _opened(file: Path) -> Any:
+def opened_parquet(file: str | Path, metadata: Any = None) -> Any:
+    """A file that is open for reading; a footer that was read before need not be read again."""
     from pyarrow import parquet
 
-    return parquet.ParquetFile(file, **CHECKED)
+    return parquet.ParquetFile(file, metadata=metadata, **CHECKED)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,9 +58,8 @@ def read_scores_table(path: Path, form: Form) -> Content:
     """Scores, labels and the rest by column; class names are what stands behind the prefix."""
     table = open_table(path)
     names = table.names
-    two = form.positive is not None or form.negative is not None
-    kind, chosen, classes = _two_classes(form, path, names) if two else score_columns(names, form, path)
-    _refuse_more_classes(table, form)
+    kind, chosen, classes = scores_in(names, form, path)
+    refuse_more_classes(table.more, form)
     decision = form.wanted_prediction(names)
     for name in (form.weight, decision, form.id):
         if name is not None:
@@ -75,7 +74,7 @@ def read_scores_table(path: Path, form: Form) -> Content:
     scores = matrix[:, : len(chosen)] if weights else matrix
     labels = others.get(form.label)
     return Content(
-        scores=_both_columns(scores, path) if two else scores,
+        scores=both_columns(scores, path) if len(chosen) < len(classes) else scores,
         kind=kind,
         classes=classes,
         columns=names,
@@ -86,6 +85,12 @@ def read_scores_table(path: Path, form: Form) -> Content:
         likely=None if labels is not None else _likely_label(table, chosen, classes),
         notes=table.notes,
     )
+
+
+def scores_in(names: Sequence[str], form: Form, path: object) -> tuple[str, list[str], tuple[str, ...]]:
+    """What the scores are, their columns and their classes: of two classes one column may stand for both."""
+    two = form.positive is not None or form.negative is not None
+    return _two_classes(form, path, names) if two else score_columns(names, form, path)
 
 
 def score_columns(names: Sequence[str], form: Form, path: object) -> tuple[str, list[str], tuple[str, ...]]:
@@ -112,16 +117,16 @@ def score_columns(names: Sequence[str], form: Form, path: object) -> tuple[str, 
     return kind, chosen, tuple(name[len(prefixes[kind]) :] for name in chosen)
 
 
-def _refuse_more_classes(table: Tabular, form: Form) -> None:
+def refuse_more_classes(more: Mapping[str, str], form: Form) -> None:
     """A column that only a later part has may come and go, unless it is one class more."""
-    for name, file in table.more.items():
+    for name, file in more.items():
         if name.startswith((form.logit_prefix, form.prob_prefix)):
             raise FileError(
                 f"{file}: has a column {name!r}, which the first part has not; wanted the same classes"
             )
 
 
-def _two_classes(form: Form, path: Path, names: Sequence[str]) -> tuple[str, list[str], tuple[str, ...]]:
+def _two_classes(form: Form, path: object, names: Sequence[str]) -> tuple[str, list[str], tuple[str, ...]]:
     if form.positive is None or form.negative is None:
         raise FileError(f"{path}: with one column of probabilities both --positive and --negative are needed")
     if form.kind == "logits":
@@ -131,12 +136,15 @@ def _two_classes(form: Form, path: Path, names: Sequence[str]) -> tuple[str, lis
     return "probs", [known("prob", names, path)], (form.negative, form.positive)
 
 
-def _both_columns(matrix: npt.NDArray[Any], path: Path) -> npt.NDArray[Any]:
+def both_columns(matrix: npt.NDArray[Any], path: object, first: int = 0) -> npt.NDArray[Any]:
+    """(n, 2) probabilities of two classes, from (n, 1) of the second; `first` is the first row's number."""
     p = matrix[:, 0]
     outside = ~((p >= 0) & (p <= 1))
     if outside.any():
         row = int(np.argmax(outside))
-        raise FileError(f"{path}: column 'prob', row {row} is {p[row]:g}; wanted probabilities from 0 to 1")
+        raise FileError(
+            f"{path}: column 'prob', row {first + row} is {p[row]:g}; wanted probabilities from 0 to 1"
+        )
     return np.column_stack([1.0 - p, p])
 
 

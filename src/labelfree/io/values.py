@@ -104,7 +104,7 @@ class _Others:
     def add(self, block: Block) -> None:
         """Append a block."""
         for name, number in self._number.items():
-            values, codes = _coded(block.batch.column(name))
+            values, codes = coded(block.batch.column(name))
             place = np.array([number.setdefault(_key(v), len(number)) for v in values], dtype=np.intp)
             self._codes[name].append(place[codes] if len(place) else np.zeros(0, np.intp))
 
@@ -125,7 +125,7 @@ def _key(value: Any) -> tuple[type, Any]:
     return type(value), value if isinstance(value, Hashable) else str(value)
 
 
-def _coded(column: Any) -> tuple[list[Any], npt.NDArray[np.intp]]:
+def coded(column: Any) -> tuple[list[Any], npt.NDArray[np.intp]]:
     """A block's distinct values, with None at the end, and (m,) which of them each row holds."""
     import pyarrow as pa
 

@@ -1,0 +1,135 @@
+"""`lf.scan`: a target that is read in parts, wherever it is, and never held whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from labelfree.errors import InputError
+from labelfree.scans import Engine, Part, Scan, Threads
+
+if TYPE_CHECKING:
+    from labelfree.io.form import Form
+    from labelfree.scale.layout import Layout
+
+#: Where data lives in this process: nobody else can read it.
+HERE = "data of this process cannot be read by other workers; write it to files that they can read, and scan those"
+
+
+def scan(
+    data: Any,
+    form: Form | None = None,
+    *,
+    second: str | None = None,
+    zone: str | None = None,
+    engine: Engine | None = None,
+    threads: int | None = None,
+    dask: Any = None,
+    checkpoint: str | Path | None = None,
+    **said: Any,
+) -> Scan:
+    """A target of any size; every function takes it where it takes a `Target`, and reads it in passes.
+
+    Args:
+        data: a path, a folder or a glob (Parquet, Arrow, Feather, `.npy`; also CSV and JSON lines), a
+            `pyarrow.dataset.Dataset`, a polars frame or LazyFrame, a DuckDB relation, a Dask or Spark DataFrame,
+            an Arrow table, or a function that returns a fresh iterator of Arrow record batches each time.
+        form: what the columns do not say by themselves; or its fields by name, such as `kind="probs"`,
+            `weight="w"`: see `labelfree.io.Form`. Logits or probabilities are never guessed.
+        second: the column of a second model's predictions, for GDE.
+        zone: the time zone that binned times are counted in.
+        engine: who carries the work to the parts; by default threads of this process.
+        threads: how many of those; by default one per processor.
+        dask: a scheduler's address, or a `distributed.Client`, whose workers can read the files.
+        checkpoint: a folder where finished passes are kept, so that a run that was killed goes on there.
+        said: fields of `labelfree.io.Form`.
+
+    >>> import pyarrow as pa
+    >>> scan(pa.table({"prob_a": [0.9, 0.4], "prob_b": [0.1, 0.6]}))
+    Scan(probs, 2 rows x 2 classes in 1 parts)
+    """
+    from labelfree.io.form import Form
+
+    form = (form or Form()).but(**said)
+    if sum(given is not None for given in (engine, threads, dask)) > 1:
+        raise InputError("scan: more than one of engine=, threads= and dask= arrived; wanted one of them")
+    layout, parts, own = _opened(data, form, second, zone, dask)
+    carrier = own or engine or (Threads(threads) if dask is None else _dask(dask))
+    if own is not None and engine is not None:
+        raise InputError(f"scan: a {type(data).__name__} has its own engine; leave engine= out")
+    if checkpoint is not None:
+        from labelfree.scale.checkpoint import Checkpoint
+
+        carrier = Checkpoint(carrier, checkpoint)
+    return Scan(
+        parts,
+        layout.kind,
+        layout.k,
+        layout.classes,
+        engine=carrier,
+        weighted=layout.weight is not None,
+        decisions=layout.prediction is not None or layout.threshold is not None,
+        second=layout.second is not None,
+        ids=layout.id is not None,
+        columns=layout.names,
+        tolerance=form.tolerance,
+        insist=form.insist,
+        name=str(data) if isinstance(data, str | Path) else f"the {type(data).__name__}",
+    )
+
+
+def _dask(cluster: Any) -> Engine:
+    from labelfree.scale.dask import Dask
+
+    return Dask(cluster)
+
+
+Opened = tuple["Layout", list[Part], "Engine | None"]
+
+
+def _opened(data: Any, form: Form, second: str | None, zone: str | None, dask: Any) -> Opened:
+    """The layout and the parts of whatever arrived, and the engine that it brings along, if any."""
+    room = type(data).__module__.split(".")[0]
+    if isinstance(data, str | Path):
+        return (*_files(data, form, second, zone), None)
+    if room in ("dask", "dask_expr") and hasattr(data, "map_partitions"):
+        from labelfree.scale.dask import frame_parts
+
+        return frame_parts(data, form, second, zone, dask)
+    from labelfree.scale import frames
+
+    if room == "pyarrow" and hasattr(data, "get_fragments"):
+        return (*frames.dataset_parts(data, form, second, zone), None)
+    if dask is not None:
+        raise InputError(f"scan: a {type(data).__name__} arrived with dask=; {HERE}")
+    if room == "pyspark":
+        from labelfree.scale import spark
+
+        return spark.frame_parts(data, form, second, zone)
+    if room == "polars" and hasattr(data, "collect"):
+        return (*frames.polars_parts(data, form, second, zone), None)
+    if room in ("duckdb", "_duckdb"):
+        return (*frames.duckdb_parts(data, form, second, zone), None)
+    if isinstance(data, Iterator) or type(data).__name__ in ("RecordBatchReader", "Scanner"):
+        raise frames.only_once(data)
+    if isinstance(data, Callable):  # type: ignore[arg-type]
+        return (*frames.function_parts(data, form, second, zone), None)
+    from labelfree.adapters.frames import WHERE, as_table
+
+    return (*frames.table_parts(as_table(data), form, second, zone, WHERE), None)
+
+
+def _files(path: str | Path, form: Form, second: str | None, zone: str | None) -> tuple[Layout, list[Part]]:
+    from labelfree.io.parquet import is_glob
+    from labelfree.io.read import real_path
+    from labelfree.scale.arrays import npy_parts
+    from labelfree.scale.files import file_parts, files_behind
+
+    file = Path(path)
+    if not (file.is_dir() or is_glob(file)):
+        file = real_path(path)
+    files = files_behind(file)
+    if all(each.suffix.lower() == ".npy" for each in files):
+        return npy_parts(files, form)
+    return file_parts(file, form, second, zone)

@@ -1,0 +1,65 @@
+"""What travels between a driver and its workers: pickled steps out, pickled sums or a refusal back."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from labelfree.errors import LabelfreeError, MissingDependencyError
+from labelfree.io.blocks import guarded, numbered
+from labelfree.scale.batches import recut
+from labelfree.scale.layout import Layout
+from labelfree.scans import Chunk
+
+
+def packed(value: Any) -> bytes:
+    """Anything, functions of functions included, as bytes."""
+    try:
+        import cloudpickle
+    except ImportError:
+        raise MissingDependencyError(
+            "scan: engines and checkpoints need cloudpickle; pip install 'labelfree[dask]'"
+        ) from None
+    found: bytes = cloudpickle.dumps(value)
+    return found
+
+
+def carried(job: bytes, part: Any, start: int) -> bytes:
+    """Do a packed task to a part, in one thread; what the task refuses comes back as a value, not to be retried."""
+    import numba
+
+    before = numba.get_num_threads()
+    numba.set_num_threads(1)
+    try:
+        result = pickle.loads(job)(part, start)
+    except LabelfreeError as problem:
+        result = problem
+    finally:
+        numba.set_num_threads(before)
+    return packed(result)
+
+
+def landed(found: bytes) -> Any:
+    """A result as it came home; a refusal is raised."""
+    result = pickle.loads(found)
+    if isinstance(result, LabelfreeError):
+        raise result
+    return result
+
+
+@dataclass(frozen=True)
+class Handed:
+    """A part whose record batches are handed to the worker by its engine."""
+
+    layout: Layout
+    name: str
+    rows: int
+    batches: Any = ()
+
+    def read(self, columns: Sequence[str] = ()) -> Iterator[Chunk]:
+        """Its rows, chunk by chunk."""
+        wanted = self.layout.reads(columns)
+        even = recut((batch.select(wanted) for batch in self.batches), self.layout.batch_rows)
+        return self.layout.chunks(numbered(guarded(even, self.name, "Arrow"), self.name), columns)

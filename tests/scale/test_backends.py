@@ -1,0 +1,174 @@
+"""Every origin gives the same rows as an array does: sums by `Scan.fold` against numpy over the whole."""
+
+import duckdb
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+from pyarrow import feather, ipc, parquet
+
+import labelfree as lf
+
+CLASSES = ("cat", "dog", "owl")
+
+
+def rows(n=5000, dtype=np.float32, seed=0):
+    """Scores, and beside them weights, decisions, ids and a group."""
+    rng = np.random.default_rng(seed)
+    scores = rng.normal(size=(n, 3)).astype(dtype)
+    decisions = rng.integers(0, 3, n)
+    columns = {f"logit_{name}": scores[:, j] for j, name in enumerate(CLASSES)}
+    table = pa.table(
+        {
+            **columns,
+            "prediction": [CLASSES[j] for j in decisions],
+            "w": rng.uniform(0, 2, n),
+            "site": [f"s{j}" for j in rng.integers(0, 4, n)],
+            "row": np.arange(n),
+        }
+    )
+    return scores, decisions, table
+
+
+def sums(chunk, start):
+    """What is folded: everything that a chunk carries, weighed by where it stands."""
+    place = start + np.arange(len(chunk)) + 1.0
+    out = [place @ chunk.scores.astype(np.float64)]
+    out.append([place @ (chunk.predictions == j) for j in range(3)])
+    out.append([place @ chunk.weights, place @ (chunk.ids - start - np.arange(len(chunk))), len(chunk)])
+    return np.concatenate(out)
+
+
+def sites(chunk, start):
+    return np.array([(chunk.columns["site"] == f"s{j}").sum() for j in range(4)])
+
+
+def wanted(scores, decisions, table):
+    place = np.arange(len(scores)) + 1.0
+    return np.concatenate(
+        [
+            place @ scores.astype(np.float64),
+            [place @ (decisions == j) for j in range(3)],
+            [place @ table["w"].to_numpy(), 0.0, len(scores)],
+        ]
+    )
+
+
+def cuts(n, rng, pieces=6):
+    """Random cuts into pieces, two of them at the same place: a piece without rows."""
+    inner = np.sort(rng.integers(0, n, pieces - 1))
+    inner[2] = inner[1]
+    return list(zip([0, *inner], [*inner, n], strict=True))
+
+
+def parquet_folder(table, folder, rng):
+    for i, (a, b) in enumerate(cuts(len(table), rng)):
+        parquet.write_table(table.slice(a, b - a), folder / f"part-{i:03}.parquet", row_group_size=300)
+    return folder
+
+
+def parquet_file(table, folder, rng):
+    parquet.write_table(table, folder / "all.parquet", row_group_size=777)
+    return folder / "all.parquet"
+
+
+def parquet_glob(table, folder, rng):
+    (folder / "a" / "b").mkdir(parents=True)
+    parquet_folder(table, folder / "a" / "b", rng)
+    return f"{folder}/**/*.parquet"
+
+
+def arrow_file(table, folder, rng):
+    with ipc.new_file(folder / "all.arrow", table.schema) as file:
+        for a, b in cuts(len(table), rng):
+            file.write_table(table.slice(a, b - a))
+    return folder / "all.arrow"
+
+
+def arrow_stream(table, folder, rng):
+    with ipc.new_stream(folder / "all.arrow", table.schema) as file:
+        for a, b in cuts(len(table), rng):
+            file.write_table(table.slice(a, b - a))
+    return folder / "all.arrow"
+
+
+def feather_folder(table, folder, rng):
+    for i, (a, b) in enumerate(cuts(len(table), rng)):
+        feather.write_feather(table.slice(a, b - a), folder / f"{i}.feather", compression="zstd")
+    return folder
+
+
+def dataset(table, folder, rng):
+    return ds.dataset(parquet_folder(table, folder, rng))
+
+
+def filtered_dataset(table, folder, rng):
+    return ds.dataset(parquet_folder(table, folder, rng)).filter(ds.field("row") >= 0)
+
+
+def memory_dataset(table, folder, rng):
+    return ds.dataset(table)
+
+
+def arrow_table(table, folder, rng):
+    return table
+
+
+def pandas_frame(table, folder, rng):
+    return table.to_pandas()
+
+
+def polars_frame(table, folder, rng):
+    return pl.from_arrow(table)
+
+
+def polars_lazy(table, folder, rng):
+    return pl.scan_parquet(parquet_file(table, folder, rng))
+
+
+def duckdb_relation(table, folder, rng):
+    return duckdb.read_parquet(str(parquet_file(table, folder, rng)))
+
+
+def function(table, folder, rng):
+    pieces = [table.slice(a, b - a) for a, b in cuts(len(table), rng)]
+    return lambda: (batch for piece in pieces for batch in piece.to_batches(rng.integers(50, 900)))
+
+
+ORIGINS = [
+    parquet_folder,
+    parquet_file,
+    parquet_glob,
+    arrow_file,
+    arrow_stream,
+    feather_folder,
+    dataset,
+    filtered_dataset,
+    memory_dataset,
+    arrow_table,
+    pandas_frame,
+    polars_frame,
+    polars_lazy,
+    duckdb_relation,
+    function,
+]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["f4", "f8"])
+@pytest.mark.parametrize("origin", ORIGINS, ids=lambda f: f.__name__)
+def test_every_origin_gives_the_rows_of_an_array(origin, dtype, tmp_path, monkeypatch):
+    monkeypatch.setattr("labelfree.scale.files.PART_SCORES", 3 * 500)
+    monkeypatch.setattr("labelfree.scale.frames.PART_SCORES", 3 * 500)
+    monkeypatch.setattr("labelfree.scale.layout.BATCH_SCORES", 3 * 100)
+    monkeypatch.setattr("labelfree.scale.layout.BATCH_ROWS", 100)
+    scores, decisions, table = rows(dtype=dtype)
+    scan = lf.scan(origin(table, tmp_path, np.random.default_rng(1)), weight="w", id="row")
+    assert (scan.kind, scan.k, scan.classes, scan.n) == ("logits", 3, CLASSES, len(scores))
+    first = scan.fold(sums)
+    np.testing.assert_allclose(first, wanted(scores, decisions, table), rtol=1e-12)
+    assert np.array_equal(first, scan.fold(sums))
+    assert scan.fold(sites, ["site"]).tolist() == [table["site"].to_pylist().count(f"s{j}") for j in range(4)]
+    assert scan.peek().scores.dtype == dtype
+    assert scan.peek().scores.flags.c_contiguous
+    assert scan.passes == 3
