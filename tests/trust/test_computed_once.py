@@ -63,7 +63,7 @@ def done(monkeypatch):
 
     counted(pair, "fit_calibration", lambda name, source: (name,))
     counted(lf.Target, "aligned", lambda target, *rest: ())
-    counted(shift, "j_test", lambda *rest: ())
+    counted(shift, "j_test_of_shares", lambda *rest: ())
     counted(view.Exact, "hard", lambda solver, seen, marginal: (id(seen), marginal.tobytes()))
     counted(view.Exact, "soft", lambda solver, seen, marginal: (id(seen), marginal.tobytes()))
     counted(Problem, "__init__", lambda *rest: ("our own matrix, checked",))
