@@ -207,3 +207,107 @@ def test_bad_input_gets_one_clear_line(quiet, call, words):
     source, target, _ = quiet
     with pytest.raises(InputError, match=words):
         call(source, target)
+
+
+def weighing_nothing(sample, extra, labels=None):
+    """The sample with rows of noise between its own that weigh nothing."""
+    rng = np.random.default_rng(9)
+    z = np.asarray(sample.scores)
+    n, k = z.shape
+    place = np.sort(rng.choice(n + extra, n, replace=False))
+    scores = 9.0 * rng.normal(size=(n + extra, k))
+    scores[place] = z
+    weights = np.zeros(n + extra)
+    weights[place] = 1.0
+    if labels is None:
+        return lf.Target(logits=scores, weights=weights)
+    own = rng.integers(k, size=n + extra)
+    own[place] = labels
+    return lf.Source(logits=scores, labels=own, weights=weights)
+
+
+@pytest.fixture(scope="module")
+def small():
+    """Few rows, so that sampling decides how sure a ranking is; the target has other proportions."""
+    z, y = sample(10, n=80)
+    z_t, _ = sample(11, n=60, tilt=0.5, noise=1.0)
+    return lf.Source(logits=z, labels=y), lf.Target(logits=z_t)
+
+
+@pytest.fixture(scope="module")
+def noisier(small):
+    """A second model on the same rows."""
+    rng = np.random.default_rng(12)
+    z, z_t = (np.asarray(s.scores) + 0.6 * rng.normal(size=s.scores.shape) for s in small)
+    return lf.Source(logits=z, labels=small[0].labels), lf.Target(logits=z_t)
+
+
+def test_rows_that_weigh_nothing_decide_nothing(small, noisier):
+    heavy, heavy_noisier = (
+        (weighing_nothing(s, 100, s.labels), weighing_nothing(t, 90)) for s, t in (small, noisier)
+    )
+    bare, laden = lf.ceiling(*small), lf.ceiling(*heavy)
+    for name in ("value", "error", "margin", "sampling", "critic_bound"):
+        assert getattr(laden, name) == pytest.approx(getattr(bare, name), abs=1e-6), name
+    assert laden.critic.source == pytest.approx(bare.critic.source)
+    bare, laden = (lf.rank({"a": a, "b": b}) for a, b in ((small, noisier), (heavy, heavy_noisier)))
+    assert laden.sure == pytest.approx(bare.sure, abs=1e-6)
+
+
+def test_how_sure_by_hand(small, noisier):
+    """The normal probability of the sign: rows of the target are paired, errors of the source independent."""
+    from scipy.stats import norm
+
+    models = {"plain": small, "noisier": noisier}
+    found = lf.rank(models)
+    first, second = found.models
+    doubt = []
+    for m in (first, second):
+        source, target = models[m.name]
+        doubt.append(1.0 - View(target, fit_calibration("temperature", source)).confidence)
+    noise = np.sqrt((doubt[0] - doubt[1]).var() / 60 + 2 * first.error * (1 - first.error) / 80)
+    assert found.sure == pytest.approx(norm.cdf((second.expected - first.expected) / noise), abs=1e-6)
+    assert 0.65 < found.sure < 0.75  # of such a difference 0.8 was measured, where rows were many
+
+
+def test_the_critics_bound_is_the_papers(quiet):
+    source, target, _ = quiet
+    found = lf.ceiling(source, target, level=0.9)
+    assert found.critic.noise == pytest.approx(np.sqrt((3000 + 4 * 3000) * np.log(10) / (2 * 3000 * 3000)))
+    assert found.critic_bound == pytest.approx(source.error + found.critic.value + found.critic.noise)
+
+
+@pytest.mark.parametrize(
+    ("low", "floor", "high", "verdict"),
+    [
+        (0.1, 0.3, 0.5, "suitable"),  # the limit is met, not exceeded
+        (0.1, 0.3, 0.51, "cannot say"),
+        (0.5, 0.5, 0.6, "cannot say"),
+        (0.4, 0.51, 0.6, "not suitable"),  # the floor decides, not the range's own end
+    ],
+)
+def test_a_limit_that_is_met_is_not_exceeded(low, floor, high, verdict):
+    from types import SimpleNamespace
+
+    from labelfree.decisions.suitability import suitable_of
+    from labelfree.estimators.span import Span
+
+    answer = SimpleNamespace(
+        span=lambda level: Span(0.45, low, high, 0.0, floor), source_error=0.25, error=0.45
+    )
+    assert suitable_of(answer, 0.25).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    "options", [{"calibration": "none"}, {"proportions": "same"}, {"proportions": "changed"}]
+)
+def test_what_is_known_reaches_every_decision(quiet, options):
+    source, _, _ = quiet
+    z, _ = sample(3, scale=0.7, tilt=1.0)
+    target = lf.Target(logits=3.0 * z)
+    plain, told = (lf.estimate(source, target, **more).error for more in ({}, options))
+    assert abs(plain - told) > 1e-4
+    assert lf.ceiling(source, target, **options).error == told
+    assert lf.suitable(source, target, **options).error == told
+    ranking = lf.rank({"a": (source, target), "b": (source, target)}, **options)
+    assert ranking.models[0].error == told
