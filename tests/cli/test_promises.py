@@ -15,6 +15,8 @@ def test_a_limit_that_is_met_exactly_is_not_exceeded(labelfree, files, scot):
     words = ("estimate", *files, "-m", "scot", "--replicates", 0, "--fail-above")
     assert labelfree(*words, repr(scot)).code == 0
     assert labelfree(*words, repr(float(np.nextafter(scot, 0)))).code == 1
+    told = labelfree(*words, repr(scot), "--json").json["limit"]
+    assert (told["value"], told["exceeded"]) == (scot, False)
 
 
 def test_the_interval_has_the_level_asked_for(labelfree, files, source, target):
@@ -57,3 +59,23 @@ def test_what_speaks_against_a_method_is_shown(labelfree, tmp_path):
         words = ("estimate", tmp_path / "s.npz", tmp_path / "t.npz", "-m", "scot", "--replicates", replicates)
         assert "only class proportions seem to have changed" in labelfree(*words).out
         assert any("only class" in w for w in labelfree(*words, "--json").json["estimates"][0]["warnings"])
+
+
+@pytest.mark.parametrize(
+    "named",
+    [("label-shift", "source"), ("scot", "mlls"), ("cott", "bbse"), ("cot", "rlls")],
+    ids=" ".join,
+)
+def test_a_shift_of_more_than_proportions_speaks_against_those_that_assume_no_other(named):
+    """Inputs changed and class proportions did not: whoever explains it by proportions is told so, others are not."""
+    rng = np.random.default_rng(2)
+    y, y_t = rng.choice(3, (2, 3000), p=[0.5, 0.3, 0.2])
+    noise = rng.normal(size=(2, 3000, 3))
+    source = lf.Source(noise[0] + 2.5 * np.eye(3)[y], y)
+    target = lf.Target(2.0 * noise[1] + 2.5 * np.eye(3)[y_t])
+    doubt = "more than class proportions changed, and this assumes that only they did"
+    method, marginal = named
+    options = {} if method == "label-shift" else {"marginal": marginal}
+    assert any(doubt in w for w in lf.estimate(source, target, method, **options).warnings)
+    for other in ("ac", "scot", "auto"):
+        assert not any(doubt in w for w in lf.estimate(source, target, other).warnings)
