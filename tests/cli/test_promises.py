@@ -79,3 +79,31 @@ def test_a_shift_of_more_than_proportions_speaks_against_those_that_assume_no_ot
     assert any(doubt in w for w in lf.estimate(source, target, method, **options).warnings)
     for other in ("ac", "scot", "auto"):
         assert not any(doubt in w for w in lf.estimate(source, target, other).warnings)
+
+
+def test_warnings_are_shown_by_every_verb(labelfree, tmp_path):
+    rng = np.random.default_rng(1)
+    y, y_t = rng.choice(3, 2000, p=[0.6, 0.3, 0.1]), rng.choice(3, 2000, p=[0.1, 0.2, 0.7])
+    for name, labels in (("s.npz", y), ("t.npz", y_t)):
+        logits = rng.normal(size=(2000, 3)) + 2.0 * np.eye(3)[labels]
+        np.savez(tmp_path / name, logits=logits, labels=labels, half=np.arange(2000) % 2)
+    pair = (tmp_path / "s.npz", tmp_path / "t.npz")
+    doubt = "only class proportions seem to have changed"
+    assert doubt in labelfree("metrics", *pair, "-m", "scot").out
+    assert doubt in labelfree("slices", *pair, "-m", "scot", "--by", "half", "--replicates", 20).out
+    both = labelfree("estimate", *pair, "-m", "scot", "-m", "cot", "--replicates", 0)
+    assert both.out.count(doubt) == 1  # what all methods are warned of is said once
+    assert "gde left out" in labelfree("estimate", *pair, "-m", "all").out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("auto", "--proportions", "changed"), ("scot", "--marginal", "mlls")],
+    ids=" ".join,
+)
+def test_rows_average_to_the_answer(labelfree, files, tmp_path, words):
+    rows = tmp_path / "rows.npz"
+    asked = ("estimate", *files, "--replicates", 0, "--json", "--rows", rows, "-m")
+    found = labelfree(*asked, *words).json["estimates"][0]["error"]
+    assert np.load(rows)["error_probability"].mean() == pytest.approx(found, abs=1e-9)
+    assert abs(found - labelfree(*asked, words[0]).json["estimates"][0]["error"]) > 1e-4
