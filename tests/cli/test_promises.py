@@ -107,3 +107,36 @@ def test_rows_average_to_the_answer(labelfree, files, tmp_path, words):
     found = labelfree(*asked, *words).json["estimates"][0]["error"]
     assert np.load(rows)["error_probability"].mean() == pytest.approx(found, abs=1e-9)
     assert abs(found - labelfree(*asked, words[0]).json["estimates"][0]["error"]) > 1e-4
+
+
+def write_two_classes(path, seed, order, unlabelled=0):
+    """A CSV of two classes with its columns in this order, groups, and some rows without a label."""
+    rng = np.random.default_rng(seed)
+    p = rng.beta(0.6, 0.6, 300)
+    columns = {"prob_yes": p, "prob_no": 1.0 - p}
+    label = np.where(rng.random(300) < p, "yes", "no")
+    label[:unlabelled] = ""
+    lines = [",".join([*order, "label", "site"])]
+    for i in range(300):
+        lines.append(",".join([*(repr(float(columns[name][i])) for name in order), label[i], f"s{i // 25}"]))
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_a_threshold_means_the_source_s_second_class_whatever_the_order_of_the_target(labelfree, tmp_path):
+    source = write_two_classes(tmp_path / "s.csv", 0, ("prob_no", "prob_yes"))
+    found = []
+    for order in (("prob_no", "prob_yes"), ("prob_yes", "prob_no")):
+        target = write_two_classes(tmp_path / "t.csv", 1, order)
+        words = ("estimate", source, target, "-m", "ac", "--threshold", 0.9, "--replicates", 0, "--json")
+        found.append(labelfree(*words).json["estimates"][0]["error"])
+    assert found[0] == pytest.approx(found[1], abs=1e-12)
+
+
+def test_groups_of_rows_that_were_left_out_are_left_out(tmp_path):
+    from labelfree.cli.files import column_of
+    from labelfree.io import read_source
+
+    path = write_two_classes(tmp_path / "s.csv", 0, ("prob_no", "prob_yes"), unlabelled=30)
+    source = read_source(path, drop_unlabelled=True)
+    assert column_of(path, "site", source).tolist() == [f"s{i // 25}" for i in range(30, 300)]
