@@ -70,9 +70,8 @@ def row_calls(
     columns["prediction"] = pa.array(
         [str(j if names is None else names[j]) for j in target.predictions.tolist()]
     )
-    if (
-        target.weights is not None
-    ):  # as they are in the file: what `target` keeps are proportions among its rows
+    if target.weights is not None:
+        # As they stand in the file: what `target` keeps are proportions among its rows.
         columns["weight"] = pa.array(np.asarray(read_column(file, "weights"), dtype=np.float64))
     for name in segments:
         values = np.asarray(read_column(file, name)).tolist()
