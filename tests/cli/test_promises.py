@@ -15,6 +15,8 @@ def test_a_limit_that_is_met_exactly_is_not_exceeded(labelfree, files, scot):
     words = ("estimate", *files, "-m", "scot", "--replicates", 0, "--fail-above")
     assert labelfree(*words, repr(scot)).code == 0
     assert labelfree(*words, repr(float(np.nextafter(scot, 0)))).code == 1
+    told = labelfree(*words, repr(scot), "--json").json["limit"]
+    assert (told["value"], told["exceeded"]) == (scot, False)
 
 
 def test_the_interval_has_the_level_asked_for(labelfree, files, source, target):
@@ -57,3 +59,84 @@ def test_what_speaks_against_a_method_is_shown(labelfree, tmp_path):
         words = ("estimate", tmp_path / "s.npz", tmp_path / "t.npz", "-m", "scot", "--replicates", replicates)
         assert "only class proportions seem to have changed" in labelfree(*words).out
         assert any("only class" in w for w in labelfree(*words, "--json").json["estimates"][0]["warnings"])
+
+
+@pytest.mark.parametrize(
+    "named",
+    [("label-shift", "source"), ("scot", "mlls"), ("cott", "bbse"), ("cot", "rlls")],
+    ids=" ".join,
+)
+def test_a_shift_of_more_than_proportions_speaks_against_those_that_assume_no_other(named):
+    """Inputs changed and class proportions did not: whoever explains it by proportions is told so, others are not."""
+    rng = np.random.default_rng(2)
+    y, y_t = rng.choice(3, (2, 3000), p=[0.5, 0.3, 0.2])
+    noise = rng.normal(size=(2, 3000, 3))
+    source = lf.Source(noise[0] + 2.5 * np.eye(3)[y], y)
+    target = lf.Target(2.0 * noise[1] + 2.5 * np.eye(3)[y_t])
+    doubt = "more than class proportions changed, and this assumes that only they did"
+    method, marginal = named
+    options = {} if method == "label-shift" else {"marginal": marginal}
+    assert any(doubt in w for w in lf.estimate(source, target, method, **options).warnings)
+    for other in ("ac", "scot", "auto"):
+        assert not any(doubt in w for w in lf.estimate(source, target, other).warnings)
+
+
+def test_warnings_are_shown_by_every_verb(labelfree, tmp_path):
+    rng = np.random.default_rng(1)
+    y, y_t = rng.choice(3, 2000, p=[0.6, 0.3, 0.1]), rng.choice(3, 2000, p=[0.1, 0.2, 0.7])
+    for name, labels in (("s.npz", y), ("t.npz", y_t)):
+        logits = rng.normal(size=(2000, 3)) + 2.0 * np.eye(3)[labels]
+        np.savez(tmp_path / name, logits=logits, labels=labels, half=np.arange(2000) % 2)
+    pair = (tmp_path / "s.npz", tmp_path / "t.npz")
+    doubt = "only class proportions seem to have changed"
+    assert doubt in labelfree("metrics", *pair, "-m", "scot").out
+    assert doubt in labelfree("slices", *pair, "-m", "scot", "--by", "half", "--replicates", 20).out
+    both = labelfree("estimate", *pair, "-m", "scot", "-m", "cot", "--replicates", 0)
+    assert both.out.count(doubt) == 1  # what all methods are warned of is said once
+    assert "gde left out" in labelfree("estimate", *pair, "-m", "all").out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("auto", "--proportions", "changed"), ("scot", "--marginal", "mlls")],
+    ids=" ".join,
+)
+def test_rows_average_to_the_answer(labelfree, files, tmp_path, words):
+    rows = tmp_path / "rows.npz"
+    asked = ("estimate", *files, "--replicates", 0, "--json", "--rows", rows, "-m")
+    found = labelfree(*asked, *words).json["estimates"][0]["error"]
+    assert np.load(rows)["error_probability"].mean() == pytest.approx(found, abs=1e-9)
+    assert abs(found - labelfree(*asked, words[0]).json["estimates"][0]["error"]) > 1e-4
+
+
+def write_two_classes(path, seed, order, unlabelled=0):
+    """A CSV of two classes with its columns in this order, groups, and some rows without a label."""
+    rng = np.random.default_rng(seed)
+    p = rng.beta(0.6, 0.6, 300)
+    columns = {"prob_yes": p, "prob_no": 1.0 - p}
+    label = np.where(rng.random(300) < p, "yes", "no")
+    label[:unlabelled] = ""
+    lines = [",".join([*order, "label", "site"])]
+    for i in range(300):
+        lines.append(",".join([*(repr(float(columns[name][i])) for name in order), label[i], f"s{i // 25}"]))
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_a_threshold_means_the_source_s_second_class_whatever_the_order_of_the_target(labelfree, tmp_path):
+    source = write_two_classes(tmp_path / "s.csv", 0, ("prob_no", "prob_yes"))
+    found = []
+    for order in (("prob_no", "prob_yes"), ("prob_yes", "prob_no")):
+        target = write_two_classes(tmp_path / "t.csv", 1, order)
+        words = ("estimate", source, target, "-m", "ac", "--threshold", 0.9, "--replicates", 0, "--json")
+        found.append(labelfree(*words).json["estimates"][0]["error"])
+    assert found[0] == pytest.approx(found[1], abs=1e-12)
+
+
+def test_groups_of_rows_that_were_left_out_are_left_out(tmp_path):
+    from labelfree.cli.files import column_of
+    from labelfree.io import read_source
+
+    path = write_two_classes(tmp_path / "s.csv", 0, ("prob_no", "prob_yes"), unlabelled=30)
+    source = read_source(path, drop_unlabelled=True)
+    assert column_of(path, "site", source).tolist() == [f"s{i // 25}" for i in range(30, 300)]

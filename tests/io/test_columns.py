@@ -177,3 +177,9 @@ def test_shares_in_any_order_and_form(tmp_path):
     (tmp_path / "r.csv").write_text("class,mass\na,much\n")
     with pytest.raises(FileError, match="the mass of class 'a' is 'much'; wanted a number"):
         read_marginal(tmp_path / "r.csv", ("a",), 1)
+
+
+def test_times_are_binned_where_the_reader_lives(tmp_path, write_csv):
+    path = write_csv(tmp_path / "a.csv", {"time": ["2026-03-01T23:30:00Z"]})
+    assert read_groups(path, ["time:1d"])["time:1d"].tolist() == ["2026-03-01"]
+    assert read_groups(path, ["time:1d"], zone="Europe/Berlin")["time:1d"].tolist() == ["2026-03-02"]

@@ -236,3 +236,18 @@ def test_nothing_on_standard_input(monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
     with pytest.raises(FileError, match="standard input: is empty"):
         read_target("-")
+
+
+def test_what_was_said_of_a_table_reaches_its_sample(tmp_path, write_csv):
+    weights = [1.0, 0.0, 3.0]
+    scores = {"a": [0.7, 0.2, 0.5], "b": [0.2, 0.8, 0.5]}
+    probs = write_csv(tmp_path / "p.csv", {**{f"prob_{c}": v for c, v in scores.items()}, "w": weights})
+    with pytest.raises(FileError, match="sum"):
+        read_target(probs)
+    found = read_target(probs, weight="w", tolerance=0.2)
+    assert found.mass.tolist() == [0.25, 0.0, 0.75]
+    even = {"logit_a": [0.75, 0.25], "logit_b": [0.25, 0.75]}
+    logits = write_csv(tmp_path / "l.csv", even)
+    with pytest.raises(FileError, match="insist"):
+        read_target(logits)
+    assert read_target(logits, insist=True).kind == "logits"

@@ -144,3 +144,17 @@ def test_inputs_are_never_written_to(tmp_path, monkeypatch):
         ("source", "source"),
     ):
         refuse_overwriting(path(out), [given])
+
+
+def test_what_is_written_as_parquet_can_be_verified(tmp_path):
+    """Any byte of a column that changes later is noticed, as numbers that are only a little wrong would not be."""
+    from pyarrow import parquet
+
+    file = tmp_path / "a.parquet"
+    write_table(file, {"x": np.random.default_rng(0).random(5000)})
+    raw = file.read_bytes()
+    for at in np.linspace(0.1, 0.9, 9):
+        place = int(at * len(raw))
+        file.write_bytes(raw[:place] + bytes([raw[place] ^ 1]) + raw[place + 1 :])
+        with parquet.ParquetFile(file, page_checksum_verification=True) as held, pytest.raises(OSError):
+            held.read()

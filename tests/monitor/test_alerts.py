@@ -36,6 +36,8 @@ def test_an_alert_fires_when_the_lower_end_is_above_the_limit():
     assert state([window(0.19, 0.3)], error=0.2) == [None]  # not sure: nothing changes
     assert state([window(0.05, 0.1)], error=0.2) == ["resolve"]
     assert state([window(None, None)], error=0.2) == [None]
+    assert state([window(0.2, 0.3)], error=0.2) == [None]  # a limit that is met is not exceeded
+    assert state([window(0.1, 0.2)], error=0.2) == ["resolve"]
 
 
 def test_it_takes_k_windows_to_fire_and_k_to_resolve():
@@ -63,6 +65,8 @@ def test_silence_and_windows_that_were_not_estimated():
     assert "no source yet" in not_estimated(limits, [late], 2 * HOUR).message
     assert not_estimated(limits, [late], HOUR // 2).state == "resolve"
     assert silence(Limits(), 0, 0, DAY) is None
+    assert silence(limits, HOUR, 0, 3 * HOUR).state == "resolve"  # just so long is allowed
+    assert not_estimated(limits, [late], HOUR).state == "resolve"
 
 
 @pytest.fixture
@@ -124,6 +128,8 @@ def test_from_rows_to_a_signed_message_and_back(client, receiver):
     )
     text = client.get("/metrics").text
     assert 'labelfree_alerts_fired_total{model="m",rule="error"} 1.0' in text
+    assert 'labelfree_alerts_firing{model="m",rule="error"} 0.0' in text
+    assert 'labelfree_alert_messages_undelivered{model="m"}' not in text  # all of them arrived
 
 
 def test_a_message_that_cannot_be_delivered_is_retried_and_kept(lite_client, receiver):

@@ -44,6 +44,7 @@ def test_the_worst_finding_is_the_verdict_and_its_reason():
         "reasons": [f"{RANGE}: wide"],
     }
     assert verdict([graded[2]])["level"] == "stop"
+    assert verdict([graded[0], found[1]])["level"] == "stop"  # a narrow range excuses nothing
     assert verdict(found[:1])["reasons"] == []
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from labelfree.errors import InputError
-from labelfree.transport import Problem, audit, smoothed, solve
+from labelfree.transport import Problem, audit, cut, smoothed, solve, solve_blocks, streamed
 
 
 def problem(weighted, n=4000, k=6):
@@ -159,3 +159,28 @@ def test_a_smoothed_plan_is_never_called_exact():
     plan = smoothed(given.probs, given.class_mass, np.full(800, 1 / 800), np.zeros(6))
     assert not plan.certificate.exact
     assert plan.certificate.to_dict()["exact"] is False
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    ("damage", "shows"),
+    [
+        (lambda plan: plan, None),
+        (class_violation, "violation"),
+        (row_violation, "violation"),
+        (wrong_prices, "gap"),
+        (worse_plan, "gap"),
+    ],
+)
+def test_blocks_are_audited_too(monkeypatch, weighted, damage, shows):
+    """The auditing pass over blocks does not believe the search."""
+    given = problem(weighted)
+    monkeypatch.setattr(streamed, "solve", lambda asked: damage(solve(asked)))
+    blocks = cut(given.probs, [1000, 2500], mass=given.row_mass)
+    found = solve_blocks(blocks, given.class_mass).certificate
+    assert found.exact == (shows is None)
+    if shows == "violation" or (weighted and damage is worse_plan):  # rows that swap weigh differently
+        assert found.violation > 1e-7
+    elif shows == "gap":
+        assert found.gap > 1e-8
+        assert found.violation <= 1e-12

@@ -71,7 +71,8 @@ def row_calls(
         [str(j if names is None else names[j]) for j in target.predictions.tolist()]
     )
     if target.weights is not None:
-        columns["weight"] = pa.array(target.weights)
+        # As they stand in the file: what `target` keeps are proportions among its rows.
+        columns["weight"] = pa.array(np.asarray(read_column(file, "weights"), dtype=np.float64))
     for name in segments:
         values = np.asarray(read_column(file, name)).tolist()
         columns[f"segment_{name}"] = pa.array([None if v is None else str(v) for v in values], pa.string())
