@@ -57,3 +57,9 @@ def test_what_speaks_against_a_method_is_shown(labelfree, tmp_path):
         words = ("estimate", tmp_path / "s.npz", tmp_path / "t.npz", "-m", "scot", "--replicates", replicates)
         assert "only class proportions seem to have changed" in labelfree(*words).out
         assert any("only class" in w for w in labelfree(*words, "--json").json["estimates"][0]["warnings"])
+
+
+def test_proportions_beside_methods_that_do_not_read_them_are_refused(labelfree, files):
+    ran = labelfree("estimate", *files, "-m", "scot", "--proportions", "same")
+    assert ran.code == 2
+    assert "--proportions same: scot does not read it; wanted auto beside it" in ran.err

@@ -73,9 +73,9 @@ def grade(value: float, caution: float, stop: float) -> str:
     return OK if value < caution else CAUTION if value < stop else STOP
 
 
-def answer_range(pair: Pair) -> Check:
+def answer_range(pair: Pair, proportions: str = "unknown") -> Check:
     """How far the answer can be off, where such ranges were measured: the grade that counts."""
-    found = pair.estimate("auto")
+    found = pair.estimate("auto", proportions=proportions)
     assert found.error is not None
     assert found.interval is not None
     held = found.interval
