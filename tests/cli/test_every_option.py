@@ -95,6 +95,7 @@ OWN = {
     },
     "doctor": {
         "calibration": (("--calibration", "none"), ("calibration", is_("none"))),
+        "proportions": (("--proportions", "same"), ("proportions", is_("same"))),
         "seed": (("--seed", "9"), ("seed", is_(9))),
     },
     "metrics": {
@@ -104,6 +105,7 @@ OWN = {
             ("labelfree.estimators.pair:Pair", "calibration", is_("none")),
         ),
         "marginal": (("-m", "scot", "--marginal", "mlls"), ("options", is_({"marginal": "mlls"}))),
+        "proportions": (("--proportions", "same"), ("options", is_({"proportions": "same"}))),
         "cost": (("--cost", "cost.csv"), ("cost", lambda value: value.tolist() == [[0, 1], [2, 0]])),
         "shares": (("--shares", "bbse"), (SHARES, "method", is_("bbse"))),
         "bias-correction": (
@@ -123,6 +125,7 @@ OWN = {
         "data": (("--data", "s.csv"), ("by", users)),
         "calibration": (("--calibration", "none"), ("calibration", is_("none"))),
         "marginal": (("--marginal", "mlls"), ("marginal", is_("mlls"))),
+        "proportions": (("--proportions", "same"), ("proportions", is_("same"))),
         "level": (("--level", "0.7"), ("level", is_(0.7))),
         "replicates": (("--replicates", "31"), ("replicates", is_(31))),
         "seed": (("--seed", "9"), ("seed", is_(9))),

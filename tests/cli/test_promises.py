@@ -140,3 +140,9 @@ def test_groups_of_rows_that_were_left_out_are_left_out(tmp_path):
     path = write_two_classes(tmp_path / "s.csv", 0, ("prob_no", "prob_yes"), unlabelled=30)
     source = read_source(path, drop_unlabelled=True)
     assert column_of(path, "site", source).tolist() == [f"s{i // 25}" for i in range(30, 300)]
+
+
+def test_proportions_beside_methods_that_do_not_read_them_are_refused(labelfree, files):
+    ran = labelfree("estimate", *files, "-m", "scot", "--proportions", "same")
+    assert ran.code == 2
+    assert "--proportions same: scot does not read it; wanted auto beside it" in ran.err

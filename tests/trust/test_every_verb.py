@@ -159,3 +159,38 @@ def test_the_kind_of_shift_speaks_against_a_method_with_and_without_an_interval(
     found = lf.compare(source, target, ["scot", "label-shift"])
     assert any("only class proportions seem" in w for w in found["scot"].warnings)
     assert not any("proportions" in w for w in found["label-shift"].warnings)
+
+
+def moved():
+    """Source and target that differ by their class proportions, so that what is known of them changes the answer."""
+    rng = np.random.default_rng(2)
+    y, y_t = rng.choice(3, 1500, p=[0.6, 0.3, 0.1]), rng.choice(3, 1500, p=[0.1, 0.2, 0.7])
+    z, z_t = (2.0 * rng.normal(size=(1500, 3)) + 4.0 * np.eye(3)[labels] for labels in (y, y_t))
+    return lf.Source(logits=z, labels=y), lf.Target(logits=z_t)
+
+
+@pytest.mark.parametrize("known", ["same", "changed", "unknown"])
+def test_what_is_known_of_class_proportions_reaches_every_verb(known):
+    """metrics, slices, doctor and report speak of the same answer as estimate."""
+    source, target = moved()
+    error = lf.estimate(source, target, proportions=known).error
+    assert lf.metrics(source, target, proportions=known).error == pytest.approx(error, abs=1e-6)
+    by = ["a", "b"] * 750
+    assert lf.slices(source, target, by, proportions=known, replicates=20).error == pytest.approx(
+        error, abs=1e-6
+    )
+    assert lf.doctor(source, target, proportions=known)["range of the answer"].value["error"] == error
+    found = report(source, target, proportions=known, replicates=0).summary["findings"]
+    assert next(f["value"]["error"] for f in found if f["check"] == "range of the answer") == error
+    if known == "same":  # and it matters here
+        assert abs(error - lf.estimate(source, target).error) > 0.05
+
+
+def test_what_is_known_of_class_proportions_is_for_auto():
+    source, target = moved()
+    with pytest.raises(lf.InputError, match="proportions 'same' is for auto, and here scot answers"):
+        lf.metrics(source, target, "scot", proportions="same")
+    with pytest.raises(lf.InputError, match="here scot answers"):
+        lf.slices(source, target, ["a"] * 1500, marginal="mlls", proportions="changed")
+    with pytest.raises(lf.InputError, match="did you mean 'same'"):
+        lf.doctor(source, target, proportions="sam")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from labelfree.cli import files
+from labelfree.cli import files, options
 from labelfree.cli.records import print_json
 from labelfree.cli.screen import console, plain_table, working
 from labelfree.cli.words import spoken
@@ -23,6 +23,7 @@ def doctor(
     source: files.SourceFile,
     target: files.TargetFile,
     calibration: files.Calibration = "temperature",
+    proportions: options.Proportions = "unknown",
     seed: files.Seed = 0,
     as_json: files.AsJson = False,
     *,
@@ -33,7 +34,9 @@ def doctor(
 
     with working() as say:
         known, unknown, _ = reading.both(source, target, say)
-        found = examine(known, unknown, calibration=calibration, seed=seed, progress=say)
+        found = examine(
+            known, unknown, calibration=calibration, proportions=proportions, seed=seed, progress=say
+        )
     if as_json:
         print_json(found.to_dict(), context, known, unknown)
     else:

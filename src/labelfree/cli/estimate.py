@@ -68,6 +68,7 @@ def estimate(
         )
         shares = files.marginal_of(marginal, known)
         _refuse_idle_marginal(marginal, method)
+        _refuse_idle_proportions(proportions, method)
         settings = _resampling(
             _replicates(replicates, method, known, unknown),
             level,
@@ -169,6 +170,15 @@ def _refuse_idle_marginal(marginal: str, named: list[str] | None) -> None:
         raise InputError(
             f"--marginal {marginal}: {', '.join(methods)} does not transport to label shares; "
             "wanted cot, cott or scot beside it"
+        )
+
+
+def _refuse_idle_proportions(proportions: str, named: list[str] | None) -> None:
+    """What is known of class proportions is for auto; beside other methods alone it would change nothing."""
+    methods = _methods(named)
+    if proportions != "unknown" and methods and DEFAULT_METHOD not in methods:
+        raise InputError(
+            f"--proportions {proportions}: {', '.join(methods)} does not read it; wanted auto beside it"
         )
 
 

@@ -25,6 +25,7 @@ def metrics(
     method: options.OneMethod = None,
     calibration: files.Calibration = "temperature",
     marginal: options.GivenMarginal = None,
+    proportions: options.Proportions = "unknown",
     cost: Annotated[
         Path | None,
         typer.Option(help="A .npy or .csv of K x K costs, true classes in rows, predictions in columns"),
@@ -65,7 +66,9 @@ def metrics(
         known, unknown, _ = reading.both(source, target, say)
         settings = Resampling(replicates, level, seed)
         say("transport")
-        name, own = meant(method, None if marginal is None else files.marginal_of(marginal, known))
+        name, own = meant(
+            method, None if marginal is None else files.marginal_of(marginal, known), proportions
+        )
         pair = Pair(known, unknown, calibration, verb="metrics")
         costs = None if cost is None else io.read_costs(cost, known.k)
         found = measured(pair, name, cost=costs, **own)

@@ -34,6 +34,7 @@ def slices(
     method: options.OneMethod = None,
     calibration: files.Calibration = "temperature",
     marginal: options.GivenMarginal = None,
+    proportions: options.Proportions = "unknown",
     level: files.Level = 0.95,
     replicates: Annotated[
         int, typer.Option(callback=files.at_least(20), help="Bootstrap replicates for the intervals")
@@ -62,6 +63,7 @@ def slices(
             method,
             calibration=calibration,
             marginal=None if marginal is None else files.marginal_of(marginal, known),
+            proportions=proportions,
             level=level,
             replicates=replicates,
             seed=seed,

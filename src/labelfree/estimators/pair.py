@@ -18,7 +18,7 @@ import numpy.typing as npt
 from labelfree._lockstep import Memo
 from labelfree.calibration import Calibration, fit_calibration
 from labelfree.errors import InputError
-from labelfree.estimators.auto import Auto
+from labelfree.estimators.auto import Auto, check_proportions
 from labelfree.estimators.base import Estimator
 from labelfree.estimators.posterior import Belief, belief, blended, tilt
 from labelfree.estimators.registry import DEFAULT, accepts, find, make
@@ -221,11 +221,20 @@ class Pair:
         return self._known.get(key, compute)
 
 
-def meant(method: str | None, marginal: Marginal | None) -> tuple[str, dict[str, Any]]:
+def meant(
+    method: str | None, marginal: Marginal | None, proportions: str = "unknown"
+) -> tuple[str, dict[str, Any]]:
     """Whose answer is meant, and its options: the method named, SCOT where only label shares are, else the default."""
-    if marginal is None:
-        return method or DEFAULT, {}
-    return method or "scot", {"marginal": marginal}
+    check_proportions(proportions)
+    name = method or (DEFAULT if marginal is None else "scot")
+    options: dict[str, Any] = {} if marginal is None else {"marginal": marginal}
+    if proportions == "unknown":
+        return name, options
+    if not accepts(find(name), "proportions"):
+        raise InputError(
+            f"proportions {proportions!r} is for auto, and here {name} answers; leave it out, or let auto answer"
+        )
+    return name, {**options, "proportions": proportions}
 
 
 def taken(method: str, **options: Any) -> dict[str, Any]:

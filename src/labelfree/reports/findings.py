@@ -17,10 +17,10 @@ HEADLINES = {
 
 
 def findings(
-    pair: Pair, method: str, warnings: Sequence[str], progress: Callable[[str], None]
+    pair: Pair, method: str, warnings: Sequence[str], progress: Callable[[str], None], proportions: str
 ) -> list[dict[str, Any]]:
     """One entry per check: its level, the measured value, what it means, what to do; the worst first."""
-    diagnosis = examined(pair, progress)
+    diagnosis = examined(pair, progress, proportions)
     found: list[dict[str, Any]] = []
     for check in diagnosis.checks:
         found.append(

@@ -59,7 +59,7 @@ def summarise(
         answer = trusted_answer(pair, method, settings, **own)
         notes = [text for text in answer.warnings if text not in warnings]
         comparison = _with(comparison, answer)
-    found = findings(pair, method, warnings, progress)
+    found = findings(pair, method, warnings, progress, proportions)
     progress("tables")
     options = {
         "method": method,

@@ -20,9 +20,8 @@ from labelfree.types import Sample, Source
 OK, CAUTION, STOP = "ok", "caution", "stop"
 #: The methods whose answers are compared, and what SCOT is asked under.
 COMPARED, ASSUMED = ("atc-ne", "doc", "cott", "scot", "label-shift"), ("source", "shrunk", "rlls", "mlls")
-#: All that the checks ask of methods, for one reading of the target.
+#: What the checks ask of methods beside `auto`, for one reading of the target.
 ASKED: list[tuple[str, dict[str, Any]]] = [
-    ("auto", {}),
     *((name, {}) for name in COMPARED),
     *(("scot", {"marginal": name}) for name in ASSUMED),
 ]
@@ -86,9 +85,9 @@ def grade(value: float, caution: float, stop: float) -> str:
     return OK if value < caution else CAUTION if value < stop else STOP
 
 
-def answer_range(pair: Pair) -> Check:
+def answer_range(pair: Pair, proportions: str = "unknown") -> Check:
     """How far the answer can be off, where such ranges were measured: the grade that counts."""
-    found = pair.estimate("auto")
+    found = pair.estimate("auto", proportions=proportions)
     assert found.error is not None
     assert found.interval is not None
     held = found.interval

@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from labelfree.estimators.auto import check_proportions
 from labelfree.estimators.pair import Pair
 from labelfree.estimators.shift import ShiftVerdict
 from labelfree.results import Result, p_value
-from labelfree.trust.diagnosis.checks import ASKED, CAUTION, CHECKS, OK, RANGE, STOP, Check
+from labelfree.trust.diagnosis.checks import ASKED, CAUTION, CHECKS, OK, RANGE, STOP, Check, answer_range
 from labelfree.types import Source, Target
 
 #: Of each status in a notebook: dark enough for a white page, light enough for a black one.
@@ -101,6 +102,7 @@ def doctor(
     target: Target,
     *,
     calibration: str = "temperature",
+    proportions: str = "unknown",
     seed: int = 0,
     progress: Callable[[str], None] | None = None,
 ) -> Diagnosis:
@@ -110,6 +112,7 @@ def doctor(
         source: scores with labels.
         target: scores without.
         calibration: as for every method.
+        proportions: what is known of the target's class proportions, as in `labelfree.estimate`.
         seed: of the label-shift test's bootstrap, where one is needed.
         progress: called with the name of each check as it begins.
 
@@ -119,17 +122,20 @@ def doctor(
     >>> doctor(lf.Source(logits=z[:5000], labels=y[:5000]), lf.Target(logits=z[5000:])).status
     'ok'
     """
-    return examined(Pair(source, target, calibration, seed=seed, verb="doctor"), progress)
+    return examined(Pair(source, target, calibration, seed=seed, verb="doctor"), progress, proportions)
 
 
-def examined(pair: Pair, progress: Callable[[str], None] | None = None) -> Diagnosis:
+def examined(
+    pair: Pair, progress: Callable[[str], None] | None = None, proportions: str = "unknown"
+) -> Diagnosis:
     """The diagnosis of a pair that has met already."""
-    pair.read_together(ASKED, shift=True)
+    check_proportions(proportions)
+    pair.read_together([("auto", {"proportions": proportions}), *ASKED], shift=True)
     found = []
     for check in CHECKS:
         if progress is not None:
             progress(f"checking {check.__name__.replace('_', ' ')}")
-        found.append(check(pair))
+        found.append(check(pair) if check is not answer_range else answer_range(pair, proportions))
     return Diagnosis(tuple(found), pair.shift)
 
 

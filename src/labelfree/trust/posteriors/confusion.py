@@ -128,6 +128,7 @@ def metrics(
     *,
     calibration: str = "temperature",
     marginal: Marginal | None = None,
+    proportions: str = "unknown",
     cost: Any = None,
 ) -> Metrics:
     """Estimate the confusion matrix and every metric that follows from it.
@@ -142,6 +143,7 @@ def metrics(
         method: whose posterior; by default `auto`'s, or SCOT's where a marginal is given.
         calibration: as for every method.
         marginal: the target's label shares, for the methods that transport to some.
+        proportions: for `auto`: what is known of the target's class proportions, as in `labelfree.estimate`.
         cost: (K, K) what a row of class j predicted as k costs, or None.
 
     >>> import labelfree as lf
@@ -150,7 +152,7 @@ def metrics(
     >>> m.confusion.round(3).tolist()
     [[0.45, 0.05], [0.05, 0.45]]
     """
-    name, options = meant(method, marginal)
+    name, options = meant(method, marginal, proportions)
     return measured(Pair(source, target, calibration, verb="metrics"), name, cost=cost, **options)
 
 

@@ -136,6 +136,7 @@ def slices(
     *,
     calibration: str = "temperature",
     marginal: Marginal | None = None,
+    proportions: str = "unknown",
     level: float = 0.95,
     replicates: int = REPLICATES,
     seed: int = 0,
@@ -159,6 +160,7 @@ def slices(
         method: whose posterior; by default `auto`'s, or SCOT's where a marginal is given.
         calibration: as for every method.
         marginal: the target's label shares, for the methods that transport to some.
+        proportions: for `auto`: what is known of the target's class proportions, as in `labelfree.estimate`.
         level, replicates, seed: of the intervals.
         groups, source_groups: (n,) the group of each row, where rows come in correlated groups that are
             resampled together; see `labelfree.interval`.
@@ -171,7 +173,7 @@ def slices(
     ['a', 'b']
     """
     settings = Resampling(replicates, level, seed, groups, source_groups)
-    name, options = meant(method, marginal)
+    name, options = meant(method, marginal, proportions)
     return sliced(Pair(source, target, calibration, verb="slices"), by, settings, name, **options)
 
 
