@@ -60,10 +60,12 @@ def novelty(source: Rows, target: Rows) -> float:
     True
     """
     edges = _quartiles(source)
-    cells = source.k * BINS * source.k
+    where = np.concatenate([_cell(source, edges), _cell(target, edges)])
+    cells, where = np.unique(where, return_inverse=True)  # of 4 K^2 cells, those that hold a row
+    n = len(source.mass)
     s, h = (
-        np.asarray(np.bincount(_cell(rows, edges), weights=rows.mass, minlength=cells), dtype=np.float64)
-        for rows in (source, target)
+        np.bincount(cell, weights=mass, minlength=len(cells))
+        for cell, mass in ((where[:n], source.mass), (where[n:], target.mass))
     )
     return max(0.0, float(np.maximum(h - TIMES * s, 0.0).sum()) - _by_chance(s, h, source, target))
 
