@@ -7,6 +7,7 @@ wanted and what to try. Rows and columns in messages count from 0.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from numbers import Real
@@ -266,12 +267,14 @@ def check_fraction(value: Any, what: str, such_as: float) -> None:
         raise InputError(f"{what} {value:g}: wanted a fraction between 0 and 1, such as {such_as:g}{hint}")
 
 
-def check_count(value: Any, what: str, least: int, advice: str = "") -> None:
-    """A whole number, large enough."""
+def check_count(value: Any, what: str, least: int, advice: str = "", most: float = math.inf) -> None:
+    """A whole number, large enough and not beyond what can be done."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise InputError(f"{what} {value!r}: wanted a whole number, {least} or more")
     if value < least:
         raise InputError(f"{what} {value}: wanted {least} or more{advice}")
+    if value > most:
+        raise InputError(f"{what} {value}: wanted {most:,} or fewer{advice}")
 
 
 def as_weights(values: Any, n: int, where: str) -> tuple[npt.NDArray[np.float64] | None, int]:

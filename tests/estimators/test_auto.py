@@ -245,6 +245,20 @@ def test_novelty_by_hand():
     assert novelty(quarter, source) == pytest.approx(0.5 - 0.2, abs=1e-3)
 
 
+def test_novelty_of_many_classes_holds_the_cells_that_are_filled():
+    """Of 4 K^2 cells at most one per row: a table of all at K = 5,000 was 800 MB, several times over."""
+    import tracemalloc
+
+    here, k = np.arange(200), 5000
+    rows = Rows(here, here + 1, np.full(200, 0.9), np.full(200, 1 / 200), k, 1e9)
+    tracemalloc.start()
+    far = novelty(rows, Rows(here + 300, here, np.full(200, 0.9), rows.mass, k, 1e9))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert far == pytest.approx(1.0, abs=1e-3)
+    assert peak < 20e6
+
+
 def test_novelty_by_chance_is_taken_off():
     """Both samples from one distribution, 300 + 300 rows and 90 pairs: the raw sum is about 0.15."""
     values = []

@@ -100,7 +100,7 @@ def test_nothing_is_computed_twice(verb, done):
 
 def test_auto_and_the_doubts_share_one_shift_test(done):
     lf.compare(*samples(), ["scot", "auto", "label-shift"])
-    assert done[("j_test",)] == 1
+    assert done[("j_test_of_shares",)] == 1
 
 
 def test_a_default_that_is_spelled_out_is_the_same_method():

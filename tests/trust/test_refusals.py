@@ -20,6 +20,7 @@ def samples(n=300):
 RESAMPLING = [
     ({"level": 95}, r"level 95: wanted a fraction .* did you mean 0.95\?"),
     ({"replicates": 0}, "replicates 0: wanted 20 or more"),
+    ({"replicates": 10**11}, "replicates 100000000000: wanted 100,000 or fewer, better 200"),
     ({"seed": -1}, "seed -1: wanted 0 or more"),
 ]
 
@@ -95,7 +96,12 @@ def test_weights_of_any_number_type():
 
 @pytest.mark.parametrize(
     ("wrong", "line"),
-    [({"repeats": 0}, "repeats 0: wanted 1"), ({"replicates": 5}, "replicates 5"), ({"seed": -1}, "seed -1")],
+    [
+        ({"repeats": 0}, "repeats 0: wanted 1"),
+        ({"repeats": 10**9}, "10,000 or fewer"),
+        ({"replicates": 5}, "replicates 5"),
+        ({"seed": -1}, "seed -1"),
+    ],
 )
 def test_backtest(wrong, line):
     with pytest.raises(InputError, match=line):

@@ -17,7 +17,7 @@ from labelfree.estimators.base import Estimator, Reading
 from labelfree.estimators.cott import COTT
 from labelfree.estimators.doc import DoC
 from labelfree.estimators.label_shift import LabelShift
-from labelfree.estimators.novelty import QuartileCells, Rows, novel_share
+from labelfree.estimators.novelty import Counts, QuartileCells, Rows
 from labelfree.estimators.scanned import ScanView
 from labelfree.estimators.scot import SCOT
 from labelfree.estimators.shift import label_shift_test
@@ -25,7 +25,7 @@ from labelfree.estimators.span import KIND, STOP, Span, Steps, span
 from labelfree.estimators.unchanged import Unchanged
 from labelfree.estimators.view import View
 from labelfree.labelshift import JTest, unexplained
-from labelfree.labelshift.cells import runner_up_pairs
+from labelfree.labelshift.cells import RunnerUps
 from labelfree.results import Interval
 from labelfree.transport.blocks import Total
 
@@ -241,28 +241,28 @@ class Auto(Estimator):
         source = Rows(**self.source_rows_, k=target.k, n_effective=self.n_source_effective_)
         k, mass = target.k, source.mass
         cells, steps = QuartileCells.of(source), Steps.of(source)
-        pairs = runner_up_pairs(source.predictions, source.runner_up, k)
+        pairs = RunnerUps.of(source.predictions, source.runner_up, k)
 
         def count(rows: View) -> Total:
-            by_pair = pairs[rows.predictions * k + rows.runner_up]
-            kinds = ((cells.cell(rows), cells.count), (steps.cell(rows), steps.count), (by_pair, k * k))
-            counts = (np.bincount(cell, rows.weights, number) for cell, number in kinds)
-            return Total((*counts, float(rows.weights.sum())))
+            w = rows.weights
+            confident = np.bincount(steps.cell(rows), w, steps.count)
+            paired = np.bincount(pairs.cell(rows.predictions, rows.runner_up), w, pairs.count)
+            return Total((*cells.counted(rows, w), confident, paired, float(w.sum())))
 
-        (test, left, right), (*counts, total) = target.together(
+        (test, left, right), (held, beyond, confident, paired, total) = target.together(
             [lambda: label_shift_test(source, self.source_labels_, target), lambda: target.fold(count)]
         )
-        novel, confident, paired = (c / total for c in counts)
+        novel = held / total, Counts({cell: w / total for cell, w in beyond.items()})
         if k > 2:  # of two classes the runner-up says nothing new: the confidences stand in
-            left, right = pairs[source.predictions * k + source.runner_up], paired
+            left, right = pairs.cell(source.predictions, source.runner_up), paired / total
 
         def signs(shares: Array) -> Signs:
             return Signs(
                 test,
                 test.kind(),
-                novel_share(cells, source, novel, target.n_effective),
+                cells.novel(source, novel, target.n_effective),
                 unexplained(left, self.source_labels_, mass, right, shares),
-                steps.farthest(confident),
+                steps.farthest(confident / total),
             )
 
         return signs

@@ -60,8 +60,16 @@ def novelty(source: Rows, target: Rows) -> float:
     True
     """
     cells = QuartileCells.of(source)
-    h = np.bincount(cells.cell(target), weights=target.mass, minlength=cells.count)
-    return novel_share(cells, source, np.asarray(h, dtype=np.float64), target.n_effective)
+    return cells.novel(source, cells.counted(target, target.mass), target.n_effective)
+
+
+class Counts(dict[int, float]):
+    """Mass by the number of a cell; counts add up."""
+
+    def __add__(self, other: Counts) -> Counts:
+        for cell, mass in other.items():
+            self[cell] = self.get(cell, 0.0) + mass
+        return self
 
 
 @dataclass(frozen=True)
@@ -71,20 +79,19 @@ class QuartileCells:
     Attributes:
         edges: (K, BINS - 1) each predicted class's confidence quartiles on the source.
         k: the number of classes.
+        known: (m,) the cells that hold a source row, rising: of 4 K^2 cells few do.
     """
 
     edges: Array
     k: int
+    known: Indices
 
     @staticmethod
     def of(source: Rows) -> QuartileCells:
         """Cut at the quartiles of the source."""
-        return QuartileCells(_quartiles(source), source.k)
-
-    @property
-    def count(self) -> int:
-        """How many cells there are."""
-        return self.k * BINS * self.k
+        edges = _quartiles(source)
+        bare = QuartileCells(edges, source.k, np.empty(0, np.intp))
+        return QuartileCells(edges, source.k, np.unique(bare.cell(source)))
 
     def cell(self, rows: Rows | View) -> Indices:
         """(n,) the cell of each row."""
@@ -93,14 +100,24 @@ class QuartileCells:
             quartile += rows.confidence > edge[rows.predictions]
         return np.asarray((rows.predictions * BINS + quartile) * self.k + rows.runner_up)
 
+    def counted(self, rows: Rows | View, mass: Array) -> tuple[Array, Counts]:
+        """(m,) the mass of rows in each cell that the source knows, and in the others, cell by cell."""
+        cell = self.cell(rows)
+        place = np.minimum(np.searchsorted(self.known, cell), len(self.known) - 1)
+        inside = self.known[place] == cell
+        held = np.bincount(place[inside], mass[inside], len(self.known))
+        others, number = np.unique(cell[~inside], return_inverse=True)
+        beyond = np.bincount(number.reshape(-1), mass[~inside], len(others))
+        return np.asarray(held, np.float64), Counts(zip(others.tolist(), beyond.tolist(), strict=True))
 
-def novel_share(cells: QuartileCells, source: Rows, h: Array, n_target: float) -> float:
-    """`novelty` from the target's cell shares h and its effective rows."""
-    s = np.asarray(
-        np.bincount(cells.cell(source), weights=source.mass, minlength=cells.count), dtype=np.float64
-    )
-    chance = _by_chance(s, h, source.n_effective, n_target)
-    return max(0.0, float(np.maximum(h - TIMES * s, 0.0).sum()) - chance)
+    def novel(self, source: Rows, counts: tuple[Array, Counts], n_target: float) -> float:
+        """`novelty` from what was counted of a target, as shares, and its effective rows."""
+        held, beyond = counts
+        h = np.append(held, list(beyond.values()))
+        s = np.zeros(len(h))
+        s[: len(held)] = self.counted(source, source.mass)[0]
+        chance = _by_chance(s, h, source.n_effective, n_target)
+        return max(0.0, float(np.maximum(h - TIMES * s, 0.0).sum()) - chance)
 
 
 def _by_chance(s: Array, h: Array, n_source: float, n_target: float) -> float:

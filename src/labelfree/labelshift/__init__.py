@@ -1,7 +1,7 @@
 """What the target's labels are taken to be: the label marginal, its assumptions, and label shift."""
 
 from labelfree.labelshift.black_box import bbse
-from labelfree.labelshift.cells import confidence_cells, runner_up_pairs
+from labelfree.labelshift.cells import RunnerUps, confidence_cells
 from labelfree.labelshift.confusion import joint_confusion
 from labelfree.labelshift.dirichlet import dirichlet_shares, resample_to
 from labelfree.labelshift.likelihood import LabelShares, mlls, reweighted
@@ -22,6 +22,7 @@ __all__ = [
     "JTest",
     "LabelShares",
     "Marginal",
+    "RunnerUps",
     "bbse",
     "check_marginal",
     "confidence_cells",
@@ -32,7 +33,6 @@ __all__ = [
     "resample_to",
     "reweighted",
     "rlls",
-    "runner_up_pairs",
     "shrink",
     "total_variation",
     "unexplained",

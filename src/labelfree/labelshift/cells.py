@@ -106,18 +106,41 @@ def compacted(rows: npt.NDArray[Any]) -> tuple[Indices, int]:
     return np.cumsum(used) - 1, int(used.sum())
 
 
-def runner_up_pairs(predictions: Indices, runners_up: Indices, k: int, least: int = LEAST_ROWS) -> Indices:
-    """(K * K,) the cell of each pair of (predicted class, second most probable class).
+@dataclass(frozen=True)
+class RunnerUps:
+    """Cells of (predicted class x second most probable class).
 
-    A pair is its own cell, unless it has few rows in the source: those of a predicted class share one. No class is
-    its own runner-up, so the pair (j, j) is free for them.
-
-    >>> runner_up_pairs(np.zeros(3, int), np.array([1, 1, 2]), 3, 2).tolist()
-    [0, 1, 0, 4, 4, 4, 8, 8, 8]
+    Attributes:
+        kept: (m,) the pairs that are cells of their own, rising; a pair is class * K + runner-up.
+        k: the number of classes. The other runner-ups of a predicted class share one cell.
     """
-    rows = np.bincount(predictions * k + runners_up, minlength=k * k)
-    pair = np.arange(k * k)
-    return np.where(rows >= least, pair, pair // k * (k + 1))
+
+    kept: Indices
+    k: int
+
+    @staticmethod
+    def of(predictions: Indices, runners_up: Indices, k: int, least: int = LEAST_ROWS) -> RunnerUps:
+        """A cell for every pair that has at least so many rows in the source.
+
+        >>> cells = RunnerUps.of(np.zeros(3, int), np.array([1, 1, 2]), 4, 2)
+        >>> cells.cell(np.zeros(2, int), np.array([1, 3])).tolist(), cells.count
+        ([0, 1], 5)
+        """
+        pairs, rows = np.unique(predictions * k + runners_up, return_counts=True)
+        return RunnerUps(pairs[rows >= least], k)
+
+    @property
+    def count(self) -> int:
+        """How many cells there are."""
+        return len(self.kept) + self.k
+
+    def cell(self, predictions: Indices, runners_up: Indices) -> Indices:
+        """(n,) the cell of each row."""
+        pair = predictions * self.k + runners_up
+        if not len(self.kept):
+            return predictions
+        place = np.minimum(np.searchsorted(self.kept, pair), len(self.kept) - 1)
+        return np.where(self.kept[place] == pair, place, len(self.kept) + predictions)
 
 
 def _by_class(predictions: Indices, k: int) -> list[Indices]:

@@ -220,6 +220,14 @@ def test_rows_that_weigh_nothing_are_no_target():
     assert ("group 0", "all rows weigh nothing") in {(n.strength, n.why) for n in found.not_tried}
 
 
+def test_a_half_that_weighs_nothing_is_no_split():
+    """One heavy row: whichever half it falls into, the other one has no mass to learn from or to ask about."""
+    z, y = plain(400)
+    found = backtest(lf.Source(logits=z, labels=y, weights=np.eye(1, 400)[0]), methods=["ac"], repeats=1)
+    assert [(n.kind, n.why) for n in found.not_tried] == [("made shifts", "all rows weigh nothing")]
+    assert not found.trials
+
+
 def test_deployed_decisions_outlive_changed_scores():
     z, y = plain(1000)
     decided = np.where(z[:, 0] > z.max(1) - 1.0, 0, z.argmax(1))

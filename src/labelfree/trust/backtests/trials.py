@@ -27,6 +27,8 @@ Indices = npt.NDArray[np.intp]
 
 #: What is tried unless other methods are named.
 METHODS = ("ac", "atc-ne", "cott", "scot", "label-shift", "auto")
+#: More than this is a slip of the hand: every split takes a second or more.
+MOST_REPEATS = 10_000
 
 
 @renamed(groups="by", times="time")
@@ -103,6 +105,9 @@ def _made(
     rng = np.random.default_rng(seed)
     order = rng.permutation(source.n)
     left, right = np.sort(order[: source.n // 2]), np.sort(order[source.n // 2 :])
+    if why := _weightless(source, left, right):
+        untried[Untried("made shifts", "all", why)] += 1
+        return []
     pool = source.take(right)
     pair = Pair(source.take(left), as_target(pool), calibration)
     made = list(made_shifts(pool, [c.of(right) for c in columns], seed=int(rng.integers(2**31))))
@@ -128,8 +133,9 @@ def _weightless(source: Source, *parts: Indices) -> str:
 def _check(source: Any, methods: Any, repeats: Any, replicates: Any, seed: Any) -> list[str]:
     """The methods' names; whatever else arrived is refused before any work."""
     check_sample(source, Source, "backtest")
-    for value, what, least in ((repeats, "repeats", 1), (replicates, "replicates", 0), (seed, "seed", 0)):
-        _door.check_count(value, what, least)
+    _door.check_count(repeats, "repeats", 1, most=MOST_REPEATS)
+    for value, what in ((replicates, "replicates"), (seed, "seed")):
+        _door.check_count(value, what, 0)
     if not isinstance(methods, Iterable):
         raise InputError(f"backtest: methods arrived as {methods!r:.60}; wanted names such as {METHODS[:2]}")
     found = [find(name) for name in ([methods] if isinstance(methods, str) else methods)]

@@ -20,6 +20,8 @@ Numbers = npt.NDArray[np.intp] | None
 
 #: Replicates unless somebody asks for another number.
 REPLICATES = 200
+#: More than this is a slip of the hand: it would run for hours, and be held in memory.
+MOST_REPLICATES = 100_000
 #: Fewer rows (or groups) than this on either side cannot show how far chance goes.
 FEWEST = 10
 
@@ -44,7 +46,7 @@ class Resampling:
 
     def __post_init__(self) -> None:
         _door.check_fraction(self.level, "level", 0.95)
-        _door.check_count(self.replicates, "replicates", 20, ", better 200")
+        _door.check_count(self.replicates, "replicates", 20, ", better 200", MOST_REPLICATES)
         _door.check_count(self.seed, "seed", 0)
 
     def numbers(self, source: Sample, target: Sample | Scan) -> tuple[Numbers, Numbers]:
