@@ -330,3 +330,26 @@ def test_metadata_without_its_columns_is_one_clear_line(tmp_path):
     layouts.write_csv(tmp_path / "civilcomments_v1.0" / "all_data_with_identities.csv", ["a"], [[1]])
     with pytest.raises(FileError, match="not the metadata WILDS distributes"):
         dataset("civilcomments").training(tmp_path)
+
+
+def test_the_first_rows_of_a_made_set_cost_their_share_and_are_those_of_the_whole(tmp_path, monkeypatch):
+    from labelfree.experiments.corruptions import chunk_rows
+    from labelfree.experiments.datasets import _generated
+    from labelfree.experiments.examples import ArrayImages
+
+    rng = np.random.default_rng(0)
+    images = ArrayImages(rng.integers(0, 256, (2500, 32, 32, 3), dtype=np.uint8), np.arange(2500) % 10)
+    made = _generated.Made(images, "fog", 3, "cifar")
+    asked = []
+    corrupt = _generated.corrupt
+    monkeypatch.setattr(
+        _generated, "corrupt", lambda x, *rest, **how: asked.append(len(x)) or corrupt(x, *rest, **how)
+    )
+    for rows in (np.arange(300), np.arange(1200), np.array([5, 2499])):
+        part = made.take(rows)
+        assert np.array_equal(part.pixels, made.pixels[rows])
+        assert np.array_equal(part.labels, images.labels[rows])
+    # Whole chunks that share a generator; the whole set was made once, for the comparison.
+    assert sorted(asked) == [chunk_rows(images.pixels), 2 * chunk_rows(images.pixels), 2500, 2500]
+    assert np.array_equal(made.batch(np.arange(7, 9)), made.pixels[7:9])
+    assert len(made.take(np.arange(0))) == 0

@@ -61,7 +61,7 @@ def test_other_options_are_refused_and_can_be_made_again(setting, change, what, 
     monkeypatch.setattr(type(setting), "trained", lambda self, seed: model)
     collect.collect(setting, [0])
     other = change(setting)
-    with pytest.raises(FileError, match=f"made with other {what}; score it again with --redo"):
+    with pytest.raises(FileError, match=f"made with other {what}; make it again with --redo"):
         collect.collect(other, [0])
     collect.collect(dataclasses.replace(other, redo=True), [0])
     assert Scores.of(setting.runs, "fashion-mnist", "small", 0).made_by("contrast_1")[what] == getattr(
@@ -77,8 +77,10 @@ def test_other_weights_after_a_deleted_checkpoint_are_refused(setting):
         collect.collect(longer, [0])
 
 
-def test_other_data_files_are_refused(setting):
+def test_other_data_files_are_refused(setting, monkeypatch):
     collect.collect(setting, [0])
+    model = setting.trained(0)
+    monkeypatch.setattr(type(setting), "trained", lambda self, seed: model)
     provenance._file_digest.cache_clear()
     before = provenance.files_digest(found(setting.root, setting.dataset.expects))
     for path in (setting.root / "fashion-mnist").iterdir():
@@ -289,3 +291,103 @@ def test_an_empty_draw_of_mild_label_shift_is_left_out(tmp_path):
     # Shares of 0.6 and 0.4 afford one row of two classes of one row each, and 0.6 rows are none.
     scores.write("a", rng.normal(size=(2, 2)), np.arange(2), "synthetic")
     assert resampling.run_mild(tmp_path, "cifar10", "small", "text") == []
+
+
+def test_a_refusal_leaves_the_old_about_json(setting, tmp_path):
+    scores = collect.collect(setting, [0])[0]
+    before = scores.about
+    setting.checkpoint(0).unlink()
+    longer = dataclasses.replace(setting, recipe=dataclasses.replace(RECIPE, epochs=3))
+    with pytest.raises(FileError, match="made with other weights"):
+        collect.collect(longer, [0])
+    assert scores.about == before
+    # One file that is made again and the others not, as after a kill: no estimate comes of the mixture.
+    scores.path("contrast_4").unlink()
+    kept = {path: path.read_bytes() for path in scores.folder.rglob("*.npz")}
+    collect.collect(dataclasses.replace(longer, redo=True), [0])
+    scores.path("contrast_5").write_bytes(kept[scores.path("contrast_5")])
+    with pytest.raises(FileError, match=r"contrast_5.npz was made with other weights than .*about.json says"):
+        bench.run("fashion-mnist", setting.runs, tmp_path / "out")
+
+
+def test_projnorm_is_of_the_scores_beside_it(setting, tmp_path):
+    bench.collect_scores(setting, [0], projnorm_steps=1)
+    scores = Scores.of(setting.runs, "fashion-mnist", "small", 0)
+    first = scores.projnorm("contrast_5", "projnorm-short")
+    bench.collect_scores(setting, [0], projnorm_steps=1)
+    with pytest.raises(FileError, match=r"projnorm-short/clean.json was made with other form; .*--redo"):
+        bench.collect_scores(setting, [0], projnorm_steps=3)
+    bench.collect_scores(dataclasses.replace(setting, redo=True), [0], projnorm_steps=3)
+    assert scores.projnorm("contrast_5", "projnorm-short") != first
+    fewer = dataclasses.replace(setting, rows=20, redo=True)
+    collect.collect(fewer, [0])
+    with pytest.raises(FileError, match="computed from other scores"):
+        bench.run("fashion-mnist", setting.runs, tmp_path / "out")
+    bench.collect_scores(fewer, [0], projnorm_steps=3)
+    bench.run("fashion-mnist", setting.runs, tmp_path / "out")
+
+
+def test_a_shard_has_the_projnorm_of_its_own_shifts(setting, tmp_path):
+    parts = [tmp_path / "one", tmp_path / "two"]
+    for number, part in enumerate(parts, 1):
+        shard = dataclasses.replace(setting, runs=part, shard=Shard(number, 2))
+        bench.collect_scores(shard, [0, 1], projnorm_steps=1)
+    bench.collect_scores(setting, [0, 1], projnorm_steps=1)
+    merge(parts, tmp_path / "merged")
+    whole, merged = (
+        {
+            path.relative_to(runs): path.read_bytes()
+            for path in (runs / "scores").rglob("*.*")
+            if path.is_file()
+        }
+        for runs in (setting.runs, tmp_path / "merged")
+    )
+    assert whole == merged
+
+
+def test_a_checkpoint_of_other_data_is_not_continued(setting):
+    setting.trained(0)
+    for path in (setting.root / "fashion-mnist").iterdir():
+        path.unlink()
+    (setting.root / "fashion-mnist").rmdir()
+    layouts.fashion(setting.root, seed=5)
+    with pytest.raises(FileError, match="made by another data"):
+        setting.trained(0)
+
+
+def test_every_table_names_the_split_and_what_was_used(setting, tmp_path, monkeypatch):
+    from labelfree.experiments.datasets import DATASETS
+
+    collect.collect(setting, [0])
+    monkeypatch.setitem(
+        DATASETS, "fashion-mnist", dataclasses.replace(setting.dataset, note="BREEDS split: good.")
+    )
+    bench.run("fashion-mnist", setting.runs, tmp_path / "out")
+    for path in bench.table("fashion-mnist", tmp_path / "out"):
+        if path.suffix != ".csv":
+            assert "BREEDS split: good." in path.read_text(), path
+            assert "Shifted sets: 10 made here." in path.read_text(), path
+
+
+def test_a_resumed_stage_tells_the_time_of_what_is_left(setting, tmp_path):
+    told = []
+    say = lambda *said: told.append(said)  # noqa: E731
+    collect.collect(setting, [0, 1])
+    scores = Scores.of(setting.runs, "fashion-mnist", "small", 1)
+    for name in ("contrast_2", "saturate_5"):
+        scores.path(name).unlink()
+    collect.collect(dataclasses.replace(setting, progress=say), [0, 1])
+    assert [said for said in told if said[0] == "shifts scored"] == [
+        ("shifts scored", 11, 12, "contrast_2"),
+        ("shifts scored", 12, 12, "saturate_5"),
+    ]
+    bench.run("fashion-mnist", setting.runs, tmp_path / "out")
+    for path in (setting.runs / "estimates").rglob("contrast_3.json"):
+        path.unlink()
+    told.clear()
+    bench.run("fashion-mnist", setting.runs, tmp_path / "out", progress=say)
+    # One bar a stage over all seeds; what was kept is done before it begins.
+    assert [said for said in told if said[0] == "estimates"] == [
+        ("estimates", 21, 22, "seed 0, contrast_3"),
+        ("estimates", 22, 22, "seed 1, contrast_3"),
+    ]

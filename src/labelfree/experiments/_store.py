@@ -29,11 +29,11 @@ def write_arrays(path: Path, **arrays: NDArray[Any]) -> None:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
 
-def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """Read an ``.npz`` without pickle; a broken file is one clear line."""
+def read_arrays(path: Path, *only: str) -> dict[str, NDArray[Any]]:
+    """Read an ``.npz`` (or ``only`` some of its arrays) without pickle; a broken file is one clear line."""
     try:
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-            return {key: file[key] for key in file.files}
+            return {key: file[key] for key in file.files if not only or key in only}
     except FileNotFoundError:
         raise FileError(f"{path} does not exist; run `labelfree bench collect` first") from None
     except Exception as error:

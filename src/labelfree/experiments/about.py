@@ -45,10 +45,15 @@ def _shifts(scores: Scores, part: str, origins: Mapping[str, str]) -> dict[str, 
         found[f"{part}/{shift}" if part else shift] = {
             "kind": target.kind,
             "n": len(target.labels),
-            "origin": origins.get(shift, ""),
+            "origin": _origin(scores.stamp(shift), origins.get(shift, "")),
             "inputs": target.inputs,
         }
     return found
+
+
+def _origin(stamp: Mapping[str, Any], told: str) -> str:
+    # A file of scores knows best what it was made of.
+    return told if "made" not in stamp else "made here" if stamp["made"] else "published"
 
 
 def notes_of(about: Mapping[str, Any], note: str) -> list[str]:

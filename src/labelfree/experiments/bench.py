@@ -144,13 +144,16 @@ def table(name: str, out: Path, network: str | None = None) -> list[Path]:
     folder = results_folder(out, name, network or known.network)
     rows, told = protocol.read_rows(folder / ESTIMATES), about(folder)
     notes = notes_of(told, known.note)
-    made = [
-        *tables.main_table(_with_all(known, rows), extra=notes).write(folder / "tables"),
-        *tables.correlations(rows).write(folder / "tables"),
-        *tables.thresholding(rows).write(folder / "tables"),
-        *tables.batches(read_records(folder / BATCHES, ablation.Batched)).write(folder / "tables"),
-        *tables.shifts(rows, told).write(folder / "tables"),
+    batched = read_records(folder / BATCHES, ablation.Batched)
+    beside = [
+        tables.correlations(rows),
+        tables.thresholding(rows),
+        tables.batches(batched),
+        tables.shifts(rows, told),
     ]
+    made = tables.main_table(_with_all(known, rows), extra=notes).write(folder / "tables")
+    for also in beside:
+        made += replace(also, notes=(*also.notes, *notes)).write(folder / "tables")
     for scale, beta in zip(resampling.SCALES, ("alpha q", "alpha K q"), strict=True):
         shifted = protocol.read_rows(folder / f"mild_label_shift_{scale}.csv")
         title = f"Mean absolute error under mild label shift, Dirichlet({beta}), alpha = 50"

@@ -45,7 +45,8 @@ def resume(path: Path | None, network: Any, optimiser: Any, scaler: Any, told: d
         return 0
     state = load_checkpoint(path)
     for key, wanted in told.items():
-        if state.get(key) != wanted:
+        # Checkpoints of earlier versions do not know their data.
+        if state.get(key, wanted if key == "data" else None) != wanted:
             raise FileError(
                 f"{path} was made by another {key} ({_difference(state.get(key), wanted)}); "
                 "delete it, or choose another directory with --runs"

@@ -9,6 +9,7 @@ import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from labelfree.experiments.examples import Examples
 from labelfree.experiments.networks import public_weights
 from labelfree.experiments.pipeline import Setting
 from labelfree.experiments.projnorm import Form, Parameters, TorchRefit, parameters_of, projnorm
-from labelfree.experiments.provenance import code_digest, difference, files_digest, weights_digest
+from labelfree.experiments.provenance import code_digest, difference, digest, files_digest, weights_digest
 from labelfree.experiments.scores import Scores
 from labelfree.experiments.sets import cached
 
@@ -40,17 +41,22 @@ def collect(setting: Setting, seeds: Sequence[int]) -> dict[int, Scores]:
     places = {seed: _place(setting, seed) for seed in seeds}
     models = {seed: setting.trained(seed) for seed in seeds}
     weights = {seed: weights_digest(model) for seed, model in models.items()}
-    for seed, scores in places.items():
-        scores.describe(**_about(setting, seed, every, weights[seed]))
     units = [None, *present]
+    todo = []
     for number, shift in enumerate(units):
         mine = [seed for i, seed in enumerate(seeds) if setting.shard.takes(i * len(units) + number)]
         wanted = {seed: made_by(setting, shift, weights[seed]) for seed in mine}
-        wanting = [seed for seed in mine if _wanting(places[seed], shift, wanted[seed], setting.redo)]
+        todo.append({s: w for s, w in wanted.items() if _wanting(places[s], shift, w, setting.redo)})
+    # Only now, when nothing was refused: a refusal must not leave a new about.json over old scores.
+    for seed, scores in places.items():
+        scores.describe(**_about(setting, seed, every, weights[seed]))
+    done = sum(not wanting for wanting in todo)
+    for shift, wanting in zip(units, todo, strict=True):
         if wanting:
-            _score(setting, shift, {seed: models[seed] for seed in wanting}, places, wanted)
-        name = "source" if shift is None else shift.name
-        setting.progress("shifts scored", number + 1, len(units), name)
+            _score(setting, shift, {seed: models[seed] for seed in wanting}, places, wanting)
+            done += 1
+            name = "source" if shift is None else shift.name
+            setting.progress("shifts scored", done, len(units), name)
     return places
 
 
@@ -85,6 +91,7 @@ def _about(setting: Setting, seed: int, every: Sequence[Shift], weights: str) ->
         "origins": {shift.name: shift.origin for shift in every if not shift.absent},
         "missing": {shift.name: shift.absent for shift in every if shift.absent},
         "rows": setting.rows,
+        "precision": setting.precision,
         "weights": weights,
         "code": code_digest(),
         "note": setting.dataset.note,
@@ -93,13 +100,17 @@ def _about(setting: Setting, seed: int, every: Sequence[Shift], weights: str) ->
 
 def _wanting(scores: Scores, shift: Shift | None, wanted: Mapping[str, Any], redo: bool) -> bool:
     name = None if shift is None else shift.name
-    found = scores.made_by(name)
+    return _changed(scores.path(name), scores.made_by(name), wanted, redo)
+
+
+def _changed(path: Path, found: Mapping[str, Any] | None, wanted: Mapping[str, Any], redo: bool) -> bool:
+    """Whether a file must be made: it is not there (None), or something else made it and ``redo`` allows it."""
     if found is None:
         return True
     changed = difference(found, wanted)
     if changed and not redo:
         raise FileError(
-            f"{scores.path(name)} was made with other {changed}; score it again with --redo, "
+            f"{path} was made with other {changed}; make it again with --redo, "
             "or choose another directory with --runs"
         )
     return bool(changed)
@@ -149,12 +160,26 @@ def collect_projnorm(setting: Setting, seeds: Sequence[int], form: Form) -> None
     shifts = [shift for shift in setting.dataset.shifts(setting.root) if not shift.absent]
     start = setting.recipe.pretrained or "imagenet" if form.pretrained else None
     networks = {seed: setting.fresh(seed, start) for seed in seeds}
+    common = {
+        "form": asdict(form),
+        "data": files_digest(found(setting.root, setting.dataset.expects)),
+        "code": code_digest(),
+    }
+    initials = {seed: weights_digest(network) for seed, network in networks.items()}
+    todo = []
+    for number, shift in enumerate(shifts, 1):
+        # The units of ``collect``, the source being number 0: a shard has the scores of its own shifts only.
+        mine = [s for i, s in enumerate(seeds) if setting.shard.takes(i * (len(shifts) + 1) + number)]
+        wanted = {
+            s: {**common, "initial": initials[s], "scores": digest(_place(setting, s).stamp(shift.name))}
+            for s in mine
+        }
+        todo.append({s: w for s, w in wanted.items() if _wanting_projnorm(setting, s, shift.name, w)})
     references: dict[tuple[int, int], Parameters] = {}
-    for number, shift in enumerate(shifts):
-        mine = [seed for i, seed in enumerate(seeds) if setting.shard.takes(i * len(shifts) + number)]
-        wanting = [s for s in mine if _place(setting, s).projnorm(shift.name, form.name) is None]
+    done = sum(not wanting for wanting in todo)
+    for shift, wanting in zip(shifts, todo, strict=True):
         examples = load(setting, shift) if wanting else None
-        for seed in wanting:
+        for seed, made in wanting.items():
             assert examples is not None
             scores, network = _place(setting, seed), networks[seed]
             pseudo = scores.read(shift.name).logits.argmax(1)
@@ -167,5 +192,15 @@ def collect_projnorm(setting: Setting, seeds: Sequence[int], form: Form) -> None
                 references[seed, steps] = refit(initial, source, source.labels)
             reference = references[seed, steps]
             value = projnorm(refit, initial, (source, source.labels), (examples, pseudo), reference)
-            scores.write_projnorm(shift.name, value, form.name, **asdict(form) | {"steps": steps})
-        setting.progress(f"{form.name} of shifts", number + 1, len(shifts), shift.name)
+            scores.write_projnorm(
+                shift.name, value, form.name, **asdict(form) | {"steps": steps, "made_by": made}
+            )
+        if wanting:
+            done += 1
+            setting.progress(f"{form.name} of shifts", done, len(shifts), shift.name)
+
+
+def _wanting_projnorm(setting: Setting, seed: int, shift: str, wanted: Mapping[str, Any]) -> bool:
+    scores, form = _place(setting, seed), str(wanted["form"]["name"])
+    path = scores.folder / form / f"{shift}.json"
+    return _changed(path, scores.projnorm_made_by(shift, form), wanted, setting.redo)

@@ -56,15 +56,12 @@ def main_table(results: Mapping[tuple[str, str], Sequence[Row]]) -> Table:
         if not networks:
             data += [_record(None, dataset, kind, "", m, paper[m]) for m in METHODS]
     lines += _averages(first)
+    named = [dataset for dataset, _ in (*published.rows(), *results)]
     notes = (
         f"Mean absolute error in percentage points. Paper: {published.CITATION}.",
         "Averages are over the rows that were run here, the first network of each; the paper's over the same rows "
         "and over all.",
-        *(
-            known.note
-            for known in DATASETS.values()
-            if known.note and any(known.name == d for d, _ in results)
-        ),
+        *dict.fromkeys(DATASETS[name].note for name in named if name in DATASETS and DATASETS[name].note),
         *published.ERRATA,
     )
     header = ["data set", "run", *map(title_of, METHODS)]

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from labelfree.experiments.datasets import Dataset
+from labelfree.experiments.datasets.base import found
 from labelfree.experiments.networks import public_weights
 from labelfree.experiments.progress import Progress, silent
+from labelfree.experiments.provenance import files_digest
 from labelfree.experiments.recipes import Recipe
 from labelfree.experiments.shards import Shard
 
@@ -44,7 +46,15 @@ class Setting:
         from labelfree.experiments.training import Run
 
         path = None if seed is None else self.checkpoint(seed)
-        return Run(path, self.device, progress=self.progress, precision=self.precision, workers=self.workers)
+        data = "" if seed is None else files_digest(found(self.root, self.dataset.expects))
+        return Run(
+            path,
+            self.device,
+            progress=self.progress,
+            precision=self.precision,
+            workers=self.workers,
+            data=data,
+        )
 
     def fresh(self, seed: int, pretrained: str | None = "") -> Any:
         """The network before training, on public weights below ``root/weights`` where the recipe says so."""

@@ -82,7 +82,11 @@ def weights_digest(network: Any) -> str:
 def code_digest() -> str:
     """Digest of the code that turns files into scores: corruptions, networks, readers; comments do not count."""
     here = Path(__file__).parent
-    return _code([here / "examples.py", *here.glob("corruptions/*.py"), *here.glob("networks/*.py")])
+    rooms = ("corruptions", "networks", "datasets")
+    alone = ("examples.py", "loading.py", "training.py")
+    return _code(
+        [*(here / name for name in alone), *(path for room in rooms for path in here.glob(f"{room}/*.py"))]
+    )
 
 
 @cache

@@ -123,6 +123,7 @@ RECIPES: dict[str, Recipe] = {
     "amazon": _TEXT,
     "civilcomments": replace(_TEXT, epochs=5, batch=16, max_tokens=300),
     "fashion-mnist": replace(_ONE_CYCLE, epochs=6, batch=256, warmup=1.5),
+    "cifar10-brief": replace(_ONE_CYCLE, epochs=4, warmup=1, augment=False, note="ours, for a busy CPU"),
     "cifar10-short": _ONE_CYCLE,
     "cifar10-one-cycle": replace(_ONE_CYCLE, epochs=16, warmup=3),
 }

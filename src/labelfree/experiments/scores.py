@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from labelfree.errors import FileError
 from labelfree.experiments._store import read_arrays, read_json, write_arrays, write_json
+from labelfree.experiments.provenance import digest
 
 
 @dataclass(frozen=True)
@@ -72,10 +73,26 @@ class Scores:
             return None
         try:
             arrays = read_arrays(self.path(shift))
-            recorded = json.loads(str(arrays["made_by"])) if "made_by" in arrays else {}
+            recorded = self.stamp(shift)
         except (FileError, ValueError):
             return None
-        return dict(recorded) if {"logits", "labels", "kind"} <= arrays.keys() else None
+        return recorded if {"logits", "labels", "kind"} <= arrays.keys() else None
+
+    def stamp(self, shift: str | None) -> dict[str, Any]:
+        """What made a recorded set, without reading it whole; empty where that was not recorded."""
+        held = read_arrays(self.path(shift), "made_by")
+        return dict(json.loads(str(held["made_by"]))) if "made_by" in held else {}
+
+    def check(self, shift: str | None) -> None:
+        """Refuse a recorded set that something else made than ``about.json`` says."""
+        told, stamp = self.about, self.stamp(shift)
+        # The source is always scored whole, whatever number of rows was asked of the shifts.
+        wrong = [key for key, value in stamp.items() if told.get(key, value) != value and value is not None]
+        if wrong:
+            raise FileError(
+                f"{self.path(shift)} was made with other {', '.join(wrong)} than {self.folder / 'about.json'} says; "
+                "run `labelfree bench collect` to its end, with --redo"
+            )
 
     def write(
         self,
@@ -129,9 +146,21 @@ class Scores:
         write_json(self.folder / "about.json", about)
 
     def projnorm(self, shift: str, form: str = "projnorm") -> float | None:
-        """ProjNorm of a shift in one of its forms, if it was computed."""
+        """ProjNorm of a shift in one of its forms, if it was computed; of other scores than these it is refused."""
+        made_by = self.projnorm_made_by(shift, form)
+        if made_by is None:
+            return None
         path = self.folder / form / f"{shift}.json"
-        return float(read_json(path)["projnorm"]) if path.exists() else None
+        if made_by and made_by.get("scores") != digest(self.stamp(shift)):
+            raise FileError(
+                f"{path} was computed from other scores; run `labelfree bench collect` for it with --redo, or delete it"
+            )
+        return float(read_json(path)["projnorm"])
+
+    def projnorm_made_by(self, shift: str, form: str) -> dict[str, Any] | None:
+        """What ProjNorm of a shift was computed from; None if it was not."""
+        path = self.folder / form / f"{shift}.json"
+        return dict(read_json(path).get("made_by", {})) if path.exists() else None
 
     def write_projnorm(self, shift: str, value: float, form: str = "projnorm", **how: Any) -> None:
         """Record ProjNorm of a shift and how it was computed."""

@@ -63,7 +63,9 @@ def units(runs: Path, dataset: str, network: str) -> list[Unit]:
     found = []
     for index, (seed, scores) in enumerate(zip(seeds, collected, strict=True)):
         other = collected[(index + 1) % len(seeds)] if len(seeds) > 1 else None
+        scores.check(None)
         for number, shift in enumerate(scores.shifts()):
+            scores.check(shift)
             found.append(Unit(dataset, network, seed, shift, number, scores, other))
     return found
 
@@ -87,20 +89,21 @@ class Sweep(Generic[R]):
     ) -> list[R]:
         """The records of every unit of this shard, in order; those already there are read, not made."""
         mine = [u for i, u in enumerate(units(runs, dataset, network)) if (shard or Shard()).takes(i)]
-        records: list[R] = []
-        prepared: dict[int, Any] = {}
-        for done, unit in enumerate(mine):
-            path, key = self.path(runs, unit), digest(unit.key(), dict(self.options), method_digest())
-            kept = self._kept(path, key)
-            if kept is None:
-                with naming(f"{dataset}, seed {unit.seed}, {unit.shift}"):
-                    if unit.seed not in prepared:
-                        prepared = {unit.seed: self.prepare(unit.scores.read())}
-                    kept = self.work(prepared[unit.seed], unit)
-                write_json(path, {"key": key, "records": [asdict(record) for record in kept]})  # type: ignore[call-overload]
-            records += kept
-            progress(f"{self.what}, seed {unit.seed}", done + 1, len(mine), unit.shift)
-        return records
+        keys = [digest(unit.key(), dict(self.options), method_digest()) for unit in mine]
+        found = [self._kept(self.path(runs, unit), key) for unit, key in zip(mine, keys, strict=True)]
+        # What was kept is done before the first report, so that it does not count as speed.
+        done, prepared = sum(kept is not None for kept in found), dict[int, Any]()
+        for place, (unit, key) in enumerate(zip(mine, keys, strict=True)):
+            if found[place] is not None:
+                continue
+            with naming(f"{dataset}, seed {unit.seed}, {unit.shift}"):
+                if unit.seed not in prepared:
+                    prepared = {unit.seed: self.prepare(unit.scores.read())}
+                made = found[place] = self.work(prepared[unit.seed], unit)
+            write_json(self.path(runs, unit), {"key": key, "records": [asdict(record) for record in made]})  # type: ignore[call-overload]
+            done += 1
+            progress(self.what, done, len(mine), f"seed {unit.seed}, {unit.shift}")
+        return [record for kept in found for record in kept or ()]
 
     def path(self, runs: Path, unit: Unit) -> Path:
         """Where a unit's answer is kept."""

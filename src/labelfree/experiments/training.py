@@ -44,6 +44,8 @@ class Run:
     progress: Progress = silent
     precision: str = "auto"
     workers: int = 0
+    data: str = ""
+    """Digest of the files trained on; a checkpoint of others is refused."""
     stop_after: int | None = None
     """Leave after this many steps in all, as a kill would (for tests and time limits)."""
     watch: Callable[[int, float], None] | None = None
@@ -86,7 +88,7 @@ def train(network: Any, examples: Examples, recipe: Recipe, seed: int, run: Run 
     network = network.to(run.on, memory_format=torch.channels_last)
     optimiser = make_optimiser(network, recipe)
     scaler = torch.amp.GradScaler(run.on.type, enabled=run.dtype == torch.float16)
-    told = {"recipe": recipe.settings(), "seed": seed, "precision": str(run.dtype)}
+    told = {"recipe": recipe.settings(), "seed": seed, "precision": str(run.dtype), "data": run.data}
     start = resume(run.checkpoint, network, optimiser, scaler, told)
     network = group.wrap(network, run.on).train()
     plan = Plan(len(examples), recipe.batch, seed, recipe.augment, group.rank, group.size)

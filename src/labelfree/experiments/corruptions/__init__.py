@@ -51,6 +51,11 @@ CONSTANTS: dict[str, Constants] = {"cifar": CIFAR, "imagenet": IMAGENET}
 _CHUNK = 1_000_000
 
 
+def chunk_rows(images: NDArray[np.uint8]) -> int:
+    """How many images share a generator: the first chunks of a set are those of the whole set."""
+    return max(1, _CHUNK // max(1, images.shape[1] * images.shape[2]))
+
+
 def corrupt(
     images: NDArray[np.uint8],
     name: str,
@@ -78,7 +83,7 @@ def corrupt(
         )
     c = CONSTANTS[constants][name][severity - 1]
     entropy = [*np.atleast_1d(seed).tolist(), NAMES.index(name), severity]
-    rows = max(1, _CHUNK // max(1, images.shape[1] * images.shape[2]))
+    rows = chunk_rows(images)
     out = np.empty_like(images)
     for chunk, start in enumerate(range(0, len(images), rows)):
         part = slice(start, start + rows)

@@ -3,12 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, partial
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, partial
 from pathlib import Path
 
-from labelfree.experiments.corruptions import NAMES, corrupt, frost_origin
+from labelfree.experiments.corruptions import NAMES, chunk_rows, corrupt, frost_origin
 from labelfree.experiments.datasets.base import Shift
-from labelfree.experiments.examples import ArrayImages
+from labelfree.experiments.examples import ArrayImages, Draws, Pixels, Rows
+
+
+@dataclass(frozen=True)
+class Made:
+    """Images in memory, corrupted when they are asked for; the first rows of a set cost their share only."""
+
+    base: ArrayImages
+    corruption: str
+    severity: int
+    constants: str
+
+    @property
+    def labels(self) -> Rows:
+        """The clean set's labels."""
+        return self.base.labels
+
+    @cached_property
+    def pixels(self) -> Pixels:
+        """The whole corrupted set."""
+        return corrupt(self.base.pixels, self.corruption, self.severity, constants=self.constants)
+
+    def __len__(self) -> int:
+        """How many images there are."""
+        return len(self.base)
+
+    def batch(self, rows: Rows, draws: Draws | None = None) -> Pixels:
+        """The corrupted images of ``rows``."""
+        return replace(self.base, pixels=self.pixels).batch(rows, draws)
+
+    def take(self, rows: Rows) -> ArrayImages:
+        """Only these rows of the whole set: what lies behind the last of them is not made."""
+        each = chunk_rows(self.base.pixels)
+        needed = -(-(int(rows.max(initial=-1)) + 1) // each) * each
+        first = replace(self.base, pixels=self.base.pixels[:needed], labels=self.labels[:needed])
+        return replace(first, pixels=replace(self, base=first).pixels).take(rows)
 
 
 def corrupted(
@@ -17,9 +53,8 @@ def corrupted(
     """``clean`` and 95 corruptions of an image set in memory; the set is read once from ``files``."""
     clean = cache(read)
 
-    def shifted(name: str, severity: int) -> ArrayImages:
-        images = clean()
-        return ArrayImages(corrupt(images.pixels, name, severity, constants=constants), images.labels)
+    def shifted(name: str, severity: int) -> Made:
+        return Made(clean(), name, severity, constants)
 
     made = [
         Shift(
