@@ -231,6 +231,24 @@ def test_windows_wait_for_the_source_and_say_so(client):
     assert windows(client)[0]["state"] == "estimated"
 
 
+def test_a_source_that_comes_while_the_worker_looks_is_not_missed(client, monkeypatch):
+    """The worker saw no source, it comes, the worker writes that the window waits: nobody would ask again."""
+    from labelfree.monitor.jobs import windows as jobs
+
+    client.put("/v1/models/m/settings", json={"replicates": 20})
+    post(client, rows_json(60)[0])
+    look, came = jobs.Seen.__init__, []
+
+    def look_then_source(self, *words):
+        look(self, *words)
+        if not came:
+            came.append(put_source(client))
+
+    monkeypatch.setattr(jobs.Seen, "__init__", look_then_source)
+    settle_down(client.store)
+    assert [(w["state"], w["reason"]) for w in windows(client)] == [("estimated", None)]
+
+
 def test_windows_by_number_of_rows(client):
     put_source(client)
     client.put("/v1/models/m/settings", json={"window": "25 rows"})
