@@ -308,6 +308,21 @@ def test_segments_are_estimated_one_by_one(client):
     )
 
 
+def test_labels_that_come_many_windows_late_still_have_their_metric(client, monkeypatch):
+    """Hourly windows and labels two weeks late: the newest window with labels is the 336th."""
+    monkeypatch.setattr("labelfree.monitor.metrics.NEWEST", 1)
+    put_source(client)
+    client.put("/v1/models/m/settings", json={"replicates": 20})
+    rows, labels = rows_json(60, day=5)
+    post(client, rows)
+    post(client, rows_json(60, day=3, prefix="later")[0])
+    client.post("/v1/models/m/labels", json=labels_json(rows, labels))
+    settle_down(client.store)
+    old, _ = windows(client)
+    text = client.get("/metrics").text
+    assert f'labelfree_realised_error_ratio{{model="m",segment="",version="v1"}} {old["realised"]["error"]}' in text
+
+
 def test_label_requests_enter_through_the_design(client):
     """Rows are picked by lf.budget; their labels count through lf.with_labels, and others do not."""
     put_source(client)

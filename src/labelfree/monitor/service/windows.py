@@ -244,6 +244,14 @@ def coverage(store: Store, model: str, version: str | None = None) -> Coverage:
     return Coverage(len(judged), sum(bool(miss.covered) for miss in judged), level)
 
 
+def newest_realised(store: Store, model: str, version: str) -> WindowView | None:
+    """The newest window of a version that labels have judged, however many came after it."""
+    which = (models.c.name == model, versions.c.name == version, revisions.c.realised.is_not(None))
+    with store.read() as connection:
+        found = connection.execute(_viewed().where(*which).order_by(windows.c.low.desc()).limit(1)).first()
+    return None if found is None else _view(found)
+
+
 def latest_windows(connection: Connection, model_ids: list[int]) -> dict[int, WindowView]:
     """The newest estimated window of each model."""
     last = (
