@@ -320,7 +320,10 @@ def test_labels_that_come_many_windows_late_still_have_their_metric(client, monk
     settle_down(client.store)
     old, _ = windows(client)
     text = client.get("/metrics").text
-    assert f'labelfree_realised_error_ratio{{model="m",segment="",version="v1"}} {old["realised"]["error"]}' in text
+    assert (
+        f'labelfree_realised_error_ratio{{model="m",segment="",version="v1"}} {old["realised"]["error"]}'
+        in text
+    )
 
 
 def test_label_requests_enter_through_the_design(client):
@@ -330,6 +333,8 @@ def test_label_requests_enter_through_the_design(client):
     post(client, rows)
     settle_down(client.store)
     name = windows(client)[0]["window"]
+    few = problem(client.get("/v1/models/m/label-requests", params={"window": name, "labels": 2}), 422)
+    assert few.startswith("labels=2: wanted between")
     asked = client.get("/v1/models/m/label-requests", params={"window": name, "labels": 60}).json()["rows"]
     assert len(asked) == 60
     again = client.get("/v1/models/m/label-requests", params={"window": name}).json()["rows"]
@@ -346,7 +351,7 @@ def test_label_requests_enter_through_the_design(client):
     found = windows(client)[0]["realised"]
     held = np.load(io.BytesIO(source_npz()))
     target = lf.Target(np.array([row["logits"] for row in rows]))
-    plan = lf.budget(lf.Source(held["logits"], held["labels"]), target, labels=60, level=0.9)
+    plan = lf.budget(lf.Source(held["logits"], held["labels"]), target, count=60, level=0.9)
     known = {int(i): labels[i] for i in plan.rows}
     expected = lf.with_labels(plan, target, known, level=0.9)
     assert found["kind"] == "design"

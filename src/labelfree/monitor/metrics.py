@@ -170,6 +170,7 @@ def _alerts(store: Store, held: list[ModelView]) -> Iterator[Any]:
     undelivered = GaugeMetricFamily(
         "labelfree_alert_messages_undelivered", "Messages in the outbox.", labels=["model"]
     )
-    for name, count in late:
-        undelivered.add_metric([name], count)
+    counts = {row[0]: row[1] for row in late}
+    for name in names:  # none is a number too: an alert on it must not lack its series
+        undelivered.add_metric([name], counts.get(name, 0))
     yield from (fired, firing, waiting, undelivered)
