@@ -1,6 +1,6 @@
 """Load on the monitor: rows of 10 classes, acknowledged when durable, while windows are being estimated.
 
-    python benchmarks/monitor.py [--quick] [--rows N] [--seconds S] [--stored N] [--database URL] [--mlflow PYTHON|none]
+    python benchmarks/monitor.py [--quick] [--rows N] [--stored N] [--database URL] [--mlflow PYTHON|none]
 
 Beside it, in the same run, what MLflow's tracking server takes: each row is one metric there, one number instead of
 ten, sent by `log-batch` in batches of 1,000, its largest. MLflow is installed into `.venvs/mlflow` the first time (its
