@@ -1,10 +1,11 @@
 """Load on the monitor: rows of 10 classes, acknowledged when durable, while windows are being estimated.
 
-    python benchmarks/monitor.py [--quick] [--rows N] [--seconds S] [--stored N] [--database URL] [--mlflow PYTHON]
+    python benchmarks/monitor.py [--quick] [--rows N] [--stored N] [--database URL] [--mlflow PYTHON|none]
 
-Beside it, in the same run, what MLflow's tracking server takes for the same number of rows, where it is installed
-(`--mlflow` names the Python of an environment that has it): each row is one metric there, one number instead of ten,
-sent by `log-batch` in batches of 1,000, its largest. Prints rows per second, p50 and p99 of a request, and the ratio.
+Beside it, in the same run, what MLflow's tracking server takes: each row is one metric there, one number instead of
+ten, sent by `log-batch` in batches of 1,000, its largest. MLflow is installed into `.venvs/mlflow` the first time (its
+pins do not go with ours), unless `--mlflow` names the Python of an environment that has it; `--mlflow none` leaves it
+out. Prints rows per second, p50 and p99 of a request, and the ratio.
 """
 
 import argparse
@@ -150,14 +151,25 @@ def report(what, rows, seconds, spent):
     return rows / seconds
 
 
-def mlflow_rate(python, rows):
-    """Rows per second of MLflow's server for one metric per row, in batches of 1,000; None where it is not there."""
-    if (
-        python is None
-        or subprocess.run([python, "-c", "import mlflow"], capture_output=True, check=False).returncode
-    ):
-        print("MLflow is not installed there: pass --mlflow PYTHON of an environment that has it")
+def mlflow_python(asked):
+    """The Python of an environment with MLflow, made where there is none; None where that fails or none is wanted."""
+    if asked == "none":
         return None
+    folder = Path(".venvs/mlflow")
+    python = asked or str((folder / "bin" / "python").absolute())
+    if not asked and not Path(python).exists():
+        print("installing MLflow into .venvs/mlflow, once", flush=True)
+        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+        install = [python, "-m", "pip", "install", "--quiet", "mlflow"]
+        subprocess.run(install, capture_output=True, check=False)
+    if subprocess.run([python, "-c", "import mlflow.server"], capture_output=True, check=False).returncode:
+        print(f"no MLflow in {python}: nothing to compare with; pass --mlflow PYTHON")
+        return None
+    return python
+
+
+def mlflow_rate(python, rows):
+    """Rows per second of MLflow's server for one metric per row, in batches of 1,000."""
     port = free_port()
     with tempfile.TemporaryDirectory() as folder, open(f"{folder}/log", "wb") as log:
         words = [
@@ -210,8 +222,9 @@ def main():
     parser.add_argument("--rows", type=int, default=2_000_000, help="through Arrow")
     parser.add_argument("--stored", type=int, default=10_000_000, help="rows stored when the pages are timed")
     parser.add_argument("--database", default=None)
-    parser.add_argument("--mlflow", default=None, help="the Python of an environment with MLflow")
+    parser.add_argument("--mlflow", default=None, help="the Python of an environment with MLflow, or none")
     asked = parser.parse_args()
+    opponent = mlflow_python(asked.mlflow)
     rows = 100_000 if asked.quick else asked.rows
     stored = 200_000 if asked.quick else asked.stored
     rng = np.random.default_rng(0)
@@ -299,8 +312,8 @@ def main():
                 print(f"  {name:<20} median {1000 * np.median(times):6.1f} ms, slowest of 20 {worst:6.1f} ms")
         finally:
             served.stop()
-    theirs = mlflow_rate(asked.mlflow, 20_000 if asked.quick else 100_000)
-    if theirs:
+    if opponent:
+        theirs = mlflow_rate(opponent, 20_000 if asked.quick else 100_000)
         print(f"ratio: {ours / theirs:.1f} times the rows per second of MLflow's server")
 
 

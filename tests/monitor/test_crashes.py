@@ -1,105 +1,79 @@
 """Nothing acknowledged is lost and nothing counts twice, whoever is killed, on SQLite and on PostgreSQL."""
 
-import json
 import os
+import pickle
 import random
-import signal
-import subprocess
-import sys
 import threading
 import time
 import urllib.error
 import urllib.request
-from pathlib import Path
+from datetime import datetime, timedelta
 
+import numpy as np
 import pytest
-from monitor_data import free_port, rows_json, source_npz
+from monitor_data import client_of, free_port, labels_json, rows_json, settle_down, source_npz
+from nursery import Nursery
+from sqlalchemy import func, select
 
+from labelfree.monitor.service.models import get_model, put_source
+from labelfree.monitor.service.settings import put_settings
 from labelfree.monitor.service.windows import list_windows
-from labelfree.monitor.spans import iso
 from labelfree.monitor.store import open_store, queue
+from labelfree.monitor.store.schema import jobs
 
-ROOT = Path(__file__).resolve().parents[2]
-#: Kills of servers, workers and clients, in all, over both databases; LABELFREE_KILLS asks for more.
-KILLS = int(os.environ.get("LABELFREE_KILLS", "12"))
+#: Kills of servers, workers and clients on each database; LABELFREE_KILLS asks for more, or fewer.
+KILLS = int(os.environ.get("LABELFREE_KILLS", "50"))
 BATCH, BATCHES, DAYS = 25, 48, 4
 
 
-def start(*words, log):
-    return subprocess.Popen(
-        [sys.executable, "-c", "from labelfree.cli import main; main()", "monitor", *map(str, words)],
-        stdout=log,
-        stderr=log,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
-        start_new_session=True,
-    )
+def answers(url):
+    try:
+        with urllib.request.urlopen(f"{url}/readyz", timeout=5):
+            return True
+    except (urllib.error.URLError, ConnectionError, TimeoutError):
+        return False
 
 
-def call(method, url, value=None, body=None, timeout=20):
-    data = body if body is not None else None if value is None else json.dumps(value).encode()
-    kind = {"content-type": "application/x-npz" if body is not None else "application/json"}
-    request = urllib.request.Request(url, data=data, method=method, headers=kind)
-    with urllib.request.urlopen(request, timeout=timeout) as answer:
-        return json.loads(answer.read() or b"null")
-
-
-def wait_for(url, seconds=300):
+def wait_for(what, why, seconds=600):
     until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        try:
-            return call("GET", f"{url}/readyz", timeout=5)
-        except (urllib.error.URLError, ConnectionError, TimeoutError):
-            time.sleep(0.1)
-    raise AssertionError("the server did not come back")
+    while not what():
+        assert time.monotonic() < until, why
+        time.sleep(0.02)
 
 
-def batches():
-    """Rows and labels of four days, in batches; the same ones every time."""
+def parts():
+    """Rows and labels of four days, in parts."""
     out = []
     for number in range(BATCHES):
         rows, labels = rows_json(BATCH, seed=number, day=3 + number % DAYS, prefix=f"b{number}-")
-        for i, row in enumerate(rows):
-            row["time"] = iso(int(_us(row["time"]) + (number * BATCH + i) * 1000))
-        out.append((rows, [{"id": r["id"], "label": int(y)} for r, y in zip(rows, labels, strict=True)]))
+        start = datetime.fromisoformat(rows[0]["time"].replace("Z", "+00:00"))
+        moments = [start + timedelta(milliseconds=1000 * i + BATCH * number) for i in range(BATCH)]
+        logits = np.array([row["logits"] for row in rows])
+        out.append({"logits": logits, "ids": [r["id"] for r in rows], "times": moments, "labels": labels})
     return out
 
 
-def _us(text):
-    from labelfree.monitor.wire.rows import parse_time
+def begin(store):
+    put_source(store, "m", "v1", source_npz(), "npz")
+    put_settings(store, "m", {"replicates": 20, "lateness_minutes": 0})
 
-    return parse_time(text, 0)
 
-
-class Sender(threading.Thread):
-    """A client that sends every batch until it is acknowledged, then its labels."""
-
-    def __init__(self, url, parts):
-        super().__init__(daemon=True)
-        self.url, self.parts, self.acknowledged, self.retries = url, parts, 0, 0
-        self.problem = None
-
-    def run(self):
-        try:
-            for rows, labels in self.parts:
-                self._insist("predictions", {"rows": rows})
-                self.acknowledged += len(rows)
-                self._insist("labels", {"labels": labels})
-        except Exception as problem:
-            self.problem = problem
-
-    def _insist(self, what, value):
-        until = time.monotonic() + 300
-        while True:
-            try:
-                return call("POST", f"{self.url}/v1/models/m/{what}", value, timeout=10)
-            except urllib.error.HTTPError as problem:
-                if problem.code < 500:
-                    raise AssertionError(problem.read()) from None
-            except (urllib.error.URLError, ConnectionError, TimeoutError, OSError):
-                pass
-            self.retries += 1
-            assert time.monotonic() < until, "no answer for five minutes"
-            time.sleep(0.05)
+def undisturbed(folder, todo):
+    """What the windows say where nobody is killed: everything in one process, part by part."""
+    store = open_store(folder)
+    begin(store)
+    for client in client_of(store):
+        for part in todo:
+            rows = [
+                {"id": name, "time": moment.isoformat(), "version": "v1", "logits": scores.tolist()}
+                for name, moment, scores in zip(part["ids"], part["times"], part["logits"], strict=True)
+            ]
+            assert client.post("/v1/models/m/predictions", json={"rows": rows}).status_code == 202
+            client.post("/v1/models/m/labels", json=labels_json(rows, part["labels"])).raise_for_status()
+        settle_down(store)
+    found = final(store)
+    store.close()
+    return found
 
 
 def final(store):
@@ -113,64 +87,55 @@ def final(store):
     return out
 
 
-def drained(data, database, seconds=600):
-    """Wait until no window has anything left to do."""
-    store, until = open_store(data, database), time.monotonic() + seconds
-    try:
-        while time.monotonic() < until:
-            with store.read() as connection:
-                from sqlalchemy import func, select
-
-                from labelfree.monitor.store.schema import jobs
-
-                left = select(func.count()).where(jobs.c.kind.in_(["estimate", "labels"]))
-                if connection.execute(left).scalar_one() == 0:
-                    return final(store)
-            time.sleep(0.2)
-        raise AssertionError("the jobs did not end")
-    finally:
-        store.close()
+def idle(store):
+    """Whether no window has anything left to do."""
+    left = select(func.count()).where(jobs.c.kind.in_(["estimate", "labels"]))
+    with store.read() as connection:
+        return connection.execute(left).scalar_one() == 0
 
 
-def run(folder, database, kills, seed):
-    """Send everything while processes are killed; what the windows say in the end."""
-    url, port, rng = None, free_port(), random.Random(seed)
-    log = (folder / "log").open("ab")
-    data = folder / "data"
-    words = ["--data", data, "--port", port, "--workers", 0] + (["--database", database] if database else [])
-    helper = ["worker", "--data", data] + (["--database", database] if database else [])
-    server, worker = start(*words, log=log), start(*helper, log=log)
-    url = f"http://127.0.0.1:{port}"
-    try:
-        wait_for(url)
-        call("PUT", f"{url}/v1/models/m/versions/v1/source", body=source_npz())
-        call("PUT", f"{url}/v1/models/m/settings", {"replicates": 20, "lateness_minutes": 0})
-        parts = batches()
-        senders = [Sender(url, parts[i::2]) for i in range(2)]
-        for sender in senders:
-            sender.start()
-        for _ in range(kills):
-            time.sleep(rng.uniform(0.02, 0.6))
+class Wild:
+    """A server, a worker and a client, of which one is killed and started again, many times."""
+
+    def __init__(self, folder, database, todo, kills):
+        self.kills, self.folder = kills, folder
+        self.nursery = Nursery(folder / "log")
+        self.go, self.accepted = folder / "go", folder / "accepted"
+        self.go.touch()
+        (folder / "parts").write_bytes(pickle.dumps(todo))
+        port = free_port()
+        self.url = f"http://127.0.0.1:{port}"
+        where = {"data": str(folder / "data"), "database": database}
+        paths = {name: str(folder / name) for name in ("spool", "parts", "accepted", "go")}
+        self.words = {
+            "server": {**where, "port": port},
+            "worker": where,
+            "client": {"url": self.url, "rounds": kills, **paths},
+        }
+        self.running = {}
+
+    def start(self, kind):
+        self.running[kind] = self.nursery.start(kind, **self.words[kind])
+
+    def rage(self, rng):
+        """Kill at random moments, also those who have only just begun."""
+        for _ in range(self.kills):
+            time.sleep(rng.uniform(0.0, 0.25))
+            kind = rng.choice(["server", "server", "worker", "client"])
+            self.nursery.kill(self.running[kind])
+            self.start(kind)
             if rng.random() < 0.5:
-                os.killpg(server.pid, signal.SIGKILL)
-                server.wait()
-                server = start(*words, log=log)
-                wait_for(url)
-            else:
-                os.killpg(worker.pid, signal.SIGKILL)
-                worker.wait()
-                worker = start(*helper, log=log)
-        for sender in senders:
-            sender.join(600)
-            assert sender.problem is None, sender.problem
-            assert not sender.is_alive()
-        found = drained(data, database)
-    finally:
-        for process in (server, worker):
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        log.close()
-    return found, sum(sender.acknowledged for sender in senders)
+                wait_for(lambda: answers(self.url), "the server did not come back")
+            with self.go.open("a") as rounds:
+                rounds.write(".")
+
+    def sent(self):
+        return self.accepted.exists() and "refused" in self.accepted.read_text()
+
+    def stop(self):
+        for number in self.running.values():
+            self.nursery.kill(number)
+        self.nursery.close()
 
 
 @pytest.fixture(autouse=True)
@@ -180,23 +145,27 @@ def _short_leases(monkeypatch):
 
 
 def test_killed_at_random_moments(tmp_path, database):
-    """Every acknowledged row is there once, and the numbers are those of a run in which nobody was killed."""
-    (tmp_path / "calm").mkdir()
-    (tmp_path / "wild").mkdir()
-    other = None
-    if database is not None:
-        other, name = database.rsplit("/", 1)
-        import psycopg
-
-        with psycopg.connect(database, autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {name}_calm")
-        other = f"{other}/{name}_calm"
-    calm, _ = run(tmp_path / "calm", other, 0, 0)
-    wild, acknowledged = run(tmp_path / "wild", database, KILLS // 2, seed=KILLS)
-    assert acknowledged == BATCH * BATCHES
-    assert sum(view["rows"] for view in wild.values()) == acknowledged
-    assert {view["realised"]["labels"] for view in wild.values()} == {acknowledged // DAYS}
-    assert wild == calm
+    """Every row that a client accepted is there once, and the numbers are those of a run in which nobody was killed."""
+    todo = parts()
+    store = open_store(tmp_path / "data", database)
+    begin(store)
+    wild = Wild(tmp_path, database, todo, KILLS)
+    try:
+        for kind in ("server", "worker", "client"):
+            wild.start(kind)
+        wild.rage(random.Random(KILLS))
+        wait_for(wild.sent, "the client did not get rid of its rows")
+        wait_for(lambda: idle(store), "the jobs did not end")
+        found, rows = final(store), get_model(store, "m").rows
+    finally:
+        wild.stop()
+        store.close()
+    said = wild.accepted.read_text().split()
+    assert [int(number) for number in said[:-1]] == list(range(BATCHES))
+    assert said[-1] == "refused-0"
+    assert rows == BATCH * BATCHES
+    assert {view["realised"]["labels"] for view in found.values()} == {rows // DAYS}
+    assert found == undisturbed(tmp_path / "calm", todo)
 
 
 def test_the_lease_of_a_dead_worker_runs_out(store, monkeypatch):

@@ -50,7 +50,8 @@ def _open(folder, url):
 
 
 def test_many_processes_may_open_a_new_database_at_once(tmp_path, database):
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")  # imports once, so that the four do begin together
+    context.set_forkserver_preload(["labelfree.monitor.store.migrate"])
     processes = [context.Process(target=_open, args=(tmp_path / "new", database)) for _ in range(4)]
     for process in processes:
         process.start()

@@ -49,13 +49,20 @@ def _started(address: str) -> None:
 
 
 def _fill(data: Path, database: str | None) -> None:
-    from labelfree.monitor.demo import fill
+    from labelfree.monitor.demo import fill, fill_folder
     from labelfree.monitor.store import open_store
 
-    store = open_store(data, database)
     with working() as say:
-        made = fill(store, lambda day: say(f"60 days of a model whose world changes: {day}"))
-    store.close()
+
+        def tell(day: str) -> None:
+            say(f"60 days of a model whose world changes: {day}")
+
+        if database is None:
+            made = fill_folder(data, tell)
+        else:
+            store = open_store(data, database)
+            made = fill(store, tell)
+            store.close()
     if not made:
         typer.echo(f"{data}: holds models already; shown as they are, without the demo", err=True)
 

@@ -7,7 +7,9 @@ day, and is repaired; later the mix of products changes. Labels come 14 days lat
 from __future__ import annotations
 
 import io
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,7 @@ from labelfree.monitor.play import History, play
 from labelfree.monitor.service.models import list_models, put_source
 from labelfree.monitor.service.settings import put_settings
 from labelfree.monitor.spans import DAY
-from labelfree.monitor.store import Store
+from labelfree.monitor.store import Store, open_store
 from labelfree.monitor.wire.rows import Raw
 
 MODEL, VERSION, DAYS = "clothes", "v1", 60
@@ -44,6 +46,25 @@ def fill(store: Store, say: Callable[[str], None] | None = None) -> bool:
         put_settings(store, MODEL, {"segments": ["camera"], "limits": limits, "replicates": 50})
     play(store, MODEL, history(demo, start), say)
     return True
+
+
+def fill_folder(data: Path, say: Callable[[str], None] | None = None) -> bool:
+    """Fill a folder; False where there are models in it already.
+
+    A new folder is made beside and put in place whole: a demo that was stopped half-way begins anew the next time.
+    """
+    there = data.exists() and (not data.is_dir() or any(data.iterdir()))
+    where = data if there else data.with_name(data.name + ".filling")
+    if not there:
+        shutil.rmtree(where, ignore_errors=True)
+    store = open_store(where)
+    made = fill(store, say)
+    store.close()
+    if not there:
+        if data.exists():
+            data.rmdir()
+        where.rename(data)
+    return made
 
 
 def _source(demo: Demo) -> bytes:

@@ -9,13 +9,15 @@ from sqlalchemy import func, select
 
 from labelfree._version import __version__
 from labelfree.monitor.service.models import ModelView, list_models
-from labelfree.monitor.service.windows import WindowView, list_windows
+from labelfree.monitor.service.windows import WindowView, list_windows, newest_realised
 from labelfree.monitor.spans import SECOND
 from labelfree.monitor.store import Store
 from labelfree.monitor.store.schema import alerts, models, outbox
 
 #: No model gets more series of segments than this; how many were left out is itself a metric.
 MOST_SEGMENTS = 50
+#: Versions without a window among so many of the newest have had their day: they get no series.
+NEWEST = 200
 BY_WINDOW = ("model", "version", "method", "segment")
 GAUGES = {
     "labelfree_estimated_error_ratio": ("error", "Estimated error of the newest window."),
@@ -98,15 +100,11 @@ def collect(store: Store, only: list[str] | None) -> Iterator[Any]:
 
 def _newest(store: Store, model: ModelView) -> list[tuple[WindowView, WindowView | None]]:
     """The newest estimated window of each version, and the newest with a realised error."""
-    out: dict[str, tuple[WindowView, WindowView | None]] = {}
-    for view in reversed(list_windows(store, model.name, limit=200)):
-        if view.error is None:
-            continue
-        first, truth = out.get(view.version, (view, None))
-        if truth is None and view.realised is not None:
-            truth = view
-        out[view.version] = (first, truth)
-    return list(out.values())
+    out: dict[str, WindowView] = {}
+    for view in reversed(list_windows(store, model.name, limit=NEWEST)):
+        if view.error is not None:
+            out.setdefault(view.version, view)
+    return [(view, newest_realised(store, model.name, name)) for name, view in out.items()]
 
 
 def _add(family: Any, view: WindowView, field: str) -> None:
@@ -172,6 +170,7 @@ def _alerts(store: Store, held: list[ModelView]) -> Iterator[Any]:
     undelivered = GaugeMetricFamily(
         "labelfree_alert_messages_undelivered", "Messages in the outbox.", labels=["model"]
     )
-    for name, count in late:
-        undelivered.add_metric([name], count)
+    counts = {row[0]: row[1] for row in late}
+    for name in names:  # none is a number too: an alert on it must not lack its series
+        undelivered.add_metric([name], counts.get(name, 0))
     yield from (fired, firing, waiting, undelivered)

@@ -35,11 +35,18 @@ class History:
     delay: int
 
 
-def play(store: Store, model: str, history: History, say: Callable[[str], None] | None = None) -> int:
+def play(
+    store: Store,
+    model: str,
+    history: History,
+    say: Callable[[str], None] | None = None,
+    *,
+    to_the_end: bool = False,
+) -> int:
     """Let a history happen, window by window; how many windows there were.
 
     At the end of each window its rows arrive, with the labels whose delay has passed; then the worker does what
-    is due. After the last window the remaining labels arrive.
+    is due. Played to the end, the labels that are still to come arrive once their delay has passed too.
     """
     settings = get_settings(store, model)
     lateness = int(settings.lateness_minutes * 60 * SECOND)
@@ -58,6 +65,11 @@ def play(store: Store, model: str, history: History, say: Callable[[str], None] 
                 _labels(committer, model, history, ripe)
                 waiting &= ~ripe
             with pretend(moment + lateness + PAUSE):
+                worker.drain()
+        if to_the_end and waiting.any():
+            with pretend(max(moment, int(times.max()) + history.delay)):
+                _labels(committer, model, history, waiting)
+            with pretend(max(moment, int(times.max()) + history.delay) + PAUSE):
                 worker.drain()
     finally:
         committer.close()

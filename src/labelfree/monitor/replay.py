@@ -98,7 +98,7 @@ def replay(
         weights=None if target.weights is None else target.weights[rest],
     )
     history = History(rows, [text[j] for j in truth[rest]], int(delay_days * DAY))
-    count = play(store, model, history, say)
+    count = play(store, model, history, say, to_the_end=True)
     from labelfree.monitor.service.windows import coverage
 
     held = coverage(store, model)

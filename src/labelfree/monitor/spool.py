@@ -58,15 +58,13 @@ class Spool:
                 )
             if self._file is None:
                 self._file = self._new()
-            start = self._file.tell()
             try:
-                self._file.write(_FRAME.pack(len(record), zlib.crc32(record)) + record)
-                self._file.flush()
+                _write(self._file, _FRAME.pack(len(record), zlib.crc32(record)) + record)
                 if self.fsync:
                     os.fsync(self._file.fileno())
             except OSError as problem:
-                with suppress(OSError):
-                    self._file.truncate(start)
+                # What was half written ends its file: the next record begins a new one.
+                self._file = None
                 raise FileError(
                     f"{self.folder}: cannot be written ({problem.strerror}); not accepted"
                 ) from None
@@ -123,6 +121,13 @@ class Spool:
                 file.close()
             self._mine.clear()
             self._file = None
+
+
+def _write(file: BinaryIO, frame: bytes) -> None:
+    """Write all of it: a disk that runs full takes a part, says how much, and fails only when asked again."""
+    left = memoryview(frame)
+    while left:
+        left = left[file.write(left) :]
 
 
 def records(path: Path) -> Iterator[bytes]:

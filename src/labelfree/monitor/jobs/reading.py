@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,16 @@ from labelfree.monitor.store.schema import batches
 
 
 def window_rows(store: Store, connection: Connection, window: Any, seq: int | None = None) -> Rows | None:
-    """All rows of a window (a row of the table `windows`), by time and then by id; None where there are none.
+    """All rows of a window (a row of the table `windows`), by time and then by id; None where there are none."""
+    parts = list(window_parts(store, connection, window, seq))
+    if not parts:
+        return None
+    whole = joined(parts)
+    return whole.take(np.lexsort((whole.keys, whole.times)))
+
+
+def window_parts(store: Store, connection: Connection, window: Any, seq: int | None = None) -> Iterator[Rows]:
+    """The rows of a window part by part, in the order they were kept: a large one need not be held whole.
 
     Args:
         store: where.
@@ -30,7 +40,6 @@ def window_rows(store: Store, connection: Connection, window: Any, seq: int | No
         .order_by(batches.c.seq, batches.c.id)
     )
     between = None if by_rows else (window.start, window.end)
-    parts = []
     for batch in connection.execute(held).yield_per(100):
         table = read_payload(store.objects, batch.payload, batch.object, between=between)
         rows = rows_of(table, batch.seq, batch.first)
@@ -41,8 +50,4 @@ def window_rows(store: Store, connection: Connection, window: Any, seq: int | No
         if seq is not None:
             mine &= rows.seqs <= seq
         if mine.any():
-            parts.append(rows if mine.all() else rows.take(mine))
-    if not parts:
-        return None
-    whole = joined(parts)
-    return whole.take(np.lexsort((whole.keys, whole.times)))
+            yield rows if mine.all() else rows.take(mine)

@@ -85,7 +85,7 @@ def estimate_window(store: Store, job: Job, labels: dict[int, LabelBook]) -> Non
     if seen.rows is None:
         return _end(store, job)
     if seen.source is None:
-        return _end(store, job, "waiting", NO_SOURCE.format(version=seen.version.name))
+        return _wait(store, job, seen.version)
     same = seen.last is not None and (seen.last.seq, seen.last.source_id) == (seen.window.seq, seen.source.id)
     if same:  # asked for twice
         return look_at_labels(store, job, labels)
@@ -183,6 +183,22 @@ def _finish(connection: Connection, job: Job, model_id: int) -> None:
     if not queue.finish(connection, job):
         raise LostLease
     queue.ask(connection, "watch", [model_id], now_us())
+
+
+def _wait(store: Store, job: Job, version: Any) -> None:
+    """Say that the source is missing, unless it came while we looked: then the job is done once more.
+
+    Who brings a source asks for the windows that wait. The version is locked, so that this window either waits by
+    then, or sees the source here.
+    """
+    with store.write() as connection:
+        held = select(versions.c.source_id).where(versions.c.id == version.id).with_for_update()
+        came = connection.execute(held).scalar_one() is not None
+        if not came:
+            values = {"state": "waiting", "reason": NO_SOURCE.format(version=version.name)}
+            connection.execute(update(windows).where(windows.c.id == job.subject).values(**values))
+        if not queue.finish(connection, job, again=now_us() if came else None):
+            raise LostLease
 
 
 def _end(store: Store, job: Job, state: str | None = None, reason: str | None = None) -> None:

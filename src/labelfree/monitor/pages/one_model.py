@@ -44,7 +44,7 @@ def values(store: Store, name: str, asked: Mapping[str, str]) -> dict[str, Any]:
     model = get_model(store, name)
     settings = get_settings(store, name)
     version = asked.get("version") or None
-    newest = list_windows(store, name, version=version, limit=1)
+    newest = list_windows(store, name, version=version, as_of=ranges.known_at(asked), limit=1)
     chosen = ranges.read_range(asked, newest[0] if newest else None)
     windows = list_windows(
         store,

@@ -41,14 +41,19 @@ class Range:
     as_of: int | None = None
 
 
+def known_at(asked: Mapping[str, str]) -> int | None:
+    """The moment whose knowledge an address asks for; None for now."""
+    return _time(asked, "as_of", last=True)
+
+
 def read_range(asked: Mapping[str, str], newest: WindowView | None) -> Range:
     """The range that an address asks for.
 
     Args:
         asked: the address's `range`, `from`, `to`, `as_of`.
-        newest: the model's newest window; presets count back from its end.
+        newest: the model's newest window, of those known then; presets count back from its end.
     """
-    as_of = _time(asked, "as_of", last=True)
+    as_of = known_at(asked)
     since, until = _time(asked, "from"), _time(asked, "to", last=True)
     if since is not None and until is not None and until <= since:
         raise invalid(f"from={asked['from'][:40]} to={asked['to'][:40]}: ends before it begins; swap them")

@@ -138,8 +138,8 @@ def _ask(store: Store, model: str, name: str, labels: int | None, margin: float 
             count=labels,
             level=settings.level,
         )
-    except InputError as problem:
-        raise invalid(str(problem)) from None
+    except InputError as problem:  # what the library calls count is labels= in the address
+        raise invalid(str(problem).replace("count ", "labels=", 1)) from None
     table = _table(plan, rows)
     with store.write() as connection:
         if (held := design_of(connection, row.id)) is not None:  # two asked at once: one design

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import Connection, Select, and_, func, select
@@ -186,7 +186,7 @@ def list_windows(
         store: where.
         model, version: whose; all versions where none is named.
         since, until: only windows with rows from and before these times.
-        as_of: as they were shown at this moment.
+        as_of: as they were shown at this moment; those not estimated by then are left out.
         limit: the newest so many.
     """
     with store.read() as connection:
@@ -200,9 +200,12 @@ def list_windows(
             which.append(windows.c.high >= since)
         if until is not None:
             which.append(windows.c.low < until)
+        if as_of is not None:
+            which.append(revisions.c.id.is_not(None))
         newest = _viewed(as_of).where(*which).order_by(windows.c.low.desc(), windows.c.id.desc())
         found = connection.execute(newest.limit(min(limit, MOST))).all()
-    return [_view(row) for row in reversed(found)]
+    views = [_view(row) for row in reversed(found)]
+    return views if as_of is None else [replace(view, state="estimated", reason=None) for view in views]
 
 
 def get_window(store: Store, model: str, name: str, revision: int | None = None) -> WindowView:
@@ -242,6 +245,14 @@ def coverage(store: Store, model: str, version: str | None = None) -> Coverage:
         past = [miss for number in connection.execute(ids).scalars() for miss in history(connection, number)]
     judged = [miss for miss in past if miss.covered is not None]
     return Coverage(len(judged), sum(bool(miss.covered) for miss in judged), level)
+
+
+def newest_realised(store: Store, model: str, version: str) -> WindowView | None:
+    """The newest window of a version that labels have judged, however many came after it."""
+    which = (models.c.name == model, versions.c.name == version, revisions.c.realised.is_not(None))
+    with store.read() as connection:
+        found = connection.execute(_viewed().where(*which).order_by(windows.c.low.desc()).limit(1)).first()
+    return None if found is None else _view(found)
 
 
 def latest_windows(connection: Connection, model_ids: list[int]) -> dict[int, WindowView]:

@@ -1,0 +1,34 @@
+"""The demo: made whole or not at all, once, with a page worth looking at."""
+
+import pytest
+
+from labelfree.monitor import demo
+from labelfree.monitor.service.windows import list_windows
+from labelfree.monitor.store import open_store
+
+
+def test_a_demo_that_was_stopped_begins_anew(tmp_path, monkeypatch):
+    monkeypatch.setattr(demo, "DAYS", 2)
+    data = tmp_path / "data"
+
+    def stop(_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        demo.fill_folder(data, stop)
+    assert not data.exists()
+    data.mkdir()
+    assert demo.fill_folder(data)
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+    store = open_store(data)
+    views = list_windows(store, demo.MODEL)
+    store.close()
+    assert [view.state for view in views] == ["estimated"] * 2
+    assert {segment.value for view in views for segment in view.segments} == {"north", "south"}
+    assert not demo.fill_folder(data)
+
+
+def test_a_folder_that_was_only_looked_at_is_filled_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(demo, "DAYS", 1)
+    open_store(tmp_path / "data").close()
+    assert demo.fill_folder(tmp_path / "data")
