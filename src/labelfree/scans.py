@@ -350,6 +350,11 @@ class Scan:
         self._state = _State()
 
     @property
+    def scanned(self) -> bool:
+        """Whether rows are read in passes: they are."""
+        return True
+
+    @property
     def passes(self) -> int:
         """How often all rows were read so far."""
         return self._state.passes
@@ -375,6 +380,16 @@ class Scan:
             else lockstep.fold((step, tuple(columns)))
         )
         return found
+
+    def chunk_results(self, step: Callable[[Chunk, int], S], part: Part, start: int) -> list[S]:
+        """What the step gives for each chunk of one part."""
+        results, place = [], None if self._order is None else np.argsort(self._order)
+        for raw in part.read():
+            if len(raw):
+                chunk = raw if self._order is None or place is None else raw.in_order(self._order, place)
+                results.append(step(chunk, start))
+                start += len(raw)
+        return results
 
     def together(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
         """The results of several readers of this scan, which share its passes."""
