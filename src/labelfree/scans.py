@@ -70,15 +70,17 @@ class Chunk:
 
 
 class Part(Protocol):
-    """Some of the rows, wherever they are; it travels to whoever reads it.
+    """Some of the rows, wherever they are; it travels to whoever reads it."""
 
-    Attributes:
-        name: for messages.
-        rows: how many rows it has.
-    """
+    @property
+    def name(self) -> str:
+        """What it is called in messages."""
+        ...
 
-    name: str
-    rows: int
+    @property
+    def rows(self) -> int:
+        """How many rows it has."""
+        ...
 
     def read(self, columns: Sequence[str] = ()) -> Iterator[Chunk]:
         """Its rows from the first to the last; `columns` are other columns to bring along."""
@@ -557,6 +559,7 @@ class _State:
                 scan.progress(read, scan.n)
 
         guess = scan.floor
+        results: list[Any]
         digests, opening, *results = scan.engine.reduce(visit, scan.parts, scan.starts, done)
         self._compare(scan, digests)
         if visit.opening:
