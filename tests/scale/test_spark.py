@@ -39,7 +39,12 @@ def test_partitions_of_a_frame(spark, tmp_path, small_parts):
 
     scores, decisions, table = rows(n=3000)
     parquet.write_table(table, tmp_path / "a.parquet")
-    frame = spark.read.parquet(str(tmp_path / "a.parquet")).orderBy("row").coalesce(3).persist()
+    frame = (
+        spark.read.parquet(str(tmp_path / "a.parquet"))
+        .repartitionByRange(3, "row")
+        .sortWithinPartitions("row")
+        .persist()
+    )
     scan = lf.scan(frame, weight="w", id="row")
     assert (scan.n, scan.classes) == (3000, ("cat", "dog", "owl"))
     first = scan.fold(folded())

@@ -216,26 +216,19 @@ class ScanView:
 
         return self.once(("hard", marginal.tobytes()), solve)
 
-    def cost_share(self, marginal: Array, at: float) -> float:
-        """The share of mass whose transport cost is `at` or more."""
+    def cost_shares(self, marginal: Array, at: float, low: float, high: float) -> tuple[float, float]:
+        """As of `View`: the mass of cost `at` or more, and the mass that ties could bring across; in one pass."""
         plan = self.transport(marginal)
 
         def step(view: View, start: int) -> Total:
             pieces = plan.pieces(block_of(view, start))
-            return Total((float(pieces.mass[pieces.cost >= at].sum()), float(view.weights.sum())))
+            least, most = view.cost_range(plan.prices, marginal)
+            beyond = float(pieces.mass[pieces.cost >= at].sum())
+            tied = float(view.weights[(most >= low) & (least < high)].sum())
+            return Total((beyond, tied, float(view.weights.sum())))
 
-        beyond, mass = self.fold_numbered(step)
-        return float(min(1.0, beyond / mass))
-
-    def tied_share(self, marginal: Array, low: float, high: float) -> float:
-        """The mass of rows that one optimal plan could bring to `low` or more, and one below `high`."""
-        prices = self.transport(marginal).prices
-
-        def crossing(view: View) -> npt.NDArray[np.bool_]:
-            least, most = view.cost_range(prices, marginal)
-            return (most >= low) & (least < high)
-
-        return float(min(1.0, self.mean(crossing)))
+        beyond, tied, mass = self.fold_numbered(step)
+        return float(min(1.0, beyond / mass)), float(min(1.0, tied / mass))
 
     def soft_transport(self, marginal: Array) -> SoftPlan:
         """SCOT's plan for the label masses; solved once per marginal."""
@@ -252,6 +245,8 @@ class ScanView:
         """The label shares that make these rows likeliest, if posteriors with that prior were right (MLLS)."""
 
         def solve() -> LabelShares:
+            if self.home.n == self.n:  # all rows are at hand
+                return self.home.label_shares(prior)
             found = likely_shares(_Rows(self), prior, sample=self.drawn)
             return LabelShares(found.shares, found.weights, found.gap, found.passes)
 
