@@ -51,8 +51,11 @@ def budget(
 
     relied = _weight(weight)
     _check_rows(rows, labelled, [source, target, reading.labels, labelled, marginal])
+    from labelfree.types import Target
+
     with working() as say:
         known, unknown, _ = reading.both(source, target, say, labelled, whole=True)
+        assert isinstance(unknown, Target)  # it was asked for whole
         shared: dict[str, Any] = {
             "level": level,
             "calibration": calibration,

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
+    from labelfree.scans import Scan
     from labelfree.types import Source, Target
 
 
 def print_json(
-    document: dict[str, Any], context: typer.Context, source: Source, target: Target | None = None
+    document: dict[str, Any], context: typer.Context, source: Source, target: Target | Scan | None = None
 ) -> None:
     """Print a verb's answer as JSON, with its provenance."""
     import json

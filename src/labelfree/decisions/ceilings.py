@@ -9,6 +9,7 @@ from labelfree.decisions.answers import Answer, check_level
 from labelfree.decisions.critic import Discrepancy, discrepancy
 from labelfree.estimators.pair import Pair
 from labelfree.results import Result, percent
+from labelfree.scans import Scan
 from labelfree.types import Source, Target
 
 #: From here on a ceiling says nothing.
@@ -66,7 +67,7 @@ class Ceiling(Result):
 
 def ceiling(
     source: Source,
-    target: Target,
+    target: Target | Scan,
     *,
     level: float = 0.95,
     calibration: str = "temperature",

@@ -9,6 +9,7 @@ from labelfree import _door
 from labelfree.decisions.answers import Answer, check_level
 from labelfree.estimators.pair import Pair
 from labelfree.results import Result, percent
+from labelfree.scans import Scan
 from labelfree.types import Source, Target
 
 SUITABLE, NOT, UNSURE = "suitable", "not suitable", "cannot say"
@@ -49,7 +50,7 @@ class Suitability(Result):
 
 def suitable(
     source: Source,
-    target: Target,
+    target: Target | Scan,
     margin: float = 0.05,
     *,
     level: float = 0.95,

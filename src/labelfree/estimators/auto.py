@@ -202,9 +202,8 @@ class Auto(Estimator):
         shares: Array = self.label_marginal_
         warnings: list[str] = []
         methods = self._fitted()
-        *readings, seen = target.together(
-            [*(partial(method._read, target) for method in methods.values()), partial(self._look, target)]
-        )
+        tasks: list[Callable[[], Any]] = [partial(method._read, target) for method in methods.values()]
+        *readings, seen = target.together([*tasks, partial(self._look, target)])
         for label, reading in zip(methods, readings, strict=True):
             assert reading.error is not None
             answers[label] = float(np.clip(reading.error, 0.0, 1.0))

@@ -24,7 +24,7 @@ from labelfree.labelshift import (
 )
 
 if TYPE_CHECKING:
-    from labelfree.transport import Transport
+    from labelfree.transport import Streamed, Transport
 
 Array = npt.NDArray[np.float64]
 M = TypeVar("M", bound="MarginalEstimator")
@@ -91,7 +91,7 @@ class MarginalEstimator(Estimator):
         return Choice(chosen, {**details, **shift})
 
     @staticmethod
-    def _unproved(transport: Transport) -> list[str]:
+    def _unproved(transport: Transport | Streamed) -> list[str]:
         """A sentence where the certificate does not prove the plan optimal."""
         certificate = transport.certificate
         if certificate.exact:

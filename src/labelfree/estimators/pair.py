@@ -175,7 +175,7 @@ class Pair:
 
         return self.once(
             ("posterior", self.fitted(method, **options)),
-            lambda: self.belief(method, **options)(self.home.target),
+            lambda: self.belief(method, **options)(self.home.whole),
         )
 
     def belief(self, method: str = DEFAULT, **options: Any) -> Belief:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -67,6 +67,18 @@ def as_target(chunk: Chunk, kind: str, floor: float, **more: Any) -> Target:
     )
     made._set(**more)
     return made
+
+
+def columns_of(view: View) -> Mapping[str, npt.NDArray[Any]]:
+    """Other columns of a chunk's rows."""
+    found: Mapping[str, npt.NDArray[Any]] = vars(view.sample)["columns"]
+    return found
+
+
+def numbers_of(view: View) -> npt.NDArray[np.intp]:
+    """(m,) the numbers that the rows of a sample have in the scan it was drawn from."""
+    found: npt.NDArray[np.intp] = vars(view.sample)["rows"]
+    return found
 
 
 def block_of(view: View, start: int) -> Block:
@@ -140,7 +152,8 @@ class ScanView:
     def fold_numbered(self, step: Callable[[View, int], S], columns: Sequence[str] = ()) -> S:
         """The sum of `step(view of a chunk, number of its first row)`."""
         scan = self.sample
-        return scan.fold(Calibrated(step, self.calibration, scan.kind, scan.floor), columns)
+        found: S = scan.fold(Calibrated(step, self.calibration, scan.kind, scan.floor), columns)
+        return found
 
     def fold(self, step: Callable[[View], S]) -> S:
         """The sum of `step(view of a chunk)` over all chunks, in one pass."""
@@ -292,7 +305,7 @@ class ScanView:
         """The sample at home as transport reads it."""
         home = self.home
         return Sample(
-            home.sample.rows,
+            numbers_of(home),
             home.probs,
             home.weights,
             self.n,

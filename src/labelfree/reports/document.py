@@ -13,6 +13,7 @@ from labelfree.errors import FileError
 from labelfree.estimators import DEFAULT
 from labelfree.labelshift import Marginal
 from labelfree.reports.summary import summarise
+from labelfree.scans import Scan
 from labelfree.types import Source, Target
 
 FORMATS = {"html": ".html", "md": ".md", "json": ".json"}
@@ -75,7 +76,7 @@ class Report:
 
 def report(
     source: Source,
-    target: Target,
+    target: Target | Scan,
     method: str = DEFAULT,
     *,
     calibration: str = "temperature",

@@ -17,6 +17,7 @@ from labelfree.reports.findings import findings, verdict
 from labelfree.reports.provenance import provenance
 from labelfree.reports.slices import class_table, slice_tables
 from labelfree.results import SCHEMA, Comparison, Estimate, Interval, percent
+from labelfree.scans import Scan
 from labelfree.trust.answers import answer as trusted_answer
 from labelfree.trust.answers import compared, true_error
 from labelfree.trust.resampling import Resampling
@@ -28,7 +29,7 @@ FEWEST_REPLICATES = 50
 
 def summarise(
     source: Source,
-    target: Target,
+    target: Target | Scan,
     method: str,
     *,
     calibration: str,

@@ -161,7 +161,7 @@ def _answers(
     made: tuple[int | None, str, str],
 ) -> list[Trial]:
     """Every method on one target whose labels are known; `made` is the split, the kind and the strength."""
-    target = pair.target.sample
+    target = pair.whole.sample
     truth = target.share(target.predictions != labels)
     out = []
     for name in names:

@@ -11,6 +11,7 @@ from labelfree.estimators.auto import check_proportions
 from labelfree.estimators.pair import Pair
 from labelfree.estimators.shift import ShiftVerdict
 from labelfree.results import Result, p_value
+from labelfree.scans import Scan
 from labelfree.trust.diagnosis.checks import ASKED, CAUTION, CHECKS, OK, RANGE, STOP, Check, answer_range
 from labelfree.types import Source, Target
 
@@ -99,7 +100,7 @@ class Diagnosis(Result):
 
 def doctor(
     source: Source,
-    target: Target,
+    target: Target | Scan,
     *,
     calibration: str = "temperature",
     proportions: str = "unknown",

@@ -232,7 +232,7 @@ def at_most(margin: float) -> str:
 
 def _doubts(pair: Pair, marginal: Marginal) -> tuple[Array, Array]:
     """(n,) each: SCOT's error probability of every target row, and the rows' masses."""
-    return pair.doubt(marginal), pair.target.mass
+    return pair.doubt(marginal), pair.whole.mass
 
 
 def _strata(doubt: Array, mass: Array) -> Indices:

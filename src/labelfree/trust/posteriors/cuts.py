@@ -16,7 +16,7 @@ from labelfree.errors import InputError
 from labelfree.estimators import DEFAULT
 from labelfree.estimators.pair import Pair
 from labelfree.estimators.posterior import Belief
-from labelfree.estimators.scanned import ScanView
+from labelfree.estimators.scanned import ScanView, columns_of, numbers_of
 from labelfree.estimators.view import View
 from labelfree.scans import Chunk
 from labelfree.transport import Pile
@@ -61,7 +61,8 @@ class Cut:
         names, number = slice_numbers(by, view.n)
         mass = np.bincount(number, weights=view.mass, minlength=len(names))
         squares = np.bincount(number, weights=view.mass**2, minlength=len(names))
-        return Cut(names, number, mass, np.bincount(number, minlength=len(names)), squares)
+        rows = np.bincount(number, minlength=len(names))
+        return Cut(names, number, np.asarray(mass, float), rows, np.asarray(squares, float))
 
     def errors(self, pair: Pair, method: str, options: dict[str, Any]) -> tuple[Array, list[Array]]:
         """(G,) the error of each slice by the method, and what else could be believed of it, where `auto` chose."""
@@ -105,7 +106,7 @@ def _tally(target: ScanView, columns: tuple[str, ...], beliefs: Sequence[Belief]
 
 
 def _values(view: View, columns: tuple[str, ...]) -> Any:
-    held = {name: view.sample.columns[name] for name in columns}
+    held = {name: columns_of(view)[name] for name in columns}
     return held if len(columns) > 1 else held[columns[0]]
 
 
@@ -117,8 +118,8 @@ def _scanned_cut(pair: Pair, target: ScanView, by: Any) -> Cut:
     names = [list(tally)[i] for i in _order(list(tally))]
     held = np.array([tally[name] for name in names])
     total = held[:, 1].sum()
-    bag = pair.bag.whole.sample
-    here, number = slice_numbers(_columns_of(target, columns, bag.rows), bag.n)
+    bag = pair.bag.whole
+    here, number = slice_numbers(_columns_of(target, columns, numbers_of(bag)), bag.n)
     place = {name: i for i, name in enumerate(names)}
     number = np.array([place[name] for name in here], dtype=np.intp)[number]
     return Cut(names, number, held[:, 1] / total, held[:, 0].astype(np.intp), held[:, 2] / total**2, columns)
@@ -141,7 +142,7 @@ def by_slice(view: View, posterior: Array, number: npt.NDArray[np.intp], count: 
     return _ratio(np.bincount(number, weights=view.mass * view.doubt(posterior), minlength=count), share)
 
 
-def _ratio(total: Array, share: Array) -> Array:
+def _ratio(total: npt.NDArray[Any], share: npt.NDArray[Any]) -> Array:
     return np.asarray(np.divide(total, share, out=np.full(len(total), np.nan), where=share > 0.0))
 
 

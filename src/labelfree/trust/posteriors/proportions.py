@@ -15,6 +15,7 @@ from labelfree.estimators.pair import Pair
 from labelfree.estimators.view import View
 from labelfree.labelshift import LABEL_SHIFT, bbse, joint_confusion, mlls, rlls
 from labelfree.results import Interval, Result, percent
+from labelfree.scans import Scan
 from labelfree.trust.resampling import FEWEST, Replicator, Resampling
 from labelfree.types import Source, Target
 
@@ -93,7 +94,7 @@ class Shares(Result):
 
 def label_shares(
     source: Source,
-    target: Target,
+    target: Target | Scan,
     method: str = "mlls",
     *,
     bias_correction: bool = False,
