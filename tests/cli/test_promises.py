@@ -57,3 +57,16 @@ def test_what_speaks_against_a_method_is_shown(labelfree, tmp_path):
         words = ("estimate", tmp_path / "s.npz", tmp_path / "t.npz", "-m", "scot", "--replicates", replicates)
         assert "only class proportions seem to have changed" in labelfree(*words).out
         assert any("only class" in w for w in labelfree(*words, "--json").json["estimates"][0]["warnings"])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--shares", "foo"), "label shares by 'foo' are not known; wanted one of bbse, rlls, mlls"),
+        (("--shares", "bbse", "--bias-correction"), "bias correction belongs to mlls"),
+    ],
+)
+def test_label_shares_that_are_not_known_are_refused(words, said, labelfree, files):
+    ran = labelfree("metrics", *files, *words)
+    assert (ran.code, ran.out) == (2, "")
+    assert said in ran.err

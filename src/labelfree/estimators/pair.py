@@ -155,7 +155,7 @@ class Pair:
     @cached_property
     def shift(self) -> ShiftVerdict:
         """Which shift it is: the label-shift test."""
-        return verdict(self.source, self.target, seed=self.seed)
+        return replace(verdict(self.source, self.target, seed=self.seed), warnings=self.notes)
 
     @property
     def label_shares(self) -> LabelShares:

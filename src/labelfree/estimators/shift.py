@@ -28,6 +28,7 @@ class ShiftVerdict(Result):
         cot_bound, scot_bound: where the target's true label shares are the source's, the error is at least
             this: half the pseudo-label shift is the paper's bound on COT, all of it bounds SCOT and the truth.
         level: the test's level.
+        warnings: what was done to the two samples on their way in.
     """
 
     kind: str
@@ -36,6 +37,7 @@ class ShiftVerdict(Result):
     cot_bound: float
     scot_bound: float
     level: float
+    warnings: tuple[str, ...] = ()
 
     def sentence(self) -> str:
         """The verdict in one line."""

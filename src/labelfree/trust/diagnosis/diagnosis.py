@@ -30,6 +30,11 @@ class Diagnosis(Result):
     shift_test: ShiftVerdict
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """What was done to the two samples on their way in; everything else is a check."""
+        return self.shift_test.warnings
+
+    @property
     def status(self) -> str:
         """The verdict: `"stop"` where any check says so, else the grade of the answer's range.
 
@@ -93,7 +98,7 @@ class Diagnosis(Result):
             lines.append(f"  {check.status:<8} {check.name}: {check.meaning}")
             if check.advice:
                 lines.append(f"           -> {check.advice}")
-        return "\n".join(lines)
+        return "\n".join([*lines, *(f"  ! {text}" for text in self.warnings)])
 
 
 def doctor(
