@@ -223,3 +223,10 @@ def test_the_kind_of_shift_speaks_against_a_method_with_and_without_an_interval(
     found = lf.compare(source, target, ["scot", "label-shift"])
     assert any("only class proportions seem" in w for w in found["scot"].warnings)
     assert not any("proportions" in w for w in found["label-shift"].warnings)
+
+
+def test_the_shift_test_s_false_alarms_are_no_level():
+    source, target = refuted()
+    assert lf.shift_test(source, target, false_alarms=0.01).to_dict()["false_alarms"] == 0.01
+    with pytest.deprecated_call(match="level= is now called false_alarms="):
+        assert lf.shift_test(source, target, level=0.01).false_alarms == 0.01

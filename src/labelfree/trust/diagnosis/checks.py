@@ -13,10 +13,10 @@ from labelfree._door import chunks
 from labelfree.calibration import Temperature, log_scores, softmax, zero_floor
 from labelfree.calibration.temperature import HIGHEST, LOWEST
 from labelfree.estimators.pair import Pair
+from labelfree.estimators.span import CAUTION, OK, STOP
 from labelfree.results import percent
 from labelfree.types import Sample, Source
 
-OK, CAUTION, STOP = "ok", "caution", "stop"
 #: The check whose grade was calibrated on data: "ok" and "caution" of the whole are its.
 RANGE = "range of the answer"
 
