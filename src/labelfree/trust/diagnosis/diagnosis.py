@@ -9,8 +9,9 @@ from typing import Any
 
 from labelfree.estimators.pair import Pair
 from labelfree.estimators.shift import ShiftVerdict
+from labelfree.estimators.span import CAUTION, OK, STOP
 from labelfree.results import Result, p_value
-from labelfree.trust.diagnosis.checks import CAUTION, CHECKS, OK, RANGE, STOP, Check
+from labelfree.trust.diagnosis.checks import CHECKS, RANGE, Check
 from labelfree.types import Source, Target
 
 #: Of each status in a notebook: dark enough for a white page, light enough for a black one.
