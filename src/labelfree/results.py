@@ -32,8 +32,8 @@ class Result:
         raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
-        """The content as plain values, with the version of the schema that it follows."""
-        return {"schema": SCHEMA, **self.content()}
+        """The content as plain values, with the version of the schema that it follows, and the warnings."""
+        return {"schema": SCHEMA, **self.content(), "warnings": list(self.warnings)}
 
     def to_json(self, *, indent: int | None = None) -> str:
         """The same as JSON; NaN never occurs."""

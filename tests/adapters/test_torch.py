@@ -140,8 +140,20 @@ def test_collected_says_what_it_is(data):
     assert repr(Collected(np.zeros((2, 3), np.float32))) == "Collected(logits, 2 rows x 3 classes, no labels)"
 
 
-def test_progress_goes_to_stderr(model, data, capfd):
-    collect(model, [data[0]], progress=True)
-    out, err = capfd.readouterr()
+def test_progress_is_called_with_a_text_as_everywhere(model, data, capfd):
+    seen = []
+    collect(model, [data[0], data[0]], progress=seen.append)
+    collect(model, iter([data[0]]), progress=seen.append)
+    assert seen == ["scoring, batch 1 of 2", "scoring, batch 2 of 2", "scoring, batch 1"]
+    assert capfd.readouterr() == ("", "")
+
+
+def test_on_a_terminal_there_is_a_bar_on_stderr(model, data, monkeypatch, capsys):
+    import sys
+
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    collect(model, [data[0]])
+    collect(model, DataLoader(Stream(), batch_size=1000))  # a length that only raises
+    out, err = capsys.readouterr()
     assert out == ""
     assert "scoring" in err

@@ -146,3 +146,16 @@ def test_proportions_beside_methods_that_do_not_read_them_are_refused(labelfree,
     ran = labelfree("estimate", *files, "-m", "scot", "--proportions", "same")
     assert ran.code == 2
     assert "--proportions same: scot does not read it; wanted auto beside it" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--shares", "foo"), "label shares by 'foo' are not known; wanted one of bbse, rlls, mlls"),
+        (("--shares", "bbse", "--bias-correction"), "bias correction belongs to mlls"),
+    ],
+)
+def test_label_shares_that_are_not_known_are_refused(words, said, labelfree, files):
+    ran = labelfree("metrics", *files, *words)
+    assert (ran.code, ran.out) == (2, "")
+    assert said in ran.err

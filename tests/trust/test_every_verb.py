@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import FrozenInstanceError
+from importlib import resources
+
+import jsonschema
 import numpy as np
 import pytest
 
 import labelfree as lf
 from labelfree.reports import report
+from labelfree.results import SCHEMA, Result
 
 N, K = 400, 4
 NAMES = ("ant", "bee", "cat", "dog")
@@ -126,12 +132,70 @@ WARNERS = {
     "metrics": lambda s, t: lf.metrics(s, t).warnings,
     "slices": lambda s, t: lf.slices(s, t, segments(), replicates=20).warnings,
     "report": lambda s, t: [f["meaning"] for f in report(s, t, "scot", replicates=0).summary["findings"]],
+    "report, itself": lambda s, t: report(s, t, "scot", replicates=0).warnings,
+    "budget": lambda s, t: lf.budget(s, t, count=60).warnings,
+    "ceiling": lambda s, t: lf.ceiling(s, t).warnings,
+    "suitable": lambda s, t: lf.suitable(s, t).warnings,
+    "rank": lambda s, t: lf.rank({"a": (s, t), "b": (s, t)}).warnings,
 }
 
 
 @pytest.mark.parametrize("verb", WARNERS)
 def test_warnings_of_the_parts_reach_the_whole(verb):
     assert any("no source label is 3" in text for text in WARNERS[verb](*unseen()))
+
+
+def rounded():
+    """Probabilities of two decimals: what is done to them on the way in is said by whoever answers."""
+    logits, labels, shifted, _ = drawn()
+    p, p_t = (np.exp(z) / np.exp(z).sum(axis=1, keepdims=True) for z in (logits, shifted))
+    return lf.Source(probs=np.round(p, 2), labels=labels), lf.Target(probs=np.round(p_t, 2))
+
+
+RESULTS = {
+    "estimate": lambda s, t: lf.estimate(s, t),
+    "compare": lambda s, t: lf.compare(s, t, ["ac", "scot"]),
+    "interval": lambda s, t: lf.interval(s, t, replicates=20),
+    "metrics": lambda s, t: lf.metrics(s, t),
+    "slices": lambda s, t: lf.slices(s, t, segments(), replicates=20),
+    "label_shares": lambda s, t: lf.label_shares(s, t, replicates=20),
+    "shift_test": lambda s, t: lf.shift_test(s, t),
+    "doctor": lambda s, t: lf.doctor(s, t),
+    "budget": lambda s, t: lf.budget(s, t, count=60),
+    "backtest": lambda s, t: lf.backtest(s, methods=["ac", "scot"], by=segments(), repeats=1),
+    "ceiling": lambda s, t: lf.ceiling(s, t),
+    "suitable": lambda s, t: lf.suitable(s, t),
+    "rank": lambda s, t: lf.rank({"a": (s, t), "b": (s, t)}),
+    "report": lambda s, t: lf.report(s, t, replicates=0),
+}
+
+
+@pytest.mark.parametrize("verb", RESULTS)
+def test_results_are_alike(verb):
+    """Frozen, one base, a schema that the package ships, and the notes of the samples among the warnings."""
+    found = RESULTS[verb](*rounded())
+    assert isinstance(found, Result)
+    assert any("rounded to 2 decimals" in text for text in found.warnings)
+    document = found.to_dict()
+    assert document["warnings"] == list(found.warnings)
+    assert document["schema"] == SCHEMA
+    assert json.loads(found.to_json()) == json.loads(json.dumps(document))
+    shipped = json.loads(resources.files("labelfree").joinpath("data/schema.json").read_text())
+    jsonschema.validate(json.loads(found.to_json()), shipped)
+    assert found._repr_html_().startswith("<")
+    with pytest.raises(FrozenInstanceError):
+        found.warnings = ()
+
+
+def test_label_shares_say_where_their_assumption_is_refuted():
+    rng = np.random.default_rng(5)
+    y = rng.integers(3, size=3000)
+    z = rng.normal(size=(3000, 3)) + 3.0 * np.eye(3)[y]
+    blurred = rng.normal(size=(3000, 3)) + 0.8 * np.eye(3)[rng.integers(3, size=3000)] + [0.5, 0.0, 0.0]
+    refuted, fine = (lf.label_shares(lf.Source(z, y), lf.Target(t), replicates=20) for t in (blurred, z))
+    assert any("these shares assume" in text for text in refuted.warnings)
+    assert fine.warnings == ()
+    assert "these shares assume" in repr(refuted)
 
 
 def refuted():
@@ -194,3 +258,10 @@ def test_what_is_known_of_class_proportions_is_for_auto():
         lf.slices(source, target, ["a"] * 1500, marginal="mlls", proportions="changed")
     with pytest.raises(lf.InputError, match="did you mean 'same'"):
         lf.doctor(source, target, proportions="sam")
+
+
+def test_the_shift_test_s_false_alarms_are_no_level():
+    source, target = refuted()
+    assert lf.shift_test(source, target, false_alarms=0.01).to_dict()["false_alarms"] == 0.01
+    with pytest.deprecated_call(match="level= is now called false_alarms="):
+        assert lf.shift_test(source, target, level=0.01).false_alarms == 0.01

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ def collect_texts(
     device: str = "auto",
     precision: str | None = None,
     out: str | Path | None = None,
-    progress: bool | None = None,
+    progress: Callable[[str], None] | None = None,
 ) -> Collected:
     """Score texts with a `transformers` sequence classifier, batch by batch.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ def collect(
     second: Any = None,
     unpack: Callable[[Any], Unpacked] | None = None,
     out: str | Path | None = None,
-    progress: bool | None = None,
+    progress: Callable[[str], None] | None = None,
 ) -> Collected:
     """Score every batch of a loader with a module; `.source()` and `.target()` of the result go on from there.
 
@@ -50,15 +50,10 @@ def collect(
         second: a second, independently trained module run on the same batches, for GDE.
         unpack: batch -> (inputs, labels or None). Inputs in a tuple are passed by place, in a dictionary by name.
         out: a `.npy` file to hold the scores instead of memory.
-        progress: show a bar on stderr; by default where stderr is a terminal.
+        progress: called with each batch's number; by default a bar on stderr, where that is a terminal.
     """
     torch = import_torch()
-    if not isinstance(model, torch.nn.Module):
-        raise InputError(f"collect: arrived a {type(model).__name__}; wanted a torch.nn.Module")
-    if kind not in ("logits", "probs"):
-        raise InputError(
-            f"collect: kind {kind!r} is not known; wanted 'logits' or 'probs': what the model returns"
-        )
+    _check(torch, model, kind)
     models = [model] if second is None else [model, second]
     place = _device(torch, model, device)
     labels: list[npt.NDArray[Any]] = []
@@ -82,6 +77,15 @@ def collect(
         second=np.concatenate(others) if others else None,
         classes=_door.as_classes(classes, scores.shape[1], "collect"),
     )
+
+
+def _check(torch: Any, model: Any, kind: str) -> None:
+    if not isinstance(model, torch.nn.Module):
+        raise InputError(f"collect: arrived a {type(model).__name__}; wanted a torch.nn.Module")
+    if kind not in ("logits", "probs"):
+        raise InputError(
+            f"collect: kind {kind!r} is not known; wanted 'logits' or 'probs': what the model returns"
+        )
 
 
 def import_torch() -> Any:
@@ -140,19 +144,20 @@ def _autocast(torch: Any, device: Any, precision: str | None) -> Any:
 
 
 def _batches(
-    loader: Iterable[Any], unpack: Callable[[Any], Unpacked], progress: bool | None
+    loader: Iterable[Any], unpack: Callable[[Any], Unpacked], progress: Callable[[str], None] | None
 ) -> Iterator[Unpacked]:
     import sys
 
-    shown = sys.stderr.isatty() if progress is None else progress
+    size = _length(loader)
     batches: Iterable[Any] = loader
-    if shown:
+    if progress is None and sys.stderr.isatty():
         from rich.console import Console
         from rich.progress import track
 
-        size = len(loader) if isinstance(loader, Sized) else None
         batches = track(loader, "scoring", total=size, console=Console(stderr=True))
-    for batch in batches:
+    for number, batch in enumerate(batches, 1):
+        if progress is not None:
+            progress(f"scoring, batch {number}" + ("" if size is None else f" of {size}"))
         unpacked = unpack(batch)
         if not isinstance(unpacked, tuple) or len(unpacked) != 2:
             raise InputError("collect: unpack= must return (inputs, labels), or (inputs, None)")
@@ -233,8 +238,13 @@ def _check_labels(labels: list[npt.NDArray[Any]], rows: Rows) -> None:
 
 def _row_bound(loader: Any) -> int | None:
     """At most how many rows are to come, where the loader can say."""
-    size = getattr(loader, "batch_size", None)
+    size, length = getattr(loader, "batch_size", None), _length(loader)
+    return None if length is None or not size else length * size
+
+
+def _length(loader: Any) -> int | None:
+    """How many batches are to come; None of a stream, even of one whose `__len__` only says that it has none."""
     try:
-        return len(loader) * size if size else None
-    except TypeError:  # a stream without a length
+        return len(loader)
+    except TypeError:
         return None

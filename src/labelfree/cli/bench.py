@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from labelfree.cli.screen import console, plain_table
+from labelfree.results import SCHEMA
 
 app = typer.Typer(
     name="bench",
@@ -232,7 +233,7 @@ def _tell(value: dict[str, Any], lines: list[str], as_json: bool) -> None:
 
 
 def _json(value: dict[str, Any]) -> None:
-    typer.echo(json.dumps({"schema": 1, **value}, allow_nan=False))
+    typer.echo(json.dumps({"schema": SCHEMA, **value}, allow_nan=False))
 
 
 def _collected(made: dict[str, Any]) -> str:

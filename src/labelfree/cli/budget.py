@@ -11,6 +11,7 @@ import typer
 from labelfree.cli import files
 from labelfree.cli.records import print_json
 from labelfree.cli.screen import console, plain_table, working
+from labelfree.cli.words import spoken
 from labelfree.errors import FileError, InputError
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def _print(found: Labelled | Plan, rows: Path | None, column: str) -> None:
     from labelfree.trust import Plan
 
     out = console()
-    out.print(repr(found))
+    out.print(spoken(repr(found)))
     if not isinstance(found, Plan):
         return
     head, lines = found.table_rows()

@@ -10,6 +10,7 @@ import typer
 
 from labelfree.cli import options
 from labelfree.cli.screen import console, plain_table, working
+from labelfree.results import SCHEMA
 
 
 def demo(as_json: options.AsJson = False) -> None:
@@ -45,7 +46,7 @@ def _run(say: Any) -> dict[str, Any]:
     mae = {m: float(np.mean([abs(s["estimates"][m] - s["true_error"]) for s in shifts])) for m in methods}
     worst = {m: float(np.max([abs(s["estimates"][m] - s["true_error"]) for s in shifts])) for m in methods}
     return {
-        "schema": 1,
+        "schema": SCHEMA,
         "source": {"n": source.n, "k": source.k, "error": source.error},
         "shifts": shifts,
         "mae": mae,

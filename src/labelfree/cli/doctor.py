@@ -8,7 +8,7 @@ import typer
 
 from labelfree.cli import files, options
 from labelfree.cli.records import print_json
-from labelfree.cli.screen import console, plain_table, working
+from labelfree.cli.screen import console, plain_table, warn, working
 from labelfree.cli.words import spoken
 
 if TYPE_CHECKING:
@@ -59,3 +59,5 @@ def _print(found: Diagnosis) -> None:
         if check.advice:
             table.add_row("", "", Text(f"-> {spoken(check.advice)}", style=style))
     out.print(table)
+    for warning in found.warnings:
+        warn(out, spoken(warning))

@@ -10,13 +10,14 @@ import typer
 from labelfree.cli import options
 from labelfree.cli.screen import console, plain_table
 from labelfree.estimators import METHODS
+from labelfree.results import SCHEMA
 
 
 def methods(as_json: options.AsJson = False) -> None:
     """List the methods: the name to pass to --method, what it is, and what it takes beside the scores."""
     found = [_entry(name) for name in METHODS]
     if as_json:
-        typer.echo(json.dumps({"schema": 1, "methods": found}, allow_nan=False))
+        typer.echo(json.dumps({"schema": SCHEMA, "methods": found}, allow_nan=False))
         return
     table = plain_table()
     for heading in ("name", "what it is", "takes"):

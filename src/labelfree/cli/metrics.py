@@ -14,7 +14,16 @@ from labelfree.cli.words import spoken
 from labelfree.errors import InputError
 
 if TYPE_CHECKING:
-    from labelfree.trust import Metrics
+    from labelfree.trust import Metrics, Shares
+
+Cost = Annotated[
+    Path | None,
+    typer.Option(help="A .npy or .csv of K x K costs, true classes in rows, predictions in columns"),
+]
+BiasCorrection = Annotated[
+    bool,
+    typer.Option("--bias-correction", help="For --shares mlls: calibrate with an offset per class (BCTS)"),
+]
 
 
 @files.reads
@@ -26,10 +35,7 @@ def metrics(
     calibration: files.Calibration = "temperature",
     marginal: options.GivenMarginal = None,
     proportions: options.Proportions = "unknown",
-    cost: Annotated[
-        Path | None,
-        typer.Option(help="A .npy or .csv of K x K costs, true classes in rows, predictions in columns"),
-    ] = None,
+    cost: Cost = None,
     confusion: Annotated[bool, typer.Option("--confusion", help="Also print the confusion matrix")] = False,
     shares: Annotated[
         str | None,
@@ -38,12 +44,7 @@ def metrics(
             show_default=False,
         ),
     ] = None,
-    bias_correction: Annotated[
-        bool,
-        typer.Option(
-            "--bias-correction", help="For --shares mlls: calibrate with an offset per class (BCTS)"
-        ),
-    ] = False,
+    bias_correction: BiasCorrection = False,
     level: files.Level = 0.95,
     replicates: Annotated[
         int, typer.Option(callback=files.at_least(20), help="Bootstrap replicates for the shares' intervals")
@@ -57,7 +58,7 @@ def metrics(
     from labelfree import io
     from labelfree.estimators.pair import Pair, meant
     from labelfree.trust.posteriors import measured
-    from labelfree.trust.posteriors.proportions import estimated_shares
+    from labelfree.trust.posteriors.proportions import check_method, estimated_shares
     from labelfree.trust.resampling import Resampling
 
     if bias_correction and shares is None:
@@ -65,6 +66,8 @@ def metrics(
     with working() as say:
         known, unknown, _ = reading.both(source, target, say)
         settings = Resampling(replicates, level, seed)
+        if shares is not None:
+            check_method(shares, bias_correction)
         say("transport")
         name, own = meant(
             method, None if marginal is None else files.marginal_of(marginal, known), proportions
@@ -79,13 +82,11 @@ def metrics(
     if as_json:
         beside = {} if estimated is None else {"label_shares": estimated.content()}
         print_json({**found.to_dict(), **beside}, context, known, unknown)
-        return
-    _print(found, confusion)
-    if estimated is not None:
-        console().print(repr(estimated))
+    else:
+        _print(found, estimated, confusion)
 
 
-def _print(found: Metrics, confusion: bool) -> None:
+def _print(found: Metrics, shares: Shares | None, confusion: bool) -> None:
     from labelfree.results import percent
 
     out = console()
@@ -115,6 +116,8 @@ def _print(found: Metrics, confusion: bool) -> None:
     out.print(f"estimated, not counted: it rests on what {found.method} assumes")
     for warning in found.warnings:
         warn(out, spoken(warning))
+    if shares is not None:
+        out.print(spoken(repr(shares)))
 
 
 def _matrix(found: Metrics) -> Any:

@@ -11,6 +11,7 @@ import typer
 from labelfree.cli import files
 from labelfree.cli.screen import working
 from labelfree.errors import MissingDependencyError
+from labelfree.results import SCHEMA
 
 app = typer.Typer(help="Watch deployed models: estimates by window, late labels, alerts, pages.")
 Data = Annotated[Path, typer.Option("--data", help="The folder of everything")]
@@ -81,7 +82,7 @@ def worker(
     if not once:
         return work(str(data), database)
     done = work_once(data, database)
-    typer.echo(json.dumps({"schema": 1, "jobs": done}) if as_json else f"{done} jobs done")
+    typer.echo(json.dumps({"schema": SCHEMA, "jobs": done}) if as_json else f"{done} jobs done")
 
 
 @app.command()
@@ -123,7 +124,7 @@ def replay(
         )
     store.close()
     if as_json:
-        typer.echo(json.dumps({"schema": 1, **vars(found)}))
+        typer.echo(json.dumps({"schema": SCHEMA, **vars(found)}))
         return
     held = f"{found.covered} of {found.judged} windows" if found.judged else "no window with enough labels"
     typer.echo(f"{found.rows:,} rows in {found.windows} windows of model {found.model}")
@@ -147,7 +148,7 @@ def export(
     counts = write(store, folder)
     store.close()
     if as_json:
-        typer.echo(json.dumps({"schema": 1, "files": counts}))
+        typer.echo(json.dumps({"schema": SCHEMA, "files": counts}))
     else:
         typer.echo(f"{len(counts)} files with {sum(counts.values()):,} rows written to {folder}")
 
@@ -175,7 +176,7 @@ def token(
     else:
         shown = create_token(store, name, scope or [], model, days)
         said = {"token": shown}
-    typer.echo(json.dumps({"schema": 1, **said}) if as_json else shown)
+    typer.echo(json.dumps({"schema": SCHEMA, **said}) if as_json else shown)
     store.close()
 
 

@@ -13,6 +13,7 @@ import typer
 
 from labelfree.cli import files
 from labelfree.errors import InputError, LabelfreeError
+from labelfree.results import SCHEMA
 
 BATCH = 10_000
 
@@ -61,7 +62,7 @@ def push(
             counted = isinstance(value, int) and not isinstance(value, bool)
             said[name] = said.get(name, 0) + value if counted else value
     if as_json:
-        typer.echo(json.dumps({"schema": 1, **said}))
+        typer.echo(json.dumps({"schema": SCHEMA, **said}))
     else:
         shown = ", ".join(f"{value:,} {name}" for name, value in said.items() if isinstance(value, int))
         typer.echo(f"{os.fspath(file)}: {shown}")

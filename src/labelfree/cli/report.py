@@ -42,9 +42,7 @@ def report(
     second: files.Second = None,
     check: files.Check = False,
     level: files.Level = 0.95,
-    replicates: Annotated[
-        int, typer.Option(help="Bootstrap replicates behind the intervals; 0 for none")
-    ] = 200,
+    replicates: options.Replicates = 200,
     seed: files.Seed = 0,
     groups: options.Groups = None,
     source_groups: options.SourceGroups = None,

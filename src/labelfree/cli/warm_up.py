@@ -17,7 +17,7 @@ def warm_up(as_json: options.AsJson = False) -> None:
     from labelfree.transport import warm_up as compiled
 
     with working() as say:
-        folder = compiled(progress=lambda step, share: say(f"{step}, {100 * share:.0f}%"))
+        folder = compiled(progress=say)
     if folder is None:
         raise LabelfreeError(
             "warm-up: no folder to keep the machine code in; set NUMBA_CACHE_DIR to one that can be written"

@@ -31,6 +31,7 @@ class Ceiling(Result):
         critic: the disagreement discrepancy, and
         critic_bound: source error + discrepancy + its sampling noise, the bound of Rosenfeld and Garg: for
             a second opinion. Vacuous under strong label shift.
+        warnings: those of the estimate.
     """
 
     value: float
@@ -42,6 +43,7 @@ class Ceiling(Result):
     sampling: float
     critic: Discrepancy
     critic_bound: float
+    warnings: tuple[str, ...] = ()
 
     def sentence(self) -> str:
         """The ceiling in one line."""
@@ -52,7 +54,7 @@ class Ceiling(Result):
     def content(self) -> dict[str, Any]:
         """The ceiling as plain values."""
         return {
-            **{name: value for name, value in vars(self).items() if name != "critic"},
+            **{name: value for name, value in vars(self).items() if name not in ("critic", "warnings")},
             "critic": {
                 "target": self.critic.target,
                 "source": self.critic.source,
@@ -60,6 +62,10 @@ class Ceiling(Result):
             },
             "sentence": self.sentence(),
         }
+
+    def heading(self) -> str:
+        """The ceiling in one line."""
+        return self.sentence()
 
     def __repr__(self) -> str:
         return f"Ceiling({self.sentence()})"
@@ -115,4 +121,5 @@ def ceiling_of(found: Answer, level: float = 0.95) -> Ceiling:
         sampling=held.sampling,
         critic=critic,
         critic_bound=min(1.0, found.source_error + critic.value + critic.noise),
+        warnings=found.estimate.warnings,
     )

@@ -43,10 +43,12 @@ class Ranking(Result):
         models: one entry each.
         sure: how sure it is that the first beats the second: the share of pairs with such a difference in which
             the order was right where it was measured, or less where sampling alone leaves more doubt.
+        warnings: those of the models' estimates, each after the model's name.
     """
 
     models: tuple[Ranked, ...]
     sure: float
+    warnings: tuple[str, ...] = ()
 
     @property
     def best(self) -> str:
@@ -111,6 +113,7 @@ def rank(
     return Ranking(
         tuple(ranked),
         _sure(found[ranked[0].name], found[ranked[1].name], ranked[1].expected - ranked[0].expected),
+        tuple(f"{name}: {text}" for name, a in found.items() for text in a.estimate.warnings),
     )
 
 

@@ -25,6 +25,7 @@ class Suitability(Result):
             differ, `low` leaves out the belief that nothing followed from it.
         limit: the source error plus the margin.
         margin, level: what was asked for.
+        warnings: those of the estimate.
     """
 
     verdict: str
@@ -34,6 +35,7 @@ class Suitability(Result):
     limit: float
     margin: float
     level: float
+    warnings: tuple[str, ...] = ()
 
     def sentence(self) -> str:
         """The verdict in one line."""
@@ -42,7 +44,11 @@ class Suitability(Result):
 
     def content(self) -> dict[str, Any]:
         """The verdict as plain values."""
-        return {**vars(self), "sentence": self.sentence()}
+        return {**vars(self), "warnings": list(self.warnings), "sentence": self.sentence()}
+
+    def heading(self) -> str:
+        """The verdict in one line."""
+        return self.sentence()
 
     def __repr__(self) -> str:
         return f"Suitability({self.sentence()})"
@@ -83,4 +89,6 @@ def suitable_of(found: Answer, margin: float, level: float = 0.95) -> Suitabilit
     held = found.span(level)
     limit = min(1.0, found.source_error + margin)
     verdict = SUITABLE if held.high <= limit else NOT if held.floor > limit else UNSURE
-    return Suitability(verdict, found.error, held.floor, held.high, limit, margin, level)
+    return Suitability(
+        verdict, found.error, held.floor, held.high, limit, margin, level, found.estimate.warnings
+    )

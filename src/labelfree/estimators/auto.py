@@ -203,7 +203,8 @@ class Auto(Estimator):
         warnings: list[str] = []
         methods = self._fitted()
         tasks: list[Callable[[], Any]] = [partial(method._read, target) for method in methods.values()]
-        *readings, seen = target.together([*tasks, partial(self._look, target)])
+        tasks.append(partial(self._look, target))
+        *readings, seen = target.together(tasks)
         for label, reading in zip(methods, readings, strict=True):
             assert reading.error is not None
             answers[label] = float(np.clip(reading.error, 0.0, 1.0))

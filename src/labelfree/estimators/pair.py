@@ -209,7 +209,11 @@ class Pair:
     @property
     def shift(self) -> ShiftVerdict:
         """Which shift it is: the label-shift test."""
-        return self.once("shift", lambda: verdict(self.source, self.target, seed=self.seed))
+
+        def test() -> ShiftVerdict:
+            return replace(verdict(self.source, self.target, seed=self.seed), warnings=self.notes)
+
+        return self.once("shift", test)
 
     @property
     def label_shares(self) -> LabelShares:

@@ -29,7 +29,8 @@ class ShiftVerdict(Result):
         pseudo_label_shift: TV between the target's predictions and the source's labels.
         cot_bound, scot_bound: where the target's true label shares are the source's, the error is at least
             this: half the pseudo-label shift is the paper's bound on COT, all of it bounds SCOT and the truth.
-        level: the test's level.
+        false_alarms: the share of them that the test allows (`level` in the JSON, as ever).
+        warnings: what was done to the two samples on their way in.
     """
 
     kind: str
@@ -37,7 +38,8 @@ class ShiftVerdict(Result):
     pseudo_label_shift: float
     cot_bound: float
     scot_bound: float
-    level: float
+    false_alarms: float
+    warnings: tuple[str, ...] = ()
 
     def sentence(self) -> str:
         """The verdict in one line."""
@@ -71,12 +73,14 @@ class ShiftVerdict(Result):
             "pseudo_label_shift": self.pseudo_label_shift,
             "cot_bound": self.cot_bound,
             "scot_bound": self.scot_bound,
-            "level": self.level,
+            "level": self.false_alarms,
+            "false_alarms": self.false_alarms,
+            "warnings": list(self.warnings),
         }
 
-    def at(self, level: float) -> ShiftVerdict:
-        """The same test read at another level."""
-        return replace(self, kind=self.test.kind(level), level=level)
+    def at(self, false_alarms: float) -> ShiftVerdict:
+        """The same test with another share of false alarms."""
+        return replace(self, kind=self.test.kind(false_alarms), false_alarms=false_alarms)
 
     def __repr__(self) -> str:
         return f"ShiftVerdict({self.kind}: {self.sentence()})"

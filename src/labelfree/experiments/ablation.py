@@ -6,15 +6,12 @@ The paper takes batches only where a target has more than 10,000 rows; so does t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labelfree.experiments.progress import Progress, silent
 from labelfree.experiments.protocol import Panel
 from labelfree.experiments.scores import Recorded
-from labelfree.experiments.shards import Shard
 from labelfree.experiments.sweep import Sweep, Unit
 
 METHODS = ("cot", "cott")
@@ -63,11 +60,3 @@ def sweep(size: int = SIZE, marginal: str = "source") -> Sweep[Batched]:
         return Panel(source, methods=METHODS, marginal=marginal)
 
     return Sweep("batches", Batched, prepare, work, {"size": size, "marginal": marginal})
-
-
-def run_batches(
-    runs: Path, dataset: str, network: str, size: int = SIZE, marginal: str = "source",
-    shard: Shard | None = None, progress: Progress = silent,
-) -> list[Batched]:  # fmt: skip
-    """Both ways on every such shift of every seed."""
-    return sweep(size, marginal).run(runs, dataset, network, shard, progress)

@@ -19,7 +19,7 @@ from labelfree.monitor.service.settings import put_settings
 from labelfree.monitor.spans import DAY, SECOND
 from labelfree.monitor.store import Store
 from labelfree.monitor.wire.rows import Raw, parse_time
-from labelfree.types import Source
+from labelfree.types import Source, Target
 
 
 @dataclass(frozen=True)
@@ -69,14 +69,13 @@ def replay(
     order = np.argsort(times, kind="stable")
     names = None if target.classes is None else tuple(str(c) for c in target.classes)
     truth = _indices(labels, target)
-    begin = 0
-    if source is None:
-        begin = max(1, int(first * len(order)))
+    begin = 0 if source is not None else max(1, int(first * len(order)))
+    rest = order[begin:]
+    if source is not None:
+        known = read_source(source, form)
+    else:
         head = order[:begin]
         known = Source(**{target.kind: target.scores[head]}, labels=truth[head])  # type: ignore[arg-type]
-    else:
-        known = read_source(source, form)
-    rest = order[begin:]
     if not len(rest):
         raise InputError(f"{file}: no rows are left after the source; wanted more, or a smaller --first")
     text = np.array(names if names is not None else [str(j) for j in range(target.k)], dtype=object)
@@ -85,9 +84,22 @@ def replay(
             store, model, version, source_npz(known, names if source is None else known.classes), "npz"
         )
         put_settings(store, model, settings or {})
+    rows = _arriving(target, rest, times, version, text, names)
+    history = History(rows, [text[j] for j in truth[rest]], int(delay_days * DAY))
+    count = play(store, model, history, say, to_the_end=True)
+    from labelfree.monitor.service.windows import coverage
+
+    held = coverage(store, model)
+    return Replay(model, count, len(rest), held.windows, held.covered, held.level)
+
+
+def _arriving(
+    target: Target, rest: Any, times: Any, version: str, text: Any, names: tuple[str, ...] | None
+) -> Raw:
+    """The rows numbered `rest`, as a caller would have posted them."""
     import pyarrow as pa
 
-    rows = Raw(
+    return Raw(
         ids=pa.array([f"row-{i}" for i in rest]),
         times=times[rest],
         versions=[version] * len(rest),
@@ -97,12 +109,6 @@ def replay(
         predictions=[text[j] for j in target.predictions[rest]],
         weights=None if target.weights is None else target.weights[rest],
     )
-    history = History(rows, [text[j] for j in truth[rest]], int(delay_days * DAY))
-    count = play(store, model, history, say, to_the_end=True)
-    from labelfree.monitor.service.windows import coverage
-
-    held = coverage(store, model)
-    return Replay(model, count, len(rest), held.windows, held.covered, held.level)
 
 
 def _indices(labels: Any, target: Any) -> Any:

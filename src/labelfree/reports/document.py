@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from labelfree.errors import FileError
 from labelfree.estimators import DEFAULT
 from labelfree.labelshift import Marginal
 from labelfree.reports.summary import summarise
+from labelfree.results import Result
 from labelfree.scans import Scan
 from labelfree.types import Source, Target
 
@@ -20,7 +20,7 @@ FORMATS = {"html": ".html", "md": ".md", "json": ".json"}
 
 
 @dataclass(frozen=True, repr=False)
-class Report:
+class Report(Result):
     """What `labelfree.reports` found; every rendering is made from `summary` alone.
 
     Attributes:
@@ -41,13 +41,15 @@ class Report:
 
         return markdown(self.summary)
 
-    def to_dict(self) -> dict[str, Any]:
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Those of the comparison and of the answer, each once."""
+        held = self.summary
+        return tuple(dict.fromkeys([*held["comparison"]["warnings"], *held["answer"]["warnings"]]))
+
+    def content(self) -> dict[str, Any]:
         """The summary."""
         return self.summary
-
-    def to_json(self, *, indent: int | None = None) -> str:
-        """The summary as JSON."""
-        return json.dumps(self.summary, indent=indent, allow_nan=False)
 
     def render(self, form: str) -> str:
         """The report as `"html"`, `"md"` or `"json"`."""

@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from labelfree.estimators import Pair
+from labelfree.estimators.span import CAUTION, OK, STOP
 from labelfree.trust.diagnosis import RANGE, examined
 
-LEVELS = ("ok", "caution", "stop")
+LEVELS = (OK, CAUTION, STOP)
 HEADLINES = {
     "ok": "Nothing says stop; mind its range.",
     "caution": "Take it with care.",

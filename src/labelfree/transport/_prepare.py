@@ -13,7 +13,7 @@ import numpy.typing as npt
 _ready: set[str] = set()
 
 
-def prepare(P: npt.NDArray[Any], progress: Callable[[str, float], None] | None) -> None:
+def prepare(P: npt.NDArray[Any], progress: Callable[[str], None] | None) -> None:
     """Compile or load the smallest kernel for this type of scores; if it was not on disk, announce the rest.
 
     The announcement goes to `progress` if there is one, else to the logger "labelfree.transport", whose
@@ -34,19 +34,19 @@ def prepare(P: npt.NDArray[Any], progress: Callable[[str, float], None] | None) 
         often = "each time, since no cache directory can be written: set NUMBA_CACHE_DIR to one that can"
     message = f"compiling the transport solver for {name} scores, some seconds, {often}"
     if progress is not None:
-        progress(message, 0.0)
+        progress(message)
     else:
         logging.getLogger("labelfree.transport").warning(message)
 
 
 def warm_up(
-    dtypes: Sequence[str] = ("float64", "float32"), progress: Callable[[str, float], None] | None = None
+    dtypes: Sequence[str] = ("float64", "float32"), progress: Callable[[str], None] | None = None
 ) -> Path | None:
     """Compile every kernel now, so that no later process has to: for container images and first calls.
 
     Args:
         dtypes: of the scores; the exact solver reads each type in place, by code of its own.
-        progress: called with what is being compiled and the share of it that is done.
+        progress: called with what was done, and how far it is.
 
     Returns:
         The folder that keeps the machine code; None if none can be written, or NUMBA_DISABLE_JIT is set.
@@ -64,9 +64,9 @@ def warm_up(
             solve(problem, progress=progress)
             solve(problem, tol=0.1)
         if progress is not None:
-            progress(f"compiled the exact solver for {dtype} scores", (place + 1) / stages)
+            progress(f"compiled the exact solver for {dtype} scores, {(place + 1) / stages:.0%}")
     smoothed(rng.dirichlet(np.ones(3), 50), np.full(3, 1 / 3), np.full(50, 1 / 50), np.zeros(3))
     if progress is not None:
-        progress("compiled the solver of replicates", 1.0)
+        progress("compiled the solver of replicates, 100%")
     stats = getattr(_kernels.drive, "stats", None)
     return None if stats is None or stats.cache_path is None else Path(stats.cache_path)

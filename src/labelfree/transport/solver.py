@@ -29,7 +29,7 @@ from labelfree.transport._wide import other_prices, turned, turned_back
 from labelfree.transport.problem import Problem
 from labelfree.transport.solution import Transport
 
-Progress = Callable[[str, float], None]
+Progress = Callable[[str], None]
 
 #: Each level of sampling has this many times fewer rows.
 RATIO = 16
@@ -64,7 +64,7 @@ def solve(
         problem: scores, class masses and row masses.
         tol: stop as soon as the certified gap is at most this; 0 is exact.
         prices: (K,) prices to start from, such as those of an earlier solution.
-        progress: called now and then with what is being done and the share of it that is done.
+        progress: called now and then with what is being done, and how far it is.
         threads: how many threads may be used; all cores if None. The result does not depend on it.
 
     >>> solve(Problem([[0.9, 0.1], [0.6, 0.4]], class_mass=[1, 1])).value
@@ -74,7 +74,7 @@ def solve(
         raise InputError(f"tol is {tol}; wanted 0 (exact) or a small positive gap such as 1e-4")
 
     def watch(stage: str) -> Callable[[float], None]:
-        return lambda share: progress(stage, share) if progress is not None else None
+        return lambda share: progress(f"{stage}, {share:.0%}") if progress is not None else None
 
     small = problem.n * problem.k <= SMALL  # there a second thread costs more than it brings
     with Crew(1 if small and threads is None else threads) as crew:

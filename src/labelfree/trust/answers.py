@@ -16,6 +16,7 @@ from labelfree.labelshift import LABEL_SHIFT, Marginal, check_marginal
 from labelfree.results import Comparison, Estimate
 from labelfree.scans import Scan
 from labelfree.trust.resampling import REPLICATES, Resampling, with_interval
+from labelfree.trust.words import renamed
 from labelfree.types import Sample, Source, Target
 
 Progress = Callable[[str], None]
@@ -91,12 +92,13 @@ def interval(source: Source, target: Target | Scan, method: str = DEFAULT, **opt
     return estimate(source, target, method, interval=True, **options)
 
 
+@renamed(level="false_alarms")
 def shift_test(
     source: Source,
     target: Target | Scan,
     *,
     calibration: str = "temperature",
-    level: float = 0.05,
+    false_alarms: float = 0.05,
     seed: int = 0,
 ) -> ShiftVerdict:
     """Test whether the target is the source with other class proportions.
@@ -105,7 +107,7 @@ def shift_test(
         source: scores with labels.
         target: scores without.
         calibration: of the confidence that defines the cells (it hardly matters).
-        level: the share of false alarms to allow.
+        false_alarms: the share of them to allow, among targets that only have other class proportions.
         seed: of the parametric bootstrap, where counts are sparse.
 
     >>> import numpy as np, labelfree as lf
@@ -114,9 +116,9 @@ def shift_test(
     >>> shift_test(lf.Source(logits=z[:2000], labels=y[:2000]), lf.Target(logits=z[2000:])).kind
     'none'
     """
-    _door.check_fraction(level, "level", 0.05)
+    _door.check_fraction(false_alarms, "false_alarms", 0.05)
     _door.check_count(seed, "seed", 0)
-    return Pair(source, target, calibration, seed=seed, verb="shift_test").shift.at(level)
+    return Pair(source, target, calibration, seed=seed, verb="shift_test").shift.at(false_alarms)
 
 
 def compare(

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from labelfree._labels import MISSING
 from labelfree.monitor.settings import Settings
 from labelfree.monitor.store.payloads import Rows
 from labelfree.reports import report
@@ -19,7 +20,6 @@ from labelfree.types import Source, Target
 LARGE = 20_000
 #: Only so many values of a segment are estimated one by one, the largest ones.
 MOST_VALUES = 20
-MISSING = "(missing)"
 
 
 @dataclass(frozen=True)

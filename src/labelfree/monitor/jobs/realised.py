@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
+from labelfree._labels import MISSING
 from labelfree.errors import InputError
 from labelfree.monitor.ingest.book import LabelBook
 from labelfree.monitor.ingest.forms import Form
-from labelfree.monitor.jobs.answers import MISSING, target_of
+from labelfree.monitor.jobs.answers import target_of
 from labelfree.monitor.store.payloads import Rows
 from labelfree.trust import with_labels
 

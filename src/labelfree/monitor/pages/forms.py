@@ -36,73 +36,71 @@ class Field:
 def groups() -> list[tuple[str, list[Field]]]:
     """The fields, under headings."""
     return [
-        (
-            "Windows",
-            [
-                Field(
-                    "window",
-                    "Window",
-                    "text",
-                    f"{', '.join(LENGTHS)} (all UTC), or a number such as 1000 rows",
-                ),
-                Field(
-                    "lateness_minutes",
-                    "Lateness",
-                    "number",
-                    "how long a window waits for late rows",
-                    "minutes",
-                ),
-                Field("segments", "Segments", "text", "names of segments to watch, with commas in between"),
-            ],
-        ),
-        (
-            "Estimate",
-            [
-                Field("method", "Method", "choice", "whose estimate is shown", choices=_methods()),
-                Field("level", "Level", "percent", "of the intervals and of the learning band", "%"),
-                Field("replicates", "Replicates", "number", "of the bootstrap behind the interval"),
-            ],
-        ),
-        (
-            "Limits: when to shout",
-            [
-                Field("limits.error", "Error", "percent", "the interval lies above this", "%"),
-                Field(
-                    "limits.rise", "Rise", "percent", "the interval lies this far above the source", "points"
-                ),
-                Field(
-                    "limits.disagreement", "Disagreement", "percent", "methods lie this far apart", "points"
-                ),
-                Field("limits.silence_hours", "Silence", "number", "no row has arrived for so long", "hours"),
-                Field(
-                    "limits.not_estimated_hours",
-                    "Not estimated",
-                    "number",
-                    "a window is overdue by this",
-                    "hours",
-                ),
-                Field(
-                    "limits.windows",
-                    "Windows in a row",
-                    "number",
-                    "beyond a limit to fire, within to resolve",
-                ),
-            ],
-        ),
-        (
-            "Webhook: where to shout",
-            [
-                Field("webhook.url", "Address", "url", "https://...; empty for none"),
-                Field("webhook.shape", "Shape", "choice", "of the message", choices=SHAPES),
-                Field(
-                    "webhook.secret", "Secret", "secret", "of the HMAC signature; never shown, empty keeps it"
-                ),
-            ],
-        ),
+        ("Windows", _windows()),
+        ("Estimate", _estimate()),
+        ("Limits: when to shout", _limits()),
+        ("Webhook: where to shout", _webhook()),
         (
             "Retention",
             [Field("retention_days", "Rows are forgotten after", "number", "empty keeps them", "days")],
         ),
+    ]
+
+
+def _windows() -> list[Field]:
+    return [
+        Field(
+            "window",
+            "Window",
+            "text",
+            f"{', '.join(LENGTHS)} (all UTC), or a number such as 1000 rows",
+        ),
+        Field(
+            "lateness_minutes",
+            "Lateness",
+            "number",
+            "how long a window waits for late rows",
+            "minutes",
+        ),
+        Field("segments", "Segments", "text", "names of segments to watch, with commas in between"),
+    ]
+
+
+def _estimate() -> list[Field]:
+    return [
+        Field("method", "Method", "choice", "whose estimate is shown", choices=_methods()),
+        Field("level", "Level", "percent", "of the intervals and of the learning band", "%"),
+        Field("replicates", "Replicates", "number", "of the bootstrap behind the interval"),
+    ]
+
+
+def _limits() -> list[Field]:
+    return [
+        Field("limits.error", "Error", "percent", "the interval lies above this", "%"),
+        Field("limits.rise", "Rise", "percent", "the interval lies this far above the source", "points"),
+        Field("limits.disagreement", "Disagreement", "percent", "methods lie this far apart", "points"),
+        Field("limits.silence_hours", "Silence", "number", "no row has arrived for so long", "hours"),
+        Field(
+            "limits.not_estimated_hours",
+            "Not estimated",
+            "number",
+            "a window is overdue by this",
+            "hours",
+        ),
+        Field(
+            "limits.windows",
+            "Windows in a row",
+            "number",
+            "beyond a limit to fire, within to resolve",
+        ),
+    ]
+
+
+def _webhook() -> list[Field]:
+    return [
+        Field("webhook.url", "Address", "url", "https://...; empty for none"),
+        Field("webhook.shape", "Shape", "choice", "of the message", choices=SHAPES),
+        Field("webhook.secret", "Secret", "secret", "of the HMAC signature; never shown, empty keeps it"),
     ]
 
 

@@ -1,6 +1,6 @@
 """The compiled inside of the solver: contiguous arrays in, arrays and an integer status out."""
 
-from labelfree.transport._kernels.auction import auction
+from labelfree.transport._kernels.bidding import auction
 from labelfree.transport._kernels.moves import Moves, start
 from labelfree.transport._kernels.passes import audit, best_classes, first_best, first_score, may_move, visit
 from labelfree.transport._kernels.search import DONE, FULL, MORE, STUCK, Search, drive, patch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -88,7 +89,8 @@ def backtest(
         asked = source.take(cut.asked)
         pair = Pair(source.take(cut.known), as_target(asked), calibration)
         trials += _answers(pair, asked.labels, names, settings, (None, cut.kind, cut.strength))
-    return judged(trials, names, missed, repeats, seed)
+    found = judged(trials, names, missed, repeats, seed)
+    return replace(found, warnings=(*source.notes, *found.warnings))
 
 
 def _made(

@@ -13,11 +13,11 @@ from labelfree._door import chunks
 from labelfree.calibration import Temperature, log_scores, softmax, zero_floor
 from labelfree.calibration.temperature import HIGHEST, LOWEST
 from labelfree.estimators.pair import Pair
+from labelfree.estimators.span import CAUTION, OK, STOP
 from labelfree.estimators.view import View
 from labelfree.results import percent
 from labelfree.types import Sample, Source
 
-OK, CAUTION, STOP = "ok", "caution", "stop"
 #: The methods whose answers are compared, and what SCOT is asked under.
 COMPARED, ASSUMED = ("atc-ne", "doc", "cott", "scot", "label-shift"), ("source", "shrunk", "rlls", "mlls")
 #: What the checks ask of methods beside `auto`, for one reading of the target.

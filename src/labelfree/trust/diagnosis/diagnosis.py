@@ -10,9 +10,10 @@ from typing import Any
 from labelfree.estimators.auto import check_proportions
 from labelfree.estimators.pair import Pair
 from labelfree.estimators.shift import ShiftVerdict
+from labelfree.estimators.span import CAUTION, OK, STOP
 from labelfree.results import Result, p_value
 from labelfree.scans import Scan
-from labelfree.trust.diagnosis.checks import ASKED, CAUTION, CHECKS, OK, RANGE, STOP, Check, answer_range
+from labelfree.trust.diagnosis.checks import ASKED, CHECKS, RANGE, Check, answer_range
 from labelfree.types import Source, Target
 
 #: Of each status in a notebook: dark enough for a white page, light enough for a black one.
@@ -30,6 +31,11 @@ class Diagnosis(Result):
 
     checks: tuple[Check, ...]
     shift_test: ShiftVerdict
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What was done to the two samples on their way in; everything else is a check."""
+        return self.shift_test.warnings
 
     @property
     def status(self) -> str:
@@ -95,7 +101,7 @@ class Diagnosis(Result):
             lines.append(f"  {check.status:<8} {check.name}: {check.meaning}")
             if check.advice:
                 lines.append(f"           -> {check.advice}")
-        return "\n".join(lines)
+        return "\n".join([*lines, *(f"  ! {text}" for text in self.warnings)])
 
 
 def doctor(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,7 @@ class Plan(Result):
         margin, level: the half-width that the plan should reach, +- margin at the level; 0 if all is labelled.
         expected: the error that the plan expects.
         plain: how many labels plain random sampling would need for the same margin.
+        warnings: those of SCOT's answer, which the plan rests on.
     """
 
     rows: Indices
@@ -52,6 +53,7 @@ class Plan(Result):
     level: float
     expected: float
     plain: int
+    warnings: tuple[str, ...] = ()
 
     @property
     def taken(self) -> Indices:
@@ -100,11 +102,12 @@ class Plan(Result):
         """
         _door.check_fraction(level, "level", 0.95)
         rows = row_numbers(_column(table, "row", what), what)
-        doubt, mass = _doubts(Pair(source, target, calibration, verb="budget"), marginal)
+        pair = Pair(source, target, calibration, verb="budget")
+        doubt, mass = _doubts(pair, marginal)
         stratum = _strata(doubt, mass)
         taken = _checked(table, rows, stratum, doubt, mass, what)
         rows.sort()
-        return _made(rows, taken, stratum, doubt, mass, level)
+        return replace(_made(rows, taken, stratum, doubt, mass, level), warnings=_warnings(pair, marginal))
 
     def content(self) -> dict[str, Any]:
         """The plan as plain values, strata by strata, then pick by pick."""
@@ -141,6 +144,7 @@ class Plan(Result):
         return (
             f"label {self.taken.sum():,} rows for +-{at_most(self.margin)} at {percent(self.level)}; "
             f"plain sampling would need {self.plain:,}; expected error {percent(self.expected)}"
+            + "".join(f"\n  ! {text}" for text in self.warnings)
         )
 
 
@@ -194,7 +198,8 @@ def planned(
     taken = strata.reaching(margin, level) if count is None else strata.buying(int(count))
     rng = np.random.default_rng(int(seed))
     picks = [rng.permutation(np.flatnonzero(stratum == h))[:m] for h, m in enumerate(taken)]
-    return _made(np.sort(np.concatenate(picks)), taken, stratum, doubt, mass, level)
+    plan = _made(np.sort(np.concatenate(picks)), taken, stratum, doubt, mass, level)
+    return replace(plan, warnings=_warnings(pair, marginal))
 
 
 def row_numbers(values: Any, what: str) -> Indices:
@@ -233,6 +238,10 @@ def at_most(margin: float) -> str:
 def _doubts(pair: Pair, marginal: Marginal) -> tuple[Array, Array]:
     """(n,) each: SCOT's error probability of every target row, and the rows' masses."""
     return pair.doubt(marginal), pair.whole.mass
+
+
+def _warnings(pair: Pair, marginal: Marginal) -> tuple[str, ...]:
+    return pair.estimate("scot", marginal=marginal).warnings
 
 
 def _strata(doubt: Array, mass: Array) -> Indices:

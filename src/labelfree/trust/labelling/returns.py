@@ -19,6 +19,7 @@ from labelfree.trust.labelling.strata import plain_labels, student
 from labelfree.types import Target
 
 Array = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.intp]
 
 #: Kinds of interval: by the random picks alone, or good for many labels only.
 DESIGN, ASYMPTOTIC = "design", "design, asymptotic"
@@ -123,30 +124,10 @@ def with_labels(
     level = plan.level if level is None else level
     _door.check_fraction(level, "level", 0.95)
     rows, wrong, missing = _judged(plan, target, labels)
-    n = len(plan.stratum)
-    scale = n * plan.mass
     count = np.bincount(plan.stratum)
-    have = np.bincount(plan.stratum[rows], minlength=len(count))
-    few = (have < np.minimum(2, count)) & (np.bincount(plan.stratum, plan.mass) > 0.0)
-    if few.any():
-        h = int(np.argmax(few))
-        raise InputError(
-            f"labels: stratum {h} has {have[h]} labels of {count[h]} rows; wanted at least 2 in each: "
-            "label more of its picks"
-        )
+    have = _labelled(plan, rows, count)
     lam = _weights(weight, plan, rows, wrong)
-    share = count / n
-    value, variance = 0.0, 0.0
-    for h in np.flatnonzero(have).tolist():
-        mine = plan.stratum[rows] == h
-        i = rows[mine]
-        rest = scale[i] * (wrong[mine] - lam[mine] * plan.doubt[i])
-        known = float(np.mean(lam[mine])) * float(np.mean((scale * plan.doubt)[plan.stratum == h]))
-        value += share[h] * (known + rest.mean())
-        size = float(scale[i].mean())
-        middle = float(np.mean(lam[mine] * plan.doubt[i]))
-        padded = np.append(rest, [size * (0.0 - middle), size * (1.0 - middle)])
-        variance += share[h] ** 2 * (1.0 - have[h] / count[h]) * float(padded.var(ddof=1)) / have[h]
+    value, variance = _difference(plan, rows, wrong, lam, have, count)
     half = student(level, have, count) * float(np.sqrt(variance))
     low, high = max(0.0, value - half), min(1.0, max(value + half, 0.0))
     picks = int(plan.taken.sum())
@@ -163,6 +144,39 @@ def with_labels(
         observed_errors=int(wrong.sum()),
         warnings=_warnings(value, len(rows), picks),
     )
+
+
+def _labelled(plan: Plan, rows: Indices, count: Indices) -> Indices:
+    """(H,) how many rows of each stratum have a label; two are needed for a variance."""
+    have = np.bincount(plan.stratum[rows], minlength=len(count))
+    few = (have < np.minimum(2, count)) & (np.bincount(plan.stratum, plan.mass) > 0.0)
+    if few.any():
+        h = int(np.argmax(few))
+        raise InputError(
+            f"labels: stratum {h} has {have[h]} labels of {count[h]} rows; wanted at least 2 in each: "
+            "label more of its picks"
+        )
+    return have
+
+
+def _difference(
+    plan: Plan, rows: Indices, wrong: Array, lam: Array, have: Indices, count: Indices
+) -> tuple[float, float]:
+    """The difference estimator of `with_labels`, stratum by stratum, and its variance."""
+    n = len(plan.stratum)
+    scale, share = n * plan.mass, count / n
+    value, variance = 0.0, 0.0
+    for h in np.flatnonzero(have).tolist():
+        mine = plan.stratum[rows] == h
+        i = rows[mine]
+        rest = scale[i] * (wrong[mine] - lam[mine] * plan.doubt[i])
+        known = float(np.mean(lam[mine])) * float(np.mean((scale * plan.doubt)[plan.stratum == h]))
+        value += share[h] * (known + rest.mean())
+        size = float(scale[i].mean())
+        middle = float(np.mean(lam[mine] * plan.doubt[i]))
+        padded = np.append(rest, [size * (0.0 - middle), size * (1.0 - middle)])
+        variance += share[h] ** 2 * (1.0 - have[h] / count[h]) * float(padded.var(ddof=1)) / have[h]
+    return value, variance
 
 
 def as_mapping(rows: Any, labels: Any) -> Mapping[int, Any]:
@@ -191,9 +205,7 @@ def _check(plan: Any, target: Any, labels: Any, weight: Any) -> None:
         )
 
 
-def _judged(
-    plan: Plan, target: Target, labels: Mapping[int, Any]
-) -> tuple[npt.NDArray[np.intp], Array, npt.NDArray[np.intp]]:
+def _judged(plan: Plan, target: Target, labels: Mapping[int, Any]) -> tuple[Indices, Array, Indices]:
     picked = set(plan.rows.tolist())
     strange = [r for r in labels if r not in picked]
     if strange:
@@ -209,7 +221,7 @@ def _judged(
     return rows, (target.predictions[rows] != truth).astype(np.float64), missing
 
 
-def _classes(values: list[Any], rows: npt.NDArray[np.intp], target: Target) -> npt.NDArray[np.intp]:
+def _classes(values: list[Any], rows: Indices, target: Target) -> Indices:
     """(m,) class indices; a label that is no class is named with its row of the target."""
     try:
         return _door.as_labels(values, len(values), target.k, target.classes, "labels")
@@ -223,7 +235,7 @@ def _classes(values: list[Any], rows: npt.NDArray[np.intp], target: Target) -> n
         raise
 
 
-def _weights(weight: float | str, plan: Plan, rows: npt.NDArray[np.intp], wrong: Array) -> Array:
+def _weights(weight: float | str, plan: Plan, rows: Indices, wrong: Array) -> Array:
     """(m,) lambda for each labelled row; fitted on the other half of the labels."""
     if weight != "fitted":
         return np.full(len(rows), float(weight))

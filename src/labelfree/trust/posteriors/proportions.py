@@ -23,6 +23,8 @@ Array = npt.NDArray[np.float64]
 
 #: What the intervals cover.
 KIND = "sampling error only"
+#: What is said where the label-shift test refutes what the shares assume.
+REFUTED = "more than class proportions changed, and these shares assume that only they did"
 
 
 @dataclass(frozen=True, repr=False)
@@ -36,6 +38,7 @@ class Shares(Result):
         low, high: (K,) their intervals at the level, class by class, sampling error only.
         source: (K,) the source's shares, to compare.
         level: the intervals' level.
+        warnings: what was done to the samples on their way in, and whether the scores refute the assumption.
     """
 
     method: str
@@ -45,6 +48,7 @@ class Shares(Result):
     high: Array
     source: Array
     level: float
+    warnings: tuple[str, ...] = ()
 
     @property
     def intervals(self) -> tuple[Interval, ...]:
@@ -68,6 +72,7 @@ class Shares(Result):
                 }
                 for (name, *v), interval in zip(each, self.intervals, strict=True)
             ],
+            "warnings": list(self.warnings),
         }
 
     def heading(self) -> str:
@@ -89,7 +94,7 @@ class Shares(Result):
                 self.classes, self.shares, self.intervals, self.source, strict=True
             )
         ]
-        return "\n".join([self.heading(), *lines])
+        return "\n".join([self.heading(), *lines, *(f"  ! {text}" for text in self.warnings)])
 
 
 def label_shares(
@@ -125,6 +130,13 @@ def label_shares(
     True
     """
     settings = Resampling(replicates, level, seed)
+    check_method(method, bias_correction)
+    pair = Pair(source, target, calibration, verb="label_shares")
+    return estimated_shares(pair, method, settings, bias_correction=bias_correction)
+
+
+def check_method(method: str, bias_correction: bool) -> None:
+    """Refuse a way to label shares that is not known, and a correction that it has no use for."""
     if method not in LABEL_SHIFT:
         raise InputError(
             f"label shares by {method!r} are not known; wanted one of {', '.join(LABEL_SHIFT)}"
@@ -134,14 +146,13 @@ def label_shares(
         raise InputError(
             f"bias correction belongs to mlls; {method} uses predictions, which it does not change"
         )
-    pair = Pair(source, target, calibration, verb="label_shares")
-    return estimated_shares(pair, method, settings, bias_correction=bias_correction)
 
 
 def estimated_shares(
     pair: Pair, method: str, settings: Resampling, *, bias_correction: bool = False
 ) -> Shares:
     """The label shares of a pair that has met already."""
+    check_method(method, bias_correction)
     drawn = draws(pair, method, settings, bias_correction=bias_correction)
     low, high = bounds(drawn, settings.level, pair.target.n_effective)
     if min(pair.source.n, pair.target.n) < FEWEST:
@@ -154,6 +165,7 @@ def estimated_shares(
         high=high,
         source=pair.source.label_marginal,
         level=settings.level,
+        warnings=(*pair.notes, *((REFUTED,) if pair.shift.kind == "other" else ())),
     )
 
 
