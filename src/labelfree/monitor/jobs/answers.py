@@ -74,7 +74,7 @@ def answer(source: Source, rows: Rows, kind: str, settings: Settings, about: dic
     ).summary
     found = made["answer"]
     error, ends = found["error"], found["sampling"] or found["interval"]
-    warnings = [*found["warnings"], *found.get("interval_notes", [])]
+    warnings = list(found["warnings"])  # those of the interval are among them
     if part is not rows:
         error, ends = _moved(source, rows, kind, settings, error, ends)
         warnings.append(
