@@ -210,7 +210,9 @@ def test_what_is_known_of_class_proportions_reaches_every_verb(known):
     error = lf.estimate(source, target, proportions=known).error
     assert lf.metrics(source, target, proportions=known).error == pytest.approx(error, abs=1e-6)
     by = ["a", "b"] * 750
-    assert lf.slices(source, target, by, proportions=known, replicates=20).error == pytest.approx(error, abs=1e-6)
+    assert lf.slices(source, target, by, proportions=known, replicates=20).error == pytest.approx(
+        error, abs=1e-6
+    )
     assert lf.doctor(source, target, proportions=known)["range of the answer"].value["error"] == error
     found = report(source, target, proportions=known, replicates=0).summary["findings"]
     assert next(f["value"]["error"] for f in found if f["check"] == "range of the answer") == error

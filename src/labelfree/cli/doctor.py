@@ -34,7 +34,9 @@ def doctor(
 
     with working() as say:
         known, unknown, _ = reading.both(source, target, say)
-        found = examine(known, unknown, calibration=calibration, proportions=proportions, seed=seed, progress=say)
+        found = examine(
+            known, unknown, calibration=calibration, proportions=proportions, seed=seed, progress=say
+        )
     if as_json:
         print_json(found.to_dict(), context, known, unknown)
     else:

@@ -177,7 +177,9 @@ def _refuse_idle_proportions(proportions: str, named: list[str] | None) -> None:
     """What is known of class proportions is for auto; beside other methods alone it would change nothing."""
     methods = _methods(named)
     if proportions != "unknown" and methods and DEFAULT_METHOD not in methods:
-        raise InputError(f"--proportions {proportions}: {', '.join(methods)} does not read it; wanted auto beside it")
+        raise InputError(
+            f"--proportions {proportions}: {', '.join(methods)} does not read it; wanted auto beside it"
+        )
 
 
 def _first(named: list[str] | None) -> str:
