@@ -156,6 +156,9 @@ class Estimate(Result):
             notes.append(f"{100 * self.interval.level:g}% {word}: {self.interval.kind}")
             if self.sampling is not None and word == "range":
                 notes.append(f"of which sampling error alone: {self.sampling}")
+            elif "band" in self.details:
+                part = 100 * self.details["band"]["sampling"]
+                notes.append(f"of which sampling error and label noise alone: {part:.1f} points either way")
             if "ceiling" in self.details:
                 held = f"held in {100 * self.interval.level:g}% where it was measured"
                 notes.append(f"ceiling: the error is at most {percent(self.interval.high)} ({held})")

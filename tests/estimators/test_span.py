@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import labelfree as lf
 from labelfree.estimators.span import span
 
 ANSWERS = {"unchanged": 0.1, "doc": 0.2, "scot:shrunk": 0.3, "label-shift": 0.25}
@@ -41,3 +42,13 @@ def test_a_higher_level_reaches_further():
     ends = [span(ANSWERS, 0.2, "other", 0.1, 1000.0, 1000.0, level=level) for level in (0.8, 0.95, 0.99)]
     assert [e.high for e in ends] == sorted(e.high for e in ends)
     assert [-e.low for e in ends] == sorted(-e.low for e in ends)
+
+
+def test_the_sampling_part_is_named_beside_the_range_without_a_bootstrap():
+    rng = np.random.default_rng(0)
+    z = 2.0 * rng.normal(size=(900, 3))
+    y = (z + rng.gumbel(size=z.shape)).argmax(1)
+    found = lf.estimate(lf.Source(logits=z[:400], labels=y[:400]), lf.Target(logits=z[400:]))
+    e = found.error
+    part = 200 * np.sqrt(e * (1 - e) * (1 / 400 + 1 / 500))
+    assert f"of which sampling error and label noise alone: {part:.1f} points either way" in repr(found)

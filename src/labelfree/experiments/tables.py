@@ -14,8 +14,9 @@ from labelfree.experiments.summaries import Mae, correlation_table, mae_table, t
 from labelfree.experiments.table import Table
 
 ORDER = (
-    "unchanged", "ac", "doc", "im", "gde", "atc-mc", "atc-ne", "cot", "cott", "scot",
-    "cot+shrunk", "cott+shrunk", "scot+shrunk", "label-shift", "auto", "entropy", "projnorm", "projnorm-short",
+    "unchanged", "ac", "doc", "im", "cbpe", "gde", "atc-mc", "atc-ne", "cot", "cott", "scot",
+    "cot+shrunk", "cott+shrunk", "scot+shrunk", "label-shift", "auto",
+    "entropy", "nuclear-norm", "mano", "projnorm", "projnorm-short",
 )  # fmt: skip
 
 
@@ -131,8 +132,8 @@ def correlations(rows: Sequence[Row]) -> Table:
         data += [asdict(e) for e in entries.values()]
     notes = (
         "R^2 is the squared Pearson correlation, ρ is Spearman's; over the shifted sets, mean over seeds.",
-        "Entropy and ProjNorm are scores: only their correlation is meaningful. ProjNorm short is ours: a few "
-        "steps from the initial weights.",
+        "Entropy, nuclear norm, MaNo and ProjNorm are scores: only their correlation is meaningful. ProjNorm short is "
+        "ours: a few steps from the initial weights.",
         published.ERRATA[2],
     )
     header = ["data set", "network", *map(title_of, methods)]
