@@ -10,6 +10,10 @@ from labelfree.estimators.threshold import TIE, cut_at_share, share_beyond
 from labelfree.estimators.view import View
 
 
+#: From this share of rows whose side is a matter of chance on, it is said.
+MUCH_TIED = 0.05
+
+
 class COTT(MarginalEstimator):
     """COT with thresholding: the share of target mass whose transport cost reaches the source's threshold.
 
@@ -41,16 +45,22 @@ class COTT(MarginalEstimator):
         choice = self._masses(target)
         transport = target.transport(choice.masses)
         _, _, mass, cost = transport.pieces()
+        tied = self._tie_mass(target, choice.masses)
         reading = Reading(
             error=share_beyond(cost, mass, self.threshold_),
             details={
                 "certificate": transport.certificate.to_dict(),
                 "threshold": self.threshold_,
-                "tie_mass": self._tie_mass(target, choice.masses),
+                "tie_mass": tied,
                 **choice.details,
             },
             warnings=self._unproved(transport),
         )
+        if tied >= MUCH_TIED:
+            reading.warnings.append(
+                f"rows tie: another equally good plan could move {tied:.0%} of the target across the threshold; "
+                "pass logits or full precision, or take scot or doc"
+            )
         if not self.identified_:
             reading.warnings.append(
                 "the threshold is not identified by the source's errors: it lies just beyond every source cost"
