@@ -9,7 +9,6 @@ from labelfree.estimators.marginal import Array, MarginalEstimator
 from labelfree.estimators.threshold import TIE, cut_at_share, share_beyond
 from labelfree.estimators.view import View
 
-
 #: From this share of rows whose side is a matter of chance on, it is said.
 MUCH_TIED = 0.05
 
