@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from typing import Any
 
 
 def main() -> None:
@@ -17,7 +16,7 @@ def main() -> None:
     run()
 
 
-def _leave(*_: Any) -> None:
+def _leave(*_: object) -> None:
     """Nothing has been read or written yet: leave at once, past imports that would turn it into another error."""
     os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, b"labelfree: interrupted\n")
     os._exit(130)

@@ -73,7 +73,10 @@ class Sample:
         made = _door.argmax(scores)
         taken = made
         if predictions is not None and threshold is not None:
-            raise InputError(f"{where}: predictions= and threshold= both arrived; wanted one of the two")
+            raise InputError(
+                f"{where}: decisions (predictions=, a column 'prediction') and a threshold both arrived; wanted one "
+                "of the two; --prediction-column '' leaves a table's column out"
+            )
         if predictions is not None:
             taken = _door.as_labels(predictions, n, k, names, f"{where} predictions")
         if threshold is not None:

@@ -10,6 +10,23 @@ import labelfree as lf
 from labelfree.calibration import zero_floor
 
 
+def test_cott_says_where_ties_decide():
+    """One-hot scores: every row costs 0 or 1, and which right-looking rows pay is a matter of chance."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(5, size=600)
+    decided = np.where(rng.random(600) < 0.2, rng.integers(5, size=600), labels)
+    hard = np.eye(5)[decided]
+    source, target = lf.Source(probs=hard[:300], labels=labels[:300]), lf.Target(probs=hard[300:])
+    found = lf.estimate(source, target, method="cott")
+    assert found.details["tie_mass"] > 0.2
+    assert any("rows tie" in line for line in found.warnings)
+    soft = np.log(0.8 * hard + 0.04) + rng.normal(scale=0.3, size=hard.shape)
+    plain = lf.estimate(
+        lf.Source(logits=soft[:300], labels=labels[:300]), lf.Target(logits=soft[300:]), method="cott"
+    )
+    assert not any("rows tie" in line for line in plain.warnings)
+
+
 def test_ties_of_the_source_widen_the_threshold():
     """Four equal source rows: two pay 0.3 and two 0.7, whichever they are, so the cut may lie at either."""
     source = lf.Source(probs=[[0.7, 0.3]] * 4, labels=[0, 0, 1, 1])

@@ -42,6 +42,16 @@ def test_a_page(run, files, tmp_path):
     assert "t.csv" in text
 
 
+def test_a_files_name_cannot_steer_a_terminal_or_a_reader_of_markdown(run, files, tmp_path):
+    odd = files[1].rename(tmp_path / "ne\rw\x1b[31m.csv")
+    page = tmp_path / "page.md"
+    code, out, _ = run(files[0], odd, "-m", "ac", "-o", page)
+    assert code == 0
+    assert r"ne\rw\x1b[31m.csv" in out
+    assert not {"\r", "\x1b"} & set(out + page.read_text())
+    assert run(files[0], odd, "-m", "ac", "-o", page, "--quiet")[:2] == (0, "")
+
+
 def test_json_and_markdown_on_stdout(run, files):
     code, said, _ = run(*files, "--json", "--replicates", 0, "--marginal", "mlls", "-m", "scot")
     held = json.loads(said)

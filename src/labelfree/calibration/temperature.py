@@ -33,7 +33,7 @@ class Temperature:
         if LOWEST < self.temperature < HIGHEST:
             return ()
         why = (
-            "the source labels look unrelated to the scores (wrong order of rows?)"
+            "the scores are far surer than they are right, or not those of the labels (wrong order of rows?)"
             if self.temperature >= HIGHEST
             else "the source has no errors, or its scores are far too timid"
         )

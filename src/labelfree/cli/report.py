@@ -9,9 +9,9 @@ import typer
 
 from labelfree.cli import files, options
 from labelfree.cli.records import about
-from labelfree.cli.screen import working
+from labelfree.cli.screen import console, working
 from labelfree.cli.words import note, unlike
-from labelfree.errors import InputError, nearest
+from labelfree.errors import InputError, nearest, printable
 
 if TYPE_CHECKING:
     from labelfree.reports import Report
@@ -78,13 +78,17 @@ def report(
         if out is not None:
             say(f"writing {out}")
             made.save(out, wanted)
-    typer.echo(made.render(wanted) if out is None else _said(made, out), nl=out is not None)
+    if out is None:
+        typer.echo(made.render(wanted), nl=False)
+    else:
+        _print(made, out)
 
 
-def _said(made: Report, out: Path) -> str:
+def _print(made: Report, out: Path) -> None:
     """The answer, the verdict, and where the rest is."""
-    held = made.summary
-    return f"{held['answer']['sentence']}\n{held['verdict']['headline']}\nwritten to {out}"
+    held, screen = made.summary, console()
+    for line in (held["answer"]["sentence"], held["verdict"]["headline"], f"written to {out}"):
+        screen.print(printable(line))
 
 
 def _format(asked: str | None, out: Path | None) -> str:

@@ -46,7 +46,7 @@ def slices(
     *,
     reading: files.Reading,
 ) -> None:
-    """Estimate the error of each slice of TARGET, with intervals that hold for all slices at once."""
+    """Estimate the error of each slice of TARGET; intervals of sampling error, for all slices at once."""
     from labelfree.trust import slices as cut
 
     if groups is not None and Path(groups).is_file():  # what --data was called
@@ -90,6 +90,6 @@ def _print(found: Slices, rows: int) -> None:
     table.add_row("all", percent(found.error), "", "", f"{rows:,}", "")
     out = console()
     out.print(table)
-    out.print(f"from, to: {100 * found.level:g}% intervals, {found.kind}", style="dim")
+    out.print(f"from, to: {100 * found.level:g}%, {found.kind}", style="dim")
     for warning in (*found.warnings, found.note):
         warn(out, spoken(warning))

@@ -8,6 +8,9 @@ from labelfree.estimators.scanned import ScanView
 from labelfree.estimators.threshold import TIE, cut_at_share
 from labelfree.estimators.view import View
 
+#: From this share of rows whose side is a matter of chance on, it is said.
+MUCH_TIED = 0.05
+
 
 class COTT(MarginalEstimator):
     """COT with thresholding: the share of target mass whose transport cost reaches the source's threshold.
@@ -51,6 +54,11 @@ class COTT(MarginalEstimator):
             },
             warnings=self._unproved(transport),
         )
+        if tied >= MUCH_TIED:
+            reading.warnings.append(
+                f"rows tie: another equally good plan could move {tied:.0%} of the target across the threshold; "
+                "pass logits or full precision, or take scot or doc"
+            )
         if not self.identified_:
             reading.warnings.append(
                 "the threshold is not identified by the source's errors: it lies just beyond every source cost"

@@ -101,5 +101,5 @@ def escape(text: str) -> str:
     >>> escape("a|b <i> *c*")
     'a\\\\|b &lt;i&gt; \\\\*c\\\\*'
     """
-    plain = " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    plain = printable(" ".join(text.split())).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return re.sub(r"([\\`*_\[\]|#~!$])", r"\\\1", plain)

@@ -53,7 +53,7 @@ _CHUNK = 1_000_000
 
 def chunk_rows(images: NDArray[np.uint8]) -> int:
     """How many images share a generator: the first chunks of a set are those of the whole set."""
-    return max(1, _CHUNK // max(1, images.shape[1] * images.shape[2]))
+    return max(1, _CHUNK // max(1, int(images.shape[1]) * int(images.shape[2])))
 
 
 def corrupt(

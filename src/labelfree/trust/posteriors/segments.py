@@ -26,9 +26,11 @@ Array = npt.NDArray[np.float64]
 
 #: Slices of fewer rows are flagged; of fewer effective rows, resampling shows nothing.
 SMALL, FEW = 50, 5.0
+#: What no interval of a slice can cover, since nothing in the scores shows it.
+_UNSEEN = "not what the scores themselves miss within a slice"
 #: What the intervals cover, where a method was named and where `auto` chose.
-SAMPLING = "simultaneous, sampling error only"
-BOTH = "simultaneous, sampling error and disagreement of methods"
+SAMPLING = f"simultaneous, sampling error only; {_UNSEEN}"
+BOTH = f"simultaneous, sampling error and disagreement of methods; {_UNSEEN}"
 #: More slices than the first are refused where they hold fewer rows than the second, on average.
 MANY, FEWEST_EACH = 30, 10
 NOTE = "the label shares constrain the whole target, not each slice"
@@ -148,8 +150,10 @@ def slices(
     The error of a slice is the mean of 1 - r_{i, y^_i} over its rows. Intervals are simultaneous (bootstrap
     max-t): with s_g the bootstrap deviation of slice g and t* the `level` quantile over replicates of
     max_g |e*_g - e_g| / s_g, slice g gets e_g -+ t* s_g. By default (`auto`) they reach over what DoC, SCOT and
-    label-shift say of the slice as well: sampling error shrinks with rows, the error of a posterior does not. A
-    slice of fewer than 5 effective rows gets [0, 1]: one row resampled is the same row.
+    label-shift say of the slice as well: sampling error shrinks with rows, the error of a posterior does not. What
+    every method misses alike is not in them: where scores are off in one slice and not in another, truth lies
+    outside, the more surely the more rows there are (docs/trust.md). A slice of fewer than 5 effective rows gets
+    [0, 1]: one row resampled is the same row.
 
     Args:
         source: scores with labels.
