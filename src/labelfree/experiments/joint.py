@@ -117,10 +117,11 @@ def make(out: Path) -> list[Path]:
     folder = out / "joint"
     made = main_table(results).write(folder / "tables")
     first = {name: rows for (name, _), rows in reversed(results.items())}
+    network = {name: network for name, network in reversed(results)}
     pair = [name for name in PAIR if name in first]
     pair += [name for name in sorted(first) if name not in pair][: 2 - len(pair)]
     points = {
-        f"{title_of(method)}, {name}": _points(first[name], method, "pseudo_shift", "miss")
+        f"{title_of(method)}, {name}, {network[name]}": _points(first[name], method, "pseudo_shift", "miss")
         for name in pair
         for method in ("ac", "gde")
     }
@@ -128,7 +129,8 @@ def make(out: Path) -> list[Path]:
     made += save(figure, folder / "figures", "figure2")
     grid = {
         title_of(m): {
-            name: _points(rows, m, "estimate", "true_error") for name, rows in sorted(first.items())
+            f"{name}, {network[name]}": _points(rows, m, "estimate", "true_error")
+            for name, rows in sorted(first.items())
         }
         for m in SCATTER
     }
