@@ -11,7 +11,9 @@ from monitor_data import K, client_of, days_ago, labels_json, problem, rows_json
 from scipy.stats import binomtest
 
 import labelfree as lf
+from labelfree.monitor.ingest.book import LabelBook
 from labelfree.monitor.spans import DAY, iso, span_at
+from labelfree.monitor.store.index import keys_of
 
 ARROW, PARQUET = "application/vnd.apache.arrow.stream", "application/vnd.apache.parquet"
 
@@ -360,6 +362,16 @@ def test_label_requests_enter_through_the_design(client):
     assert found["high"] == pytest.approx(expected.interval.high)
 
 
+def test_an_erased_row_is_not_asked_for_any_more(lite_client):
+    client = lite_client
+    put_source(client)
+    post(client, rows_json(200)[0])
+    settle_down(client.store)
+    asked = client.get("/v1/models/m/label-requests", params={"labels": 40}).json()["rows"]
+    client.delete("/v1/models/m/rows", params={"id": asked[3]["id"]})
+    assert client.get("/v1/models/m/label-requests").json()["rows"] == asked[:3] + asked[4:]
+
+
 def test_forgetting_by_id_and_by_age(client):
     put_source(client)
     rows, labels = rows_json(50)
@@ -375,6 +387,11 @@ def test_forgetting_by_id_and_by_age(client):
     assert windows(client)[0]["rows"] == 50
     cut = iso(days_ago(3) + 10_000_000)
     assert client.delete("/v1/models/m/rows", params={"before": cut}).json()["forgotten"] == 10
+    held = LabelBook()  # their labels are forgotten with them, the others are not
+    with client.store.read() as connection:
+        held.follow(client.store, connection, 1)
+    there = held.find(keys_of(pa.array([row["id"] for row in rows]))) >= 0
+    assert [i for i in range(50) if there[i]] == list(range(10, 50))
     assert "forgotten" in problem(post(client, rows[:3]), 422)
     assert post(client, rows[20:]).json() == {"accepted": 0, "duplicates": 30}
 

@@ -13,7 +13,7 @@ from labelfree.monitor.jobs.rules import Finding, not_estimated, silence, window
 from labelfree.monitor.jobs.windows import LostLease
 from labelfree.monitor.service.windows import WindowView, list_windows
 from labelfree.monitor.settings import Settings, from_stored
-from labelfree.monitor.spans import DAY, SECOND, iso, rows_in
+from labelfree.monitor.spans import DAY, HOUR, SECOND, iso, rows_in
 from labelfree.monitor.store import Store, queue
 from labelfree.monitor.store.queue import Job
 from labelfree.monitor.store.schema import alerts, batches, keys, models, outbox, windows
@@ -175,9 +175,10 @@ def _house(connection: Connection, row: Any, settings: Settings, now: int) -> No
     if loose[0] >= MANY or loose[1] >= MANY_ROWS:
         queue.ask(connection, "settle", [row.id], now)
     if settings.retention_days is not None:
+        # An hour's rows at a time: files at the edge are rewritten once an hour, not every minute.
         before = now - int(settings.retention_days * DAY)
         old = select(batches.c.id).where(
-            batches.c.model_id == row.id, batches.c.kind == "rows", batches.c.low < before
+            batches.c.model_id == row.id, batches.c.kind == "rows", batches.c.low < before - HOUR
         )
         if connection.execute(old.limit(1)).first() is not None:
             queue.ask(connection, "forget", [row.id], now)

@@ -85,8 +85,6 @@ def address_of(point: Point, model: str) -> str:
 
 def state_of(window: WindowView) -> str:
     """Why a window has no number."""
-    if window.state == "estimated":  # there is one now, but not at the moment that was asked for
-        return "not known then"
     why = f": {window.reason}" if window.reason else ""
     return f"{WINDOW_STATES[window.state][2]}{why}"
 

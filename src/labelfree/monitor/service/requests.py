@@ -184,6 +184,7 @@ def _unlabelled(store: Store, model: str, design: Design) -> list[dict[str, Any]
             "error_probability": float(design.table.column("doubt")[int(i)].as_py()),
         }
         for i in open_
+        if design.table.column("id")[int(i)].is_valid  # one that was erased cannot be labelled any more
     ]
 
 

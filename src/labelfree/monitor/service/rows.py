@@ -12,7 +12,7 @@ from labelfree.monitor.problems import invalid
 from labelfree.monitor.service.models import model_row
 from labelfree.monitor.spans import SECOND
 from labelfree.monitor.store import Store
-from labelfree.monitor.store.index import keys_of
+from labelfree.monitor.store.index import Keys, keys_of
 from labelfree.monitor.store.payloads import read_payload, stream
 from labelfree.monitor.store.schema import batches, erasures, models, plans, sources, windows
 
@@ -33,13 +33,29 @@ def forget(store: Store, model: str, *, before: int | None = None, id: str | Non
 
 
 def forget_before(store: Store, model_id: int, before: int) -> int:
-    """Forget the rows before a time; how many there were."""
+    """Forget the rows before a time, and their labels; how many rows there were."""
     with store.write() as connection:  # first close the door, then sweep
         held = connection.execute(select(models).where(models.c.id == model_id).with_for_update()).one()
         if held.forgotten is None or held.forgotten < before:
             connection.execute(update(models).where(models.c.id == model_id).values(forgotten=before))
     which = [batches.c.model_id == model_id, batches.c.kind == "rows", batches.c.low < before]
+    keys = _keys_before(store, which, before)
+    if len(
+        keys
+    ):  # labels first: who is stopped between the two finds the rows again, and with them their labels
+        labels = [batches.c.model_id == model_id, batches.c.kind == "labels"]
+        _rewrite(store, labels, lambda table: ~np.isin(table.column("key").to_numpy(), keys))
     return _rewrite(store, which, lambda table: table.column("time").to_numpy() >= before)
+
+
+def _keys_before(store: Store, which: list[Any], before: int) -> Keys:
+    """Hashes of the ids of the rows before a time."""
+    found = [np.zeros(0, dtype=np.uint64)]
+    with store.read() as connection:
+        for row in connection.execute(select(batches).where(*which)).yield_per(100):
+            table = read_payload(store.objects, row.payload, row.object, ["key", "time"])
+            found.append(table.column("key").to_numpy()[table.column("time").to_numpy() < before])
+    return np.unique(np.concatenate(found))
 
 
 def _forget_id(store: Store, model_id: int, text: str) -> int:
