@@ -39,14 +39,14 @@ class COTT(MarginalEstimator):
     def _read(self, target: View | ScanView) -> Reading:
         choice = self._masses(target)
         transport = target.transport(choice.masses)
+        cuts = (self.threshold_ - TIE, self.threshold_low_ - TIE, self.threshold_high_ - TIE)
+        error, tied = target.cost_shares(choice.masses, *cuts)
         reading = Reading(
-            error=target.cost_share(choice.masses, self.threshold_ - TIE),
+            error=error,
             details={
                 "certificate": transport.certificate.to_dict(),
                 "threshold": self.threshold_,
-                "tie_mass": target.tied_share(
-                    choice.masses, self.threshold_low_ - TIE, self.threshold_high_ - TIE
-                ),
+                "tie_mass": tied,
                 **choice.details,
             },
             warnings=self._unproved(transport),

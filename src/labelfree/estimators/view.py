@@ -63,11 +63,13 @@ class SoftPlan:
         posterior: (b, K) r of the rows of a view, each row's distribution over labels.
         marginal_error: the largest |sum_i mass_i r_ij - q_j|.
         passes: how often all rows were read to find it.
+        kept: the mass that it leaves on the predictions, where the search has read it already.
     """
 
     posterior: Callable[[View], Array]
     marginal_error: float
     passes: int
+    kept: float | None = None
 
 
 class View:
@@ -229,15 +231,15 @@ class View:
             return np.zeros(self.n), np.zeros(self.n)
         return self.cost_range(self.transport(marginal).prices, marginal)
 
-    def cost_share(self, marginal: Array, at: float) -> float:
-        """The share of mass whose transport cost is `at` or more."""
-        _, _, mass, cost = self.transport(marginal).pieces()
-        return float(min(1.0, mass[cost >= at].sum()))
+    def cost_shares(self, marginal: Array, at: float, low: float, high: float) -> tuple[float, float]:
+        """The share of mass whose transport cost is `at` or more, and of rows whose side of the cut ties leave open.
 
-    def tied_share(self, marginal: Array, low: float, high: float) -> float:
-        """The mass of rows that one optimal plan could bring to `low` or more, and one below `high`."""
+        Those are rows that one optimal plan could bring to `low` or more, and one below `high`.
+        """
+        _, _, mass, cost = self.transport(marginal).pieces()
         least, most = self.transport_range(marginal)
-        return float(min(1.0, np.sum(self.mass[(most >= low) & (least < high)])))
+        tied = np.sum(self.mass[(most >= low) & (least < high)])
+        return float(min(1.0, mass[cost >= at].sum())), float(min(1.0, tied))
 
     def soft_transport(self, marginal: Array) -> SoftPlan:
         """SCOT's plan for the label masses; solved once per marginal."""
