@@ -45,6 +45,7 @@ class Chunk:
         second: (b,) a second model's predictions, or None.
         ids: (b,) what rows are known by, or None.
         columns: (b,) other columns that were asked for, by name.
+        known: what the steps of one pass share, by key.
     """
 
     scores: npt.NDArray[Any]
@@ -55,6 +56,7 @@ class Chunk:
     second: npt.NDArray[np.intp] | None = None
     ids: npt.NDArray[Any] | None = None
     columns: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
+    known: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -66,6 +68,7 @@ class Chunk:
             scores=np.ascontiguousarray(self.scores[:, order]),
             predictions=None if self.predictions is None else place[self.predictions],
             second=None if self.second is None else place[self.second],
+            known={},
         )
 
 

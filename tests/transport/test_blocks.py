@@ -30,7 +30,7 @@ from labelfree.transport import (
 from labelfree.transport._reference import reference_value
 
 EXACT = 1e-9
-LARGE = {"SMALL": 0, "AUCTION_ROWS": 0, "RATIO": 4}
+LARGE = {"KEPT": 0, "AUCTION_ROWS": 0, "SAMPLE": 1 << 12}
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from labelfree.calibration.fit import (
     CALIBRATIONS,
     Calibration,
+    Identity,
     check_calibration,
     fit_calibration,
     log_scores,
@@ -18,6 +19,7 @@ __all__ = [
     "CALIBRATIONS",
     "BiasCorrected",
     "Calibration",
+    "Identity",
     "Temperature",
     "Vector",
     "bias_corrected",

@@ -105,10 +105,13 @@ class Estimator(ABC):
     def estimate_view(self, view: View | ScanView) -> Estimate:
         """Read off a target that is aligned and calibrated already."""
         target = view.sample
+        before = target.passes if isinstance(target, Scan) else 0
         reading = self._read(view)
         details: dict[str, Any] = {**self.calibration_.details(), "source_error": self.source_error_}
         if target.correction > 1e-12:  # beyond rounding
             details["largest_correction"] = target.correction
+        if isinstance(target, Scan):
+            reading.details["passes"] = target.passes - before
         warnings = list(self.source_warnings_) + _target_warnings(target, self.classes_)
         error = reading.error
         if error is not None:

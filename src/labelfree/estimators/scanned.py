@@ -11,8 +11,12 @@ import numpy.typing as npt
 
 from labelfree import _door
 from labelfree._lockstep import Memo
+<<<<<<< HEAD
 from labelfree._threads import in_turn
 from labelfree.calibration import Calibration
+=======
+from labelfree.calibration import Calibration, Identity, Temperature, log_scores, zero_floor
+>>>>>>> h-speed
 from labelfree.estimators.view import Array, SoftPlan, View
 from labelfree.labelshift import LabelShares
 from labelfree.scans import Chunk, Scan, scan_of
@@ -41,20 +45,59 @@ class Calibrated:
     floor: float
 
     def __call__(self, chunk: Chunk, start: int) -> Any:
-        """The step's result for one chunk."""
-        return self.step(View(as_target(chunk, self.kind, self.floor), self.calibration), start)
+        """The step's result for one chunk; steps of one pass look at it through the same view."""
+        key = (id(self.calibration), self.floor)
+        if key not in chunk.known:
+            chunk.known[key] = self._view(chunk)
+        return self.step(chunk.known[key], start)
+
+    def _view(self, chunk: Chunk) -> View:
+        made = as_target(chunk, self.kind, self.floor, chunk.predictions)
+        probs, largest = calibrated(made, self.calibration)
+        if chunk.predictions is None:
+            made._set(predictions=largest)
+        return View(made, self.calibration, probs=probs)
 
 
-def as_target(chunk: Chunk, kind: str, floor: float, **more: Any) -> Target:
+def calibrated(sample: Target, calibration: Calibration) -> tuple[Array, npt.NDArray[np.intp]]:
+    """(b, K) what `calibration.probs` gives, to rounding, and (b,) the first largest score; compiled, for many rows."""
+    calibrator = calibration.calibrator
+    if sample.kind == "probs" and isinstance(calibrator, Identity):
+        return calibration.probs(sample), _door.argmax(sample.scores)
+    from labelfree.transport import _kernels
+
+    raw = _compiled(sample.scores)
+    logs, temperature = raw, 1.0
+    if isinstance(calibrator, Temperature):
+        temperature = calibrator.temperature
+        if sample.kind == "probs":
+            logs = log_scores(sample, slice(None), zero_floor(sample))
+    elif not isinstance(calibrator, Identity):
+        logs = _compiled(calibration.log_probs(sample))
+    probs, largest = np.empty((sample.n, sample.k)), np.empty(sample.n, np.intp)
+    _kernels.softmaxed(raw, logs, temperature, probs, largest)
+    return probs, largest
+
+
+def _compiled(scores: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Scores as the kernel reads them: in C order, float32 or float64, whichever holds them exactly."""
+    kind = np.float32 if scores.dtype.itemsize <= 4 else np.float64
+    made: npt.NDArray[Any] = np.ascontiguousarray(scores, kind).view()
+    made.flags.writeable = False
+    return made
+
+
+def as_target(
+    chunk: Chunk, kind: str, floor: float, predictions: npt.NDArray[np.intp] | None, **more: Any
+) -> Target:
     """The rows of a chunk as a target; they were checked in the first pass."""
-    taken = _door.argmax(chunk.scores) if chunk.predictions is None else chunk.predictions
     made = object.__new__(Target)
     made._set(
         scores=chunk.scores,
         kind=kind,
         classes=None,
         weights=chunk.weights,
-        predictions=taken,
+        predictions=predictions,
         second=chunk.second,
         ids=chunk.ids,
         columns=chunk.columns,
@@ -197,14 +240,9 @@ class ScanView:
         return True if self.sample.has_second else None
 
     @property
-    def _first(self) -> tuple[Array, Array, Array]:
-        """(K,) each: predicted shares, mean probabilities, mean squares of them; one pass for the three."""
-
-        def read() -> tuple[Array, Array, Array]:
-            h, p, square, mass = self.fold(_moments)
-            return h / mass, p / mass, square / mass
-
-        return self.once("moments", read)
+    def _first(self) -> tuple[Array, Array, Array, View]:
+        """(K,) each: predicted shares, mean probabilities, mean squares of them; and rows to keep: one pass for all."""
+        return self.once("first", self._read_first)
 
     @property
     def pseudo_labels(self) -> Array:
@@ -230,6 +268,7 @@ class ScanView:
         return self.once(("hard", marginal.tobytes()), solve)
 
     def cost_shares(self, marginal: Array, at: float, low: float, high: float) -> tuple[float, float]:
+<<<<<<< HEAD
         """As of `View`: the mass of cost `at` or more, and the mass that ties could bring across; in one pass."""
         plan = self.transport(marginal)
 
@@ -239,6 +278,18 @@ class ScanView:
             beyond = float(pieces.mass[pieces.cost >= at].sum())
             tied = float(view.weights[(most >= low) & (least < high)].sum())
             return Total((beyond, tied, float(view.weights.sum())))
+=======
+        """The share of mass whose transport cost is `at` or more, and of rows whose side of the cut ties leave open."""
+        plan = self.transport(marginal)
+
+        def step(view: View, start: int) -> Total:
+            block = block_of(view, start)
+            pieces = plan.pieces(block)
+            least, most = plan.cost_range(block, marginal)
+            w = view.weights
+            tied = w[(most >= low) & (least < high)].sum()
+            return Total((pieces.mass[pieces.cost >= at].sum(), tied, w.sum()))
+>>>>>>> h-speed
 
         beyond, tied, mass = self.fold_numbered(step)
         return float(min(1.0, beyond / mass)), float(min(1.0, tied / mass))
@@ -249,7 +300,10 @@ class ScanView:
         def solve() -> SoftPlan:
             found = soft_blocks(_Rows(self), marginal, sample=self.drawn)
             return SoftPlan(
-                lambda view: found.posterior(block_of(view, 0)), found.marginal_error, found.passes
+                lambda view: found.posterior(block_of(view, 0)),
+                found.marginal_error,
+                found.passes,
+                found.kept,
             )
 
         return self.once(("soft", marginal.tobytes()), solve)
@@ -275,30 +329,38 @@ class ScanView:
     @property
     def home(self) -> View:
         """A view of some rows that are kept, drawn by their numbers: all, where they are few."""
-        return self.once("home", self._take_home)
+        return self._first[3]
 
-    def _take_home(self) -> View:
-        scan, step = self.sample, sample_step(self.n, self.k)
-        n = self.n
+    def _read_first(self) -> tuple[Array, Array, Array, View]:
+        n, step = self.n, sample_step(self.n, self.k)
 
-        def take(chunk: Chunk, start: int) -> Pile:
-            rows = sampled_rows(start, len(chunk), n, step)
-            held = as_target(chunk, scan.kind, scan.floor)
-            weights = np.ones(len(rows)) if held.weights is None else held.weights[rows]
-            second = rows if held.second is None else held.second[rows]
+        def read(view: View, start: int) -> Total:
+            rows, held = sampled_rows(start, view.n, n, step), view.sample
+            second = rows if view.second is None else view.second[rows]
             ids = rows if held.ids is None else held.ids[rows]
-            return Pile(((rows + start, held.scores[rows], held.predictions[rows], weights, second, ids),))
+            taken = (rows + start, held.scores[rows], view.predictions[rows], view.weights[rows], second, ids)
+            return Total((*_moments(view), Pile((taken,))))
 
-        number, scores, predictions, weights, second, ids = scan.fold(take).joined()
+        h, p, square, mass, pile = self.fold_numbered(read)
+        return h / mass, p / mass, square / mass, self._kept(*pile.joined())
+
+    def _kept(
+        self, rows: Any, scores: Any, predictions: Any, weights: Array, second: Any, ids: Any
+    ) -> View:
+        scan = self.sample
         chunk = Chunk(
             scores,
-            predictions=predictions,
             weights=weights if scan.weighted else None,
             second=second if scan.has_second else None,
             ids=ids if scan.has_ids else None,
         )
-        made = as_target(chunk, scan.kind, scan.floor, classes=scan.classes, rows=number)
-        return View(made, self.calibration, n_effective=None if len(number) == n else scan.n_effective)
+        made = as_target(chunk, scan.kind, scan.floor, predictions, classes=scan.classes, rows=rows)
+        return View(
+            made,
+            self.calibration,
+            probs=calibrated(made, self.calibration)[0],  # to the last bit what a pass sees
+            n_effective=None if len(rows) == self.n else scan.n_effective,
+        )
 
     @property
     def drawn(self) -> Sample:

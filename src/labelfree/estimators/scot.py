@@ -54,7 +54,10 @@ class SCOT(MarginalEstimator):
     def _read(self, target: View | ScanView) -> Reading:
         choice = self._masses(target)
         plan = target.soft_transport(choice.masses)
-        error, on_floor = target.mean(lambda rows: _read_rows(rows, plan))
+        if plan.kept is not None and not target.has_zeros:
+            error, on_floor = 1.0 - plan.kept, 0.0
+        else:
+            error, on_floor = target.mean(lambda rows: _read_rows(rows, plan))
         reading = Reading(
             error=float(error),
             details={

@@ -63,11 +63,13 @@ class SoftPlan:
         posterior: (b, K) r of the rows of a view, each row's distribution over labels.
         marginal_error: the largest |sum_i mass_i r_ij - q_j|.
         passes: how often all rows were read to find it.
+        kept: the mass that it leaves on the predictions, where the search has read it already.
     """
 
     posterior: Callable[[View], Array]
     marginal_error: float
     passes: int
+    kept: float | None = None
 
 
 class View:
@@ -239,6 +241,7 @@ class View:
         return self.cost_range(self.transport(marginal).prices, marginal)
 
     def cost_shares(self, marginal: Array, at: float, low: float, high: float) -> tuple[float, float]:
+<<<<<<< HEAD
         """The share of mass whose transport cost is `at` or more; and of rows that ties could bring across.
 
         Those are rows that one optimal plan could bring to `low` or more, and another one below `high`.
@@ -246,6 +249,15 @@ class View:
         _, _, mass, cost = self.transport(marginal).pieces()
         least, most = self.transport_range(marginal)
         tied = self.mass[(most >= low) & (least < high)].sum()
+=======
+        """The share of mass whose transport cost is `at` or more, and of rows whose side of the cut ties leave open.
+
+        Those are rows that one optimal plan could bring to `low` or more, and one below `high`.
+        """
+        _, _, mass, cost = self.transport(marginal).pieces()
+        least, most = self.transport_range(marginal)
+        tied = np.sum(self.mass[(most >= low) & (least < high)])
+>>>>>>> h-speed
         return float(min(1.0, mass[cost >= at].sum())), float(min(1.0, tied))
 
     def soft_transport(self, marginal: Array) -> SoftPlan:

@@ -9,10 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from labelfree.transport._rows import Floats, Indices, rows_of, spans
-from labelfree.transport._units import Units
+from labelfree.transport._units import ONE, Units
 from labelfree.transport.blocks import Block, Pile, Total
 from labelfree.transport.entropic import ABSORB, SLAB, gram
+from labelfree.transport.solution import TIED
 
+#: A price that no row pays.
+NEVER = 1 << 56
 #: Entries that two kernels read one after the other: they should find them in the cache.
 NEAR = 1 << 15
 
@@ -61,6 +64,17 @@ def visited(block: Block, u: Units, T: Units, unit: float) -> Total:
     held, keep = np.zeros(len(u), np.int64), np.empty(len(block), np.bool_)
     _kernels.visit(scores(block), kernel_weights(block), unit, u, T, T.max(axis=1), held, keep)
     return Total((held, Pile((taken(block, np.flatnonzero(keep)),))))
+
+
+def near(block: Block, u: Units) -> Indices:
+    """The rows of a block that tie at prices u, or nearly so: where another optimal plan could differ."""
+    from labelfree.transport import _kernels
+
+    held, keep = np.zeros(len(u), np.int64), np.empty(len(block), np.bool_)
+    T = np.full((len(u), len(u)), 2 * int(TIED * ONE) + 4)
+    ones = kernel_weights(Block(block.probs, 0))
+    _kernels.visit(scores(block), ones, 1.0, u, T, T.max(axis=1), held, keep)
+    return np.flatnonzero(keep)
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from labelfree.transport._steps import Choice, Pieces
 from labelfree.transport._units import ONE, Units, class_units, row_unit
 from labelfree.transport.blocks import Block, Blocks
 from labelfree.transport.problem import Problem, masses
-from labelfree.transport.solution import Certificate
+from labelfree.transport.solution import Certificate, cost_range
 from labelfree.transport.solver import AUCTION_ROWS, on_grid, solve, solve_rows
 
 #: Entries of a sample, about; of a problem that is taken home as a whole; and of one with many classes.
@@ -119,6 +119,15 @@ class Streamed:
         alone = 1.0 - block.probs[np.arange(len(block)), assigned].astype(np.float64)
         split = np.isin(np.arange(block.start, block.start + len(block)), self.choice.split_rows)
         return assigned, np.where(split & (held > 0), paid / np.where(held > 0, held, 1.0), alone)
+
+    def cost_range(self, block: Block, class_mass: Floats) -> tuple[Floats, Floats]:
+        """(b,) each: the least and the largest cost that any optimal plan could give the rows of a block."""
+        assigned = self.choice.assigned(block)
+        cost = 1.0 - block.probs[np.arange(len(block)), assigned].astype(np.float64)
+        near = _steps.near(block, np.where(class_mass > 0.0, self.choice.u, _steps.NEVER))
+        least, most = cost.copy(), cost
+        least[near], most[near] = cost_range(block.probs[near], self.prices, class_mass)
+        return least, most
 
 
 def solve_blocks(
