@@ -11,12 +11,8 @@ import numpy.typing as npt
 
 from labelfree import _door
 from labelfree._lockstep import Memo
-<<<<<<< HEAD
 from labelfree._threads import in_turn
-from labelfree.calibration import Calibration
-=======
 from labelfree.calibration import Calibration, Identity, Temperature, log_scores, zero_floor
->>>>>>> h-speed
 from labelfree.estimators.view import Array, SoftPlan, View
 from labelfree.labelshift import LabelShares
 from labelfree.scans import Chunk, Scan, scan_of
@@ -268,7 +264,6 @@ class ScanView:
         return self.once(("hard", marginal.tobytes()), solve)
 
     def cost_shares(self, marginal: Array, at: float, low: float, high: float) -> tuple[float, float]:
-<<<<<<< HEAD
         """As of `View`: the mass of cost `at` or more, and the mass that ties could bring across; in one pass."""
         plan = self.transport(marginal)
 
@@ -278,18 +273,6 @@ class ScanView:
             beyond = float(pieces.mass[pieces.cost >= at].sum())
             tied = float(view.weights[(most >= low) & (least < high)].sum())
             return Total((beyond, tied, float(view.weights.sum())))
-=======
-        """The share of mass whose transport cost is `at` or more, and of rows whose side of the cut ties leave open."""
-        plan = self.transport(marginal)
-
-        def step(view: View, start: int) -> Total:
-            block = block_of(view, start)
-            pieces = plan.pieces(block)
-            least, most = plan.cost_range(block, marginal)
-            w = view.weights
-            tied = w[(most >= low) & (least < high)].sum()
-            return Total((pieces.mass[pieces.cost >= at].sum(), tied, w.sum()))
->>>>>>> h-speed
 
         beyond, tied, mass = self.fold_numbered(step)
         return float(min(1.0, beyond / mass)), float(min(1.0, tied / mass))
@@ -344,9 +327,7 @@ class ScanView:
         h, p, square, mass, pile = self.fold_numbered(read)
         return h / mass, p / mass, square / mass, self._kept(*pile.joined())
 
-    def _kept(
-        self, rows: Any, scores: Any, predictions: Any, weights: Array, second: Any, ids: Any
-    ) -> View:
+    def _kept(self, rows: Any, scores: Any, predictions: Any, weights: Array, second: Any, ids: Any) -> View:
         scan = self.sample
         chunk = Chunk(
             scores,

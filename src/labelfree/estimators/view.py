@@ -241,7 +241,6 @@ class View:
         return self.cost_range(self.transport(marginal).prices, marginal)
 
     def cost_shares(self, marginal: Array, at: float, low: float, high: float) -> tuple[float, float]:
-<<<<<<< HEAD
         """The share of mass whose transport cost is `at` or more; and of rows that ties could bring across.
 
         Those are rows that one optimal plan could bring to `low` or more, and another one below `high`.
@@ -249,15 +248,6 @@ class View:
         _, _, mass, cost = self.transport(marginal).pieces()
         least, most = self.transport_range(marginal)
         tied = self.mass[(most >= low) & (least < high)].sum()
-=======
-        """The share of mass whose transport cost is `at` or more, and of rows whose side of the cut ties leave open.
-
-        Those are rows that one optimal plan could bring to `low` or more, and one below `high`.
-        """
-        _, _, mass, cost = self.transport(marginal).pieces()
-        least, most = self.transport_range(marginal)
-        tied = np.sum(self.mass[(most >= low) & (least < high)])
->>>>>>> h-speed
         return float(min(1.0, mass[cost >= at].sum())), float(min(1.0, tied))
 
     def soft_transport(self, marginal: Array) -> SoftPlan:
