@@ -43,7 +43,8 @@ def exp(x: float) -> float:
     half = whole >> 1
     first = np.int64((half + 1023) << 52).view(np.float64)
     second = np.int64((whole - half + 1023) << 52).view(np.float64)
-    return s * first * second
+    found: float = s * first * second
+    return found
 
 
 @kernel
