@@ -64,7 +64,7 @@ def novelty(source: Rows, target: Rows) -> float:
     cells, where = np.unique(where, return_inverse=True)  # of 4 K^2 cells, those that hold a row
     n = len(source.mass)
     s, h = (
-        np.bincount(cell, weights=mass, minlength=len(cells))
+        np.asarray(np.bincount(cell, weights=mass, minlength=len(cells)), dtype=np.float64)
         for cell, mass in ((where[:n], source.mass), (where[n:], target.mass))
     )
     return max(0.0, float(np.maximum(h - TIMES * s, 0.0).sum()) - _by_chance(s, h, source, target))
