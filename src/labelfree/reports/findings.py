@@ -18,7 +18,11 @@ HEADLINES = {
 
 
 def findings(
-    pair: Pair, method: str, warnings: Sequence[str], progress: Callable[[str], None], proportions: str
+    pair: Pair,
+    method: str,
+    warnings: Sequence[str],
+    progress: Callable[[str], None],
+    proportions: str = "unknown",
 ) -> list[dict[str, Any]]:
     """One entry per check: its level, the measured value, what it means, what to do; the worst first."""
     diagnosis = examined(pair, progress, proportions)
