@@ -117,7 +117,7 @@ def make(out: Path) -> list[Path]:
     folder = out / "joint"
     made = main_table(results).write(folder / "tables")
     first = {name: rows for (name, _), rows in reversed(results.items())}
-    network = {name: network for name, network in reversed(results)}
+    network = dict(reversed(results))
     pair = [name for name in PAIR if name in first]
     pair += [name for name in sorted(first) if name not in pair][: 2 - len(pair)]
     points = {
