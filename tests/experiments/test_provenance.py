@@ -391,3 +391,15 @@ def test_a_resumed_stage_tells_the_time_of_what_is_left(setting, tmp_path):
         ("estimates", 21, 22, "seed 0, contrast_3"),
         ("estimates", 22, 22, "seed 1, contrast_3"),
     ]
+
+
+def test_a_killed_run_leaves_the_results_of_the_last_one_whole(setting, tmp_path):
+    collect.collect(setting, [0])
+
+    def dies(stage, done, total, what):
+        if stage == "mild-code":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        bench.run("fashion-mnist", setting.runs, tmp_path / "out", progress=dies)
+    assert not (tmp_path / "out").exists()

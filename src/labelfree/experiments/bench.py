@@ -107,15 +107,18 @@ def run(
     sweeps |= {f"mild_label_shift_{s}.csv": resampling.sweep(s, shares) for s in resampling.SCALES}
     sweeps[BATCHES] = ablation.sweep(marginal=shares)
     folder = results_folder(out, name, network)
-    for file, sweep in sweeps.items():
-        rows = [
+    found = {
+        file: [
             _named(name, part, row)
             for part in parts
             for row in sweep.run(runs, f"{name}/{part}" if part else name, network, shard, progress)
         ]
-        if shard is None or shard.count == 1:
-            write_records(folder / file, sweep.kind, rows)
+        for file, sweep in sweeps.items()
+    }
+    # Written together at the end: a killed run leaves no new estimates beside an old about.json.
     if shard is None or shard.count == 1:
+        for file, rows in found.items():
+            write_records(folder / file, sweeps[file].kind, rows)
         write_json(folder / ABOUT, about_of(runs, known, network, shares))
     return folder
 
