@@ -194,6 +194,14 @@ def test_a_job_asked_for_while_under_way_is_done_again(store):
     assert queue.take(store, "a") is not None
 
 
+def test_alerts_do_not_wait_behind_estimates(store):
+    with store.write() as connection:
+        queue.ask(connection, "estimate", range(3), 0)
+        queue.ask(connection, "watch", [1], 7)
+        queue.ask(connection, "deliver", [1], 5)
+    assert [queue.take(store, "a").kind for _ in range(5)] == ["deliver", "watch", *["estimate"] * 3]
+
+
 def test_many_workers_share_jobs(store):
     """Each of 40 jobs is taken by exactly one of 4 workers."""
     with store.write() as connection:

@@ -24,6 +24,8 @@ from labelfree.monitor.store.schema import jobs
 LEASE = int(float(os.environ.get("LABELFREE_LEASE_SECONDS", "60")) * SECOND)
 #: Waiting after failures: 5 s, 10 s, 20 s, ... up to an hour.
 FIRST_WAIT, LONGEST_WAIT = 5 * SECOND, 3600 * SECOND
+#: Alerts and their messages take a moment, and must not wait behind a day of estimates.
+FIRST = ("deliver", "watch")
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ def ask(connection: Connection, kind: str, subjects: Iterable[int], due: int, ca
 
 
 def take(store: Store, owner: str, kinds: Iterable[str] | None = None) -> Job | None:
-    """Take the job that has been due longest, or None."""
+    """Take the job that has been due longest, alerts and messages first; or None."""
     now = now_us()
     free = and_(jobs.c.due <= now, or_(jobs.c.lease.is_(None), jobs.c.lease < now))
     if kinds is not None:
@@ -69,7 +71,7 @@ def take(store: Store, owner: str, kinds: Iterable[str] | None = None) -> Job | 
     with store.read() as connection:  # most looks find nothing: they must not hold up those who write
         if connection.execute(select(jobs.c.id).where(free).limit(1)).first() is None:
             return None
-    pick = select(jobs.c.id).where(free).order_by(jobs.c.due, jobs.c.id).limit(1)
+    pick = select(jobs.c.id).where(free).order_by(jobs.c.kind.not_in(FIRST), jobs.c.due, jobs.c.id).limit(1)
     with store.write() as connection:
         if not store.is_sqlite:
             pick = pick.with_for_update(skip_locked=True)
