@@ -73,15 +73,17 @@ class Chunk:
 
 
 class Part(Protocol):
-    """Some of the rows, wherever they are; it travels to whoever reads it.
+    """Some of the rows, wherever they are; it travels to whoever reads it."""
 
-    Attributes:
-        name: for messages.
-        rows: how many rows it has.
-    """
+    @property
+    def name(self) -> str:
+        """What it is called in messages."""
+        ...
 
-    name: str
-    rows: int
+    @property
+    def rows(self) -> int:
+        """How many rows it has."""
+        ...
 
     def read(self, columns: Sequence[str] = ()) -> Iterator[Chunk]:
         """Its rows from the first to the last; `columns` are other columns to bring along."""
@@ -353,6 +355,11 @@ class Scan:
         self._state = _State()
 
     @property
+    def scanned(self) -> bool:
+        """Whether rows are read in passes: they are."""
+        return True
+
+    @property
     def passes(self) -> int:
         """How often all rows were read so far."""
         return self._state.passes
@@ -378,6 +385,16 @@ class Scan:
             else lockstep.fold((step, tuple(columns)))
         )
         return found
+
+    def chunk_results(self, step: Callable[[Chunk, int], S], part: Part, start: int) -> list[S]:
+        """What the step gives for each chunk of one part."""
+        results, place = [], None if self._order is None else np.argsort(self._order)
+        for raw in part.read():
+            if len(raw):
+                chunk = raw if self._order is None or place is None else raw.in_order(self._order, place)
+                results.append(step(chunk, start))
+                start += len(raw)
+        return results
 
     def together(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
         """The results of several readers of this scan, which share its passes."""
@@ -545,6 +562,7 @@ class _State:
                 scan.progress(read, scan.n)
 
         guess = scan.floor
+        results: list[Any]
         digests, opening, *results = scan.engine.reduce(visit, scan.parts, scan.starts, done)
         self._compare(scan, digests)
         if visit.opening:

@@ -114,6 +114,11 @@ class Sample:
         return int(vars(self)["scores"].shape[1])
 
     @property
+    def scanned(self) -> bool:
+        """Whether rows are read in passes (`labelfree.scan`); these are in memory."""
+        return False
+
+    @property
     def mass(self) -> npt.NDArray[np.float64]:
         """(n,) each row's share of the whole; sums to 1."""
         if self.weights is None:
@@ -146,7 +151,7 @@ class Sample:
 
     def take(self: S, rows: npt.NDArray[Any]) -> S:
         """Some of the rows, by number or mask, without checking them again."""
-        per_row = ("scores", "predictions", "weights", "ids", "kept", "labels", "second")
+        per_row = ("scores", "predictions", "weights", "ids", "kept", "labels", "second", "rows")
         twin = object.__new__(type(self))
         twin._set(
             **{

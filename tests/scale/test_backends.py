@@ -3,63 +3,17 @@
 import duckdb
 import numpy as np
 import polars as pl
-import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 from pyarrow import feather, ipc, parquet
 
 import labelfree as lf
 
-CLASSES = ("cat", "dog", "owl")
-
-
-def rows(n=5000, dtype=np.float32, seed=0):
-    """Scores, and beside them weights, decisions, ids and a group."""
-    rng = np.random.default_rng(seed)
-    scores = rng.normal(size=(n, 3)).astype(dtype)
-    decisions = rng.integers(0, 3, n)
-    columns = {f"logit_{name}": scores[:, j] for j, name in enumerate(CLASSES)}
-    table = pa.table(
-        {
-            **columns,
-            "prediction": [CLASSES[j] for j in decisions],
-            "w": rng.uniform(0, 2, n),
-            "site": [f"s{j}" for j in rng.integers(0, 4, n)],
-            "row": np.arange(n),
-        }
-    )
-    return scores, decisions, table
-
-
-def sums(chunk, start):
-    """What is folded: everything that a chunk carries, weighed by where it stands."""
-    place = start + np.arange(len(chunk)) + 1.0
-    out = [place @ chunk.scores.astype(np.float64)]
-    out.append([place @ (chunk.predictions == j) for j in range(3)])
-    out.append([place @ chunk.weights, place @ (chunk.ids - start - np.arange(len(chunk))), len(chunk)])
-    return np.concatenate(out)
+from .samples import CLASSES, cuts, folded, rows, wanted
 
 
 def sites(chunk, start):
     return np.array([(chunk.columns["site"] == f"s{j}").sum() for j in range(4)])
-
-
-def wanted(scores, decisions, table):
-    place = np.arange(len(scores)) + 1.0
-    return np.concatenate(
-        [
-            place @ scores.astype(np.float64),
-            [place @ (decisions == j) for j in range(3)],
-            [place @ table["w"].to_numpy(), 0.0, len(scores)],
-        ]
-    )
-
-
-def cuts(n, rng, pieces=6):
-    """Random cuts into pieces, two of them at the same place: a piece without rows."""
-    inner = np.sort(rng.integers(0, n, pieces - 1))
-    inner[2] = inner[1]
-    return list(zip([0, *inner], [*inner, n], strict=True))
 
 
 def parquet_folder(table, folder, rng):
@@ -157,14 +111,11 @@ ORIGINS = [
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["f4", "f8"])
 @pytest.mark.parametrize("origin", ORIGINS, ids=lambda f: f.__name__)
-def test_every_origin_gives_the_rows_of_an_array(origin, dtype, tmp_path, monkeypatch):
-    monkeypatch.setattr("labelfree.scale.files.PART_SCORES", 3 * 500)
-    monkeypatch.setattr("labelfree.scale.frames.PART_SCORES", 3 * 500)
-    monkeypatch.setattr("labelfree.scale.layout.BATCH_SCORES", 3 * 100)
-    monkeypatch.setattr("labelfree.scale.layout.BATCH_ROWS", 100)
+def test_every_origin_gives_the_rows_of_an_array(origin, dtype, tmp_path, small_parts):
     scores, decisions, table = rows(dtype=dtype)
     scan = lf.scan(origin(table, tmp_path, np.random.default_rng(1)), weight="w", id="row")
     assert (scan.kind, scan.k, scan.classes, scan.n) == ("logits", 3, CLASSES, len(scores))
+    sums = folded()
     first = scan.fold(sums)
     np.testing.assert_allclose(first, wanted(scores, decisions, table), rtol=1e-12)
     assert np.array_equal(first, scan.fold(sums))

@@ -52,7 +52,7 @@ def budget(
     relied = _weight(weight)
     _check_rows(rows, labelled, [source, target, reading.labels, labelled, marginal])
     with working() as say:
-        known, unknown, _ = reading.both(source, target, say, labelled)
+        known, unknown, _ = reading.both(source, target, say, labelled, whole=True)
         shared: dict[str, Any] = {
             "level": level,
             "calibration": calibration,

@@ -16,6 +16,7 @@ from labelfree.errors import InputError
 if TYPE_CHECKING:
     from labelfree.estimators import Pair
     from labelfree.results import Comparison
+    from labelfree.scans import Scan
     from labelfree.types import Source, Target
 
 DEFAULT_METHOD = "auto"
@@ -76,6 +77,8 @@ def estimate(
             groups and files.column_of(target, groups, unknown),
             source_groups and files.column_of(source, source_groups, known),
         )
+        if rows is not None and unknown.scanned:
+            _refuse_one_file(rows, unknown.n)
         pair = _met(known, unknown, calibration, seed, say)
         answer = _answer(pair, unknown, truth, method, shares, proportions, settings, say)
         if rows is not None:
@@ -96,7 +99,7 @@ def _keep(limit: limits.Limit | None, answer: Comparison, quiet: bool) -> None:
     raise typer.Exit(1)
 
 
-def _met(known: Source, unknown: Target, calibration: str, seed: int, say: Any) -> Pair:
+def _met(known: Source, unknown: Target | Scan, calibration: str, seed: int, say: Any) -> Pair:
     from labelfree.estimators import Pair
 
     say("calibration")
@@ -105,7 +108,7 @@ def _met(known: Source, unknown: Target, calibration: str, seed: int, say: Any) 
 
 def _answer(
     pair: Pair,
-    unknown: Target,
+    unknown: Target | Scan,
     truth: Any,
     method: list[str] | None,
     shares: Any,
@@ -126,12 +129,27 @@ def _answer(
     )
 
 
+def _refuse_one_file(rows: Path, n: int) -> None:
+    """Rows of a scanned TARGET go into a folder of Parquet parts: refuse, before the work, what cannot be one."""
+    if rows.suffix.lower() != ".parquet" or rows.exists():
+        why = "there is something of that name" if rows.exists() else f"{rows.suffix} is one file"
+        raise InputError(
+            f"--rows {rows}: {n:,} rows are written as a folder of Parquet parts, and {why}; "
+            "wanted a new name that ends in .parquet"
+        )
+
+
 def _write_rows(rows: Path, pair: Pair, method: str, shares: Any, proportions: str, say: Any) -> None:
     from labelfree import io
-    from labelfree.trust.posteriors import row_table
+    from labelfree.estimators.scanned import ScanView
+    from labelfree.trust.posteriors import row_reader, row_table
 
     say("rows")
-    io.write_table(rows, row_table(pair, method, marginal=shares, proportions=proportions))
+    if isinstance(pair.target, ScanView):
+        read = row_reader(pair, method, marginal=shares, proportions=proportions)
+        io.write_parts(rows, pair.target.each(read))
+    else:
+        io.write_table(rows, row_table(pair, method, marginal=shares, proportions=proportions))
 
 
 def _resampling(replicates: int, level: float, seed: int, groups: Any, source_groups: Any) -> Any:
@@ -147,11 +165,11 @@ def _resampling(replicates: int, level: float, seed: int, groups: Any, source_gr
     return None
 
 
-def _replicates(asked: int | None, named: list[str] | None, source: Source, target: Target) -> int:
+def _replicates(asked: int | None, named: list[str] | None, source: Source, target: Target | Scan) -> int:
     """How many replicates: as asked, or 200 for methods that were named while the data is not huge."""
     if asked is not None:
         return asked
-    many = source.scores.size + target.scores.size > MANY_SCORES
+    many = source.n * source.k + (0 if target.scanned else target.n * target.k) > MANY_SCORES
     return 0 if many or "all" in (named or ()) else REPLICATES
 
 

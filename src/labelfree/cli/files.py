@@ -7,6 +7,7 @@ import glob
 import inspect
 import os
 import re
+import time
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -31,6 +32,7 @@ from labelfree.errors import InputError
 if TYPE_CHECKING:
     from labelfree.cli.screen import Say
     from labelfree.io import Form
+    from labelfree.scans import Scan
     from labelfree.types import Sample, Source, Target
 
 __all__ = [
@@ -96,6 +98,18 @@ class Reading:
     drop_unlabelled: Annotated[
         bool, typer.Option("--drop-unlabelled", help="Leave out SOURCE's rows without a label")
     ] = False
+    dask: Annotated[
+        str | None,
+        typer.Option(
+            help="A Dask scheduler's address, whose workers read TARGET's files; pip install 'labelfree[dask]'"
+        ),
+    ] = None
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            help="A folder that keeps finished passes over a large TARGET: a killed run goes on there"
+        ),
+    ] = None
 
     def __post_init__(self) -> None:
         if self.logits and self.probs:
@@ -143,8 +157,12 @@ class Reading:
         second: Path | None = None,
         target_labels: Path | None = None,
         check: bool = False,
-    ) -> tuple[Source, Target, Any]:
-        """SOURCE, TARGET, and TARGET's labels if they are to be checked against; `others` are read later."""
+        whole: bool = False,
+    ) -> tuple[Source, Target | Scan, Any]:
+        """SOURCE, TARGET, and TARGET's labels if they are to be checked against; `others` are read later.
+
+        A TARGET of too many rows for memory is scanned, unless it is wanted `whole`.
+        """
         from labelfree import io
 
         if target_labels is not None and not check:
@@ -158,12 +176,52 @@ class Reading:
                 threshold={known.classes[1]: form.threshold}
             )  # whatever the order of TARGET's columns
         say(f"reading {target}")
+        if not (whole or check or second is not None):
+            found = self._scanned(target, form, say)
+            if found is not None:
+                return known, found, None
+        if self.dask is not None:
+            raise InputError(f"--dask {self.dask}: this needs all of {target} in memory; leave it out")
         unknown, truth = io.read_checked(target, form, second, like=known)
         if target_labels is not None:
             truth = io.read_labels(target_labels, form, unknown.classes)
         if check and truth is None:
             raise InputError(f"{target}: --check was asked for, but there are no labels to check against")
         return known, unknown, truth if check else None
+
+    def _scanned(self, target: Path, form: Form, say: Say) -> Scan | None:
+        """TARGET in parts, where it is too large to be kept in memory or workers are to read it; else None."""
+        from labelfree.scale import scan, scan_if_large
+
+        if self.dask is not None:
+            found = scan(target, form, dask=self.dask, checkpoint=self.checkpoint)
+        else:
+            made = None if str(target) == "-" else scan_if_large(target, form, checkpoint=self.checkpoint)
+            if made is None:
+                return None
+            found = made
+        found.progress = Pace(say)
+        return found
+
+
+class Pace:
+    """How far a pass over the rows has come, how fast, and how long it will take, as a step of the work."""
+
+    def __init__(self, say: Say) -> None:
+        self._say, self._begun, self._before, self._passes = say, 0.0, 0, 0
+
+    def __call__(self, done: int, rows: int) -> None:
+        """So many of the rows are done."""
+        now = time.monotonic()
+        if done <= self._before or not self._passes:
+            self._begun, self._passes = now, self._passes + 1
+        self._before = done
+        spent = max(now - self._begun, 1e-9)
+        rate = done / spent
+        bar = ("#" * (20 * done // rows)).ljust(20, ".")
+        self._say(
+            f"pass {self._passes} [{bar}] {done:,} of {rows:,} rows, {rate:,.0f}/s, {(rows - done) / rate:,.0f} s left"
+        )
 
 
 def reads(verb: Callable[..., None]) -> Callable[..., None]:
@@ -240,8 +298,10 @@ def _is_read(out: Path, path: Path) -> bool:
     return re.fullmatch(parts, os.path.abspath(out)) is not None
 
 
-def column_of(path: Path, name: str, rows: int | Sample) -> Any:
+def column_of(path: Path, name: str, rows: int | Sample | Scan) -> Any:
     """A column or key that says something of each of the scores' rows; times may be binned (`time:1d`).
+
+    Of scores that are scanned, its name: it is read along with them.
 
     Args:
         path: the file that holds it.
@@ -249,7 +309,10 @@ def column_of(path: Path, name: str, rows: int | Sample) -> Any:
         rows: the number of rows; or the sample, so that rows it dropped are dropped here too.
     """
     from labelfree.io import read_groups
+    from labelfree.scans import Scan
 
+    if isinstance(rows, Scan):
+        return name
     if isinstance(rows, int):
         return read_groups(path, [name], rows)[name]
     whole = rows.n if rows.kept is None else None

@@ -53,13 +53,13 @@ def slices(
         data, groups = now_called("--groups FILE", "--data FILE", Path(groups), data), None
     names = unlike(by, "--by")
     with working() as say:
-        known, unknown, _ = reading.both(source, target, say)
+        known, unknown, _ = reading.both(source, target, say, whole=data is not None)
         columns = {name: files.column_of(data or target, name, unknown) for name in names}
         say("resampling")
         found = cut(
             known,
             unknown,
-            columns if len(columns) > 1 else columns[names[0]],
+            names if unknown.scanned else columns if len(columns) > 1 else columns[names[0]],
             method,
             calibration=calibration,
             marginal=None if marginal is None else files.marginal_of(marginal, known),

@@ -39,8 +39,8 @@ class COTT(MarginalEstimator):
     def _read(self, target: View | ScanView) -> Reading:
         choice = self._masses(target)
         transport = target.transport(choice.masses)
-        cuts = (self.threshold_ - TIE, self.threshold_low_ - TIE, self.threshold_high_ - TIE)
-        error, tied = target.cost_shares(choice.masses, *cuts)
+        cuts = (self.threshold_, self.threshold_low_, self.threshold_high_)
+        error, tied = target.cost_shares(choice.masses, *(cut - TIE for cut in cuts))
         reading = Reading(
             error=error,
             details={

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from labelfree import _door
 from labelfree._lockstep import Memo
+from labelfree._threads import in_turn
 from labelfree.calibration import Calibration, Identity, Temperature, log_scores, zero_floor
 from labelfree.estimators.view import Array, SoftPlan, View
 from labelfree.labelshift import LabelShares
@@ -184,6 +185,14 @@ class ScanView:
         """The sum of `step(view of a chunk)` over all chunks, in one pass."""
         return self.fold_numbered(lambda view, start: step(view))
 
+    def each(self, step: Callable[[View, int], S]) -> Iterator[list[S]]:
+        """What the step gives for the chunks of every part, part by part in their order, read by this process."""
+        scan = self.sample
+        read = Calibrated(step, self.calibration, scan.kind, scan.floor)
+        yield from in_turn(
+            lambda at: scan.chunk_results(read, *at), list(zip(scan.parts, scan.starts, strict=True))
+        )
+
     def mean(self, of: Callable[[View], Any]) -> Any:
         """The mean, by mass, of (b,) or (b, m) numbers that `of` gives for the rows of a view."""
 
@@ -274,6 +283,8 @@ class ScanView:
         """The label shares that make these rows likeliest, if posteriors with that prior were right (MLLS)."""
 
         def solve() -> LabelShares:
+            if self.home.n == self.n:  # all rows are at hand
+                return self.home.label_shares(prior)
             found = likely_shares(_Rows(self), prior, sample=self.drawn)
             return LabelShares(found.shares, found.weights, found.gap, found.passes)
 

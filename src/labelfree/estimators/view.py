@@ -102,9 +102,8 @@ class View:
         self.calibration = calibration
         self.probs = calibration.probs(sample) if probs is None else probs
         self.predictions = sample.predictions
-        self.mass = sample.mass
         self.n, self.k = sample.n, sample.k
-        self.n_effective = sample.n_effective if n_effective is None else n_effective
+        self._n_effective = n_effective
         self._solver: Solver = Exact() if solver is None else solver
         self._known: dict[Hashable, Any] = {}
 
@@ -114,6 +113,16 @@ class View:
             self._known[key] = compute()
         found: T = self._known[key]
         return found
+
+    @cached_property
+    def mass(self) -> Array:
+        """(n,) row masses, summing to 1."""
+        return self.sample.mass
+
+    @property
+    def n_effective(self) -> float:
+        """The rows' number that noise is judged by."""
+        return self.sample.n_effective if self._n_effective is None else self._n_effective
 
     def together(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
         """The results of several tasks."""
@@ -232,13 +241,13 @@ class View:
         return self.cost_range(self.transport(marginal).prices, marginal)
 
     def cost_shares(self, marginal: Array, at: float, low: float, high: float) -> tuple[float, float]:
-        """The share of mass whose transport cost is `at` or more, and of rows whose side of the cut ties leave open.
+        """The share of mass whose transport cost is `at` or more; and of rows that ties could bring across.
 
-        Those are rows that one optimal plan could bring to `low` or more, and one below `high`.
+        Those are rows that one optimal plan could bring to `low` or more, and another one below `high`.
         """
         _, _, mass, cost = self.transport(marginal).pieces()
         least, most = self.transport_range(marginal)
-        tied = np.sum(self.mass[(most >= low) & (least < high)])
+        tied = self.mass[(most >= low) & (least < high)].sum()
         return float(min(1.0, mass[cost >= at].sum())), float(min(1.0, tied))
 
     def soft_transport(self, marginal: Array) -> SoftPlan:

@@ -11,7 +11,7 @@ from labelfree.io.columns import (
 from labelfree.io.demo import Demo, demo_data
 from labelfree.io.form import Form
 from labelfree.io.read import is_table, read_checked, read_labels, read_second, read_source, read_target
-from labelfree.io.write import write_table
+from labelfree.io.write import write_parts, write_table
 
 __all__ = [
     "Demo",
@@ -29,5 +29,6 @@ __all__ = [
     "read_second",
     "read_source",
     "read_target",
+    "write_parts",
     "write_table",
 ]

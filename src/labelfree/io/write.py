@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -68,3 +68,32 @@ def _without_formulas(table: Any) -> Any:
             )
             table = table.set_column(place, field.name, compute.if_else(risky, marked, column))
     return table
+
+
+def write_parts(path: str | Path, tables: Iterable[Sequence[Mapping[str, Any]]]) -> None:
+    """Write tables as a folder of Parquet parts, `part-00000.parquet` and so on; the folder is there when all are.
+
+    Args:
+        path: the folder, which must not be there yet.
+        tables: for every part, one after the other, tables of the same columns.
+    """
+    import shutil
+    import tempfile
+
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    folder = Path(path)
+    beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.absolute().parent))
+    try:
+        for number, parts in enumerate(tables):
+            made = pa.concat_tables(
+                [pa.table({name: pa.array(values) for name, values in one.items()}) for one in parts]
+            )
+            parquet.write_table(made, beside / f"part-{number:05d}.parquet", write_page_checksum=True)
+        beside.chmod(0o755)
+        beside.rename(folder)
+    except OSError as problem:
+        raise FileError(f"{path}: cannot be written ({problem.strerror or problem})") from None
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from types import CodeType, FunctionType, MethodType
 from typing import Any
 
+import numpy as np
+
 from labelfree._files import replacing
+from labelfree._version import __version__
 from labelfree.errors import FileError
-from labelfree.scale.travel import packed
 from labelfree.scans import Engine, Part, Task
 
 #: What a result may be made of beside labelfree's own classes: nothing else is ever made from a file.
@@ -75,17 +78,53 @@ class Checkpoint:
 
 def digest_of(task: Any) -> bytes:
     """A digest of what is asked, the same in every process that asks the same."""
-    import cloudpickle
+    found = hashlib.sha256(__version__.encode())
+    _spell(found, task, ())
+    return found.digest()
 
-    buffer = io.BytesIO()
-    pickler = cloudpickle.Pickler(buffer)
-    # Without a memo equal things are spelt alike, be they one object or two; what refers to itself needs one.
-    pickler.fast = True
-    try:
-        pickler.dump(task)
-    except (ValueError, RecursionError):
-        return hashlib.sha256(packed(task)).digest()
-    return hashlib.sha256(buffer.getvalue()).digest()
+
+def _spell(found: Any, value: Any, within: tuple[int, ...]) -> None:
+    """Write a value into a digest: code and what it holds, numbers by their bits, objects by what they consist of.
+
+    Pickles would not do: they tell equal things apart by whether they are one object or two.
+    """
+    found.update(f"{type(value).__qualname__}(".encode())
+    if id(value) not in within:
+        held = _content(value)
+        if isinstance(held, bytes):
+            found.update(held)
+        else:
+            for item in held:
+                _spell(found, item, (*within, id(value)))
+    found.update(b")")
+
+
+def _content(value: Any) -> bytes | Iterable[Any]:
+    """The bits of a plain value, or the values that another one consists of."""
+    if isinstance(value, np.ndarray):
+        return (value.dtype.str, value.shape, value.tolist() if value.dtype.hasobject else value.tobytes())
+    if isinstance(value, list | tuple):
+        return value
+    if isinstance(value, Mapping):
+        return list(value.items())
+    if isinstance(value, set | frozenset):
+        return sorted(value, key=repr)
+    if isinstance(value, bytes):
+        return value
+    if value is None or isinstance(value, str | int | float | complex | np.generic):
+        return repr(value).encode()
+    if isinstance(value, CodeType):
+        return (value.co_code, value.co_consts, value.co_names)
+    if isinstance(value, FunctionType):
+        cells = [cell.cell_contents for cell in value.__closure__ or ()]
+        return (value.__module__, value.__code__, value.__defaults__, value.__kwdefaults__, cells)
+    if isinstance(value, MethodType):
+        return (value.__func__, value.__self__)
+    if isinstance(value, partial):
+        return (value.func, value.args, value.keywords)
+    if hasattr(value, "__qualname__"):  # classes and built-in functions
+        return f"{value.__module__}.{value.__qualname__}".encode()
+    return list(getattr(value, "__dict__", {}).items())
 
 
 def _fingerprint(parts: Sequence[Part]) -> bytes:

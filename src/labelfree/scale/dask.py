@@ -6,9 +6,12 @@ another. Sums are made here, in the order of the parts, so that no answer depend
 
 from __future__ import annotations
 
+import contextlib
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -46,6 +49,8 @@ class Dask:
 
     def __init__(self, cluster: Any) -> None:
         self.client = connect(cluster)
+        if self.client is not cluster:  # it is ours: no thread of it outlives this engine
+            weakref.finalize(self, _close, self.client)
         self.traffic: list[Traffic] = []
 
     def reduce(
@@ -89,6 +94,11 @@ class Dask:
     def _count(self, sent: int = 0, received: int = 0) -> None:
         now = self.traffic[-1]
         self.traffic[-1] = Traffic(now.sent + sent, now.received + received)
+
+
+def _close(client: Any) -> None:
+    with contextlib.suppress(Exception):
+        client.close(timeout=2)
 
 
 def work(job: bytes, part: bytes, start: int) -> bytes:
@@ -192,7 +202,7 @@ class Partitions:
         client = self.client
         futures = client.compute(asked, retries=2)
         for future, again in zip(futures, asked, strict=True):
-            yield awaited(client, future, lambda again=again: client.compute(again, retries=2))
+            yield awaited(client, future, partial(client.compute, again, retries=2))
 
 
 def on_frame(job: bytes, part: Handed, start: int, frame: Any) -> bytes:

@@ -37,6 +37,7 @@ class Layout:
         prediction, weight, second, id: the columns that hold these, or None.
         threshold: as in `Form`.
         zone: the time zone that binned times are counted in.
+        batch_rows: how many rows are read in one go: decided once, so that every worker sums the same chunks.
     """
 
     kind: str
@@ -50,16 +51,16 @@ class Layout:
     id: str | None = None
     threshold: float | Mapping[Hashable, float] | None = None
     zone: str | None = None
+    batch_rows: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.batch_rows:
+            object.__setattr__(self, "batch_rows", max(BATCH_ROWS, BATCH_SCORES // self.k))
 
     @property
     def k(self) -> int:
         """The number of classes."""
         return len(self.scores if self.classes is None else self.classes)
-
-    @property
-    def batch_rows(self) -> int:
-        """How many rows are read in one go."""
-        return max(BATCH_ROWS, BATCH_SCORES // self.k)
 
     def reads(self, columns: Sequence[str] = ()) -> list[str]:
         """The columns of the table that a chunk is made of."""

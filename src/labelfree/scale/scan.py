@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from labelfree.errors import InputError
+from labelfree.errors import InputError, LabelfreeError
 from labelfree.scans import Engine, Part, Scan, Threads
 
 if TYPE_CHECKING:
@@ -133,3 +133,22 @@ def _files(path: str | Path, form: Form, second: str | None, zone: str | None) -
     if all(each.suffix.lower() == ".npy" for each in files):
         return npy_parts(files, form)
     return file_parts(file, form, second, zone)
+
+
+def scan_if_large(path: str | Path, form: Form, **options: Any) -> Scan | None:
+    """A scan of a path whose rows are too many to be kept in memory, by what its footers say; else None.
+
+    Only forms whose rows are counted without reading them are looked at: Parquet, Arrow files and `.npy`. What
+    cannot be opened is left to whoever reads it whole, and says so in the same words.
+    """
+    from labelfree.io.parquet import is_parquet
+    from labelfree.transport.streamed import sample_step
+
+    file = Path(path)
+    if not (is_parquet(file) or file.suffix.lower() in (".npy", ".arrow", ".feather")):
+        return None
+    try:
+        found = scan(path, form, **options)
+    except LabelfreeError:
+        return None
+    return None if sample_step(found.n, found.k) == 1 else found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -72,9 +73,17 @@ def _by_partition(
         quoted = [f"`{name.replace('`', '``')}`" for name in columns]
         rows = frame.select(*quoted).mapInArrow(each, "part int, result binary").collect()
     except Exception as problem:  # whatever Java says, in one line
-        text = next((line for line in str(problem).splitlines() if line.strip()), type(problem).__name__)
-        raise InputError(f"{WHERE}: Spark could not read it ({text.strip()[:200].rstrip('.')})") from None
+        raise InputError(f"{WHERE}: Spark could not read it ({_cause(problem)})") from None
     return {int(row["part"]): bytes(row["result"]) for row in rows}
+
+
+def _cause(problem: Exception) -> str:
+    """The line that says what happened: that of the worker's Python, if there is one, else the first."""
+    lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
+    said = next((line for line in lines if re.match(r"\w+(Error|Exception): ", line)), None)
+    text = said or (lines[0] if lines else type(problem).__name__)
+    hint = "; the workers' Python is PYSPARK_PYTHON" if text.startswith("ModuleNotFoundError") else ""
+    return text[:200].rstrip(".") + hint
 
 
 @dataclass(frozen=True)

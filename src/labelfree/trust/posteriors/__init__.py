@@ -2,7 +2,7 @@
 
 from labelfree.trust.posteriors.confusion import Metrics, measured, metrics
 from labelfree.trust.posteriors.proportions import Shares, label_shares
-from labelfree.trust.posteriors.rows import row_table
+from labelfree.trust.posteriors.rows import row_reader, row_table
 from labelfree.trust.posteriors.segments import Slice, Slices, sliced, slices
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "label_shares",
     "measured",
     "metrics",
+    "row_reader",
     "row_table",
     "sliced",
     "slices",

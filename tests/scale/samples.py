@@ -1,0 +1,60 @@
+"""Rows that the tests of this room share, and what is folded over them; workers import it too."""
+
+import numpy as np
+import pyarrow as pa
+
+CLASSES = ("cat", "dog", "owl")
+
+
+def rows(n=5000, dtype=np.float32, seed=0):
+    """Scores, and beside them weights, decisions, ids and a group."""
+    rng = np.random.default_rng(seed)
+    scores = rng.normal(size=(n, 3)).astype(dtype)
+    decisions = rng.integers(0, 3, n)
+    columns = {f"logit_{name}": scores[:, j] for j, name in enumerate(CLASSES)}
+    table = pa.table(
+        {
+            **columns,
+            "prediction": [CLASSES[j] for j in decisions],
+            "w": rng.uniform(0, 2, n),
+            "site": [f"s{j}" for j in rng.integers(0, 4, n)],
+            "row": np.arange(n),
+        }
+    )
+    return scores, decisions, table
+
+
+def folded():
+    """What is folded: everything that a chunk carries, weighed by where it stands. A closure, as real steps are."""
+
+    def sums(chunk, start):
+        place = start + np.arange(len(chunk)) + 1.0
+        out = [place @ chunk.scores.astype(np.float64)]
+        out.append([place @ (chunk.predictions == j) for j in range(3)])
+        out.append([place @ chunk.weights, np.square(chunk.ids, dtype=float).sum(), len(chunk)])
+        return np.concatenate(out)
+
+    return sums
+
+
+def wanted(scores, decisions, table):
+    """The same of the whole, where rows stand as they were written."""
+    place = np.arange(len(scores)) + 1.0
+    return np.concatenate(
+        [
+            place @ scores.astype(np.float64),
+            [place @ (decisions == j) for j in range(3)],
+            [
+                place @ table["w"].to_numpy(),
+                np.square(np.arange(len(scores), dtype=float)).sum(),
+                len(scores),
+            ],
+        ]
+    )
+
+
+def cuts(n, rng, pieces=6):
+    """Random cuts into pieces, two of them at the same place: a piece without rows."""
+    inner = np.sort(rng.integers(0, n, pieces - 1))
+    inner[2] = inner[1]
+    return list(zip([0, *inner], [*inner, n], strict=True))

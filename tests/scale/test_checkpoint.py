@@ -1,0 +1,90 @@
+"""A driver that was killed goes on where it was, and only with the same data and the same question."""
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+from pyarrow import parquet
+
+import labelfree as lf
+
+from .samples import folded, rows
+
+DRIVER = """
+    import os, signal, sys
+    import numpy as np
+    import labelfree as lf
+    import labelfree.scale.files as files
+
+    files.PART_SCORES = 1500
+
+    def question(power, state):
+        def step(chunk, start):
+            return (np.abs(chunk.scores.astype(float)) ** power + state).sum(0)
+        return step
+
+    scan = lf.scan(sys.argv[1], checkpoint=sys.argv[2])
+    state = np.zeros(3)
+    for power in range(1, 5):
+        if power == int(sys.argv[3]):
+            scan.progress = lambda done, total: os.kill(os.getpid(), signal.SIGKILL)
+        state = scan.fold(question(power, state))
+    print(scan.engine.kept, state.tobytes().hex())
+"""
+
+
+def drive(file, folder, die_in):
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(DRIVER), str(file), str(folder), str(die_in)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONHASHSEED": "random"},
+    )
+
+
+def test_a_killed_driver_goes_on_where_it_was(tmp_path):
+    parquet.write_table(rows()[2], tmp_path / "a.parquet", row_group_size=500)
+    whole = drive(tmp_path / "a.parquet", tmp_path / "other", 0)
+    died = drive(tmp_path / "a.parquet", tmp_path / "kept", 3)
+    assert died.returncode == -signal.SIGKILL
+    assert len(list((tmp_path / "kept").glob("pass-*.pickle"))) == 2
+    again = drive(tmp_path / "a.parquet", tmp_path / "kept", 0)
+    assert again.returncode == 0, again.stderr
+    assert whole.stdout.split()[0] == "0"
+    assert again.stdout.split() == ["2", whole.stdout.split()[1]]
+
+
+def test_other_data_or_another_question_is_read_anew(tmp_path):
+    def kept(data, step):
+        scan = lf.scan(data, weight="w", id="row", checkpoint=tmp_path / "kept")
+        return scan.fold(step), scan.engine.kept
+
+    table, other = rows()[2], rows(seed=1)[2]
+    first, _ = kept(table, folded())
+    again, reused = kept(table, folded())
+    assert reused == 1
+    assert again.tobytes() == first.tobytes()
+    assert kept(other, folded())[1] == 0
+    assert kept(table, lambda chunk, start: len(chunk)) == (5000, 0)
+
+
+def test_a_damaged_or_foreign_file_is_never_unpickled(tmp_path):
+    scan = lf.scan(rows()[2], checkpoint=tmp_path)
+    truth = scan.fold(lambda chunk, start: chunk.scores.sum(0))
+    (file,) = tmp_path.glob("pass-*.pickle")
+
+    class Harm:
+        def __reduce__(self):
+            return os.mkdir, (str(tmp_path / "harm"),)
+
+    for content in (b"", file.read_bytes()[:50], pickle.dumps(Harm())):
+        file.write_bytes(content)
+        scan = lf.scan(rows()[2], checkpoint=tmp_path)
+        assert np.array_equal(scan.fold(lambda chunk, start: chunk.scores.sum(0)), truth)
+        assert scan.engine.kept == 0
+    assert not (tmp_path / "harm").exists()

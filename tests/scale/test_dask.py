@@ -1,0 +1,121 @@
+"""Dask for real: two worker processes, the same bits, one of them killed; nobody at the address."""
+
+import contextlib
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+from pyarrow import parquet
+
+import labelfree as lf
+from labelfree.errors import FileError, InputError
+
+from .samples import folded, rows, wanted
+
+distributed = pytest.importorskip("distributed", reason="dask and distributed are not installed")
+
+
+@pytest.fixture(scope="module")
+def client():
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, protocol="tcp://"
+        ) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
+@pytest.fixture
+def folder(tmp_path, small_parts):
+    scores, decisions, table = rows(n=20_000)
+    for i in range(4):
+        parquet.write_table(table.slice(i * 5000, 5000), tmp_path / f"{i}.parquet", row_group_size=500)
+    return tmp_path, wanted(scores, decisions, table)
+
+
+def test_workers_read_files_and_the_answer_is_that_of_threads_to_the_last_bit(client, folder):
+    path, truth = folder
+    here = lf.scan(path, weight="w", id="row").fold(folded())
+    scan = lf.scan(path, weight="w", id="row", dask=client)
+    there = scan.fold(folded())
+    np.testing.assert_allclose(there, truth, rtol=1e-12)
+    assert there.tobytes() == here.tobytes()
+    (traffic,) = scan.engine.traffic
+    assert 0 < traffic.received < 1000 * len(scan.parts)
+    assert 0 < traffic.sent < 10_000 * len(scan.parts)
+
+
+def test_bytes_do_not_depend_on_the_rows_of_a_part(client, tmp_path, monkeypatch):
+    traffic = []
+    for n in (1000, 100_000):
+        monkeypatch.setattr("labelfree.scale.files.PART_SCORES", 3 * n // 4)
+        parquet.write_table(rows(n)[2], tmp_path / f"{n:06}.parquet", row_group_size=n // 4)
+        scan = lf.scan(tmp_path / f"{n:06}.parquet", weight="w", id="row", dask=client)
+        assert len(scan.parts) == 4
+        scan.fold(folded())
+        traffic.append(scan.engine.traffic[0])
+    assert traffic[1].sent <= traffic[0].sent + 100
+    assert traffic[1].received <= traffic[0].received + 100
+
+
+def test_a_worker_killed_in_the_middle_of_a_pass(client, folder):
+    path, _ = folder
+    sums = folded()
+
+    def slowly(chunk, start):
+        import time
+
+        time.sleep(0.01)
+        return sums(chunk, start)
+
+    here = lf.scan(path, weight="w", id="row").fold(sums)
+    before = client.run(os.getpid)
+    victim = next(iter(before.values()))
+    scan = lf.scan(path, weight="w", id="row", dask=client)
+    killed = threading.Event()
+
+    def progress(done, total):
+        if not killed.is_set():
+            killed.set()
+            os.kill(victim, signal.SIGKILL)
+
+    scan.progress = progress
+    there = scan.fold(slowly)
+    assert killed.is_set()
+    assert there.tobytes() == here.tobytes()
+
+
+def test_a_dask_frame_is_worked_on_where_its_partitions_are(client, folder):
+    dd = pytest.importorskip("dask.dataframe")
+    path, truth = folder
+    frame = dd.read_parquet(path)
+    alone = lf.scan(frame, weight="w", id="row")
+    spread = lf.scan(frame, weight="w", id="row", dask=client)
+    assert [part.rows for part in alone.parts] == [part.rows for part in spread.parts]
+    first = alone.fold(folded())
+    np.testing.assert_allclose(first, truth, rtol=1e-12)
+    assert first.tobytes() == spread.fold(folded()).tobytes()
+    assert len(alone.peek()) > 0
+
+
+def test_a_refusal_comes_home_as_it_was_said(client, tmp_path, small_parts):
+    table = rows(2000)[2].to_pandas()
+    table.loc[1500, "logit_dog"] = np.inf
+    table.to_parquet(tmp_path / "a.parquet", row_group_size=400)
+    with pytest.raises(FileError, match=r"a\.parquet: .*row 1500, column 1"):
+        lf.scan(tmp_path / "a.parquet", dask=client).fold(lambda chunk, start: 0)
+
+
+def test_nobody_answers(tmp_path, monkeypatch):
+    monkeypatch.setattr("labelfree.scale.dask.PATIENCE", 1)
+    parquet.write_table(rows(10)[2], tmp_path / "a.parquet")
+    begun = time.monotonic()
+    with pytest.raises(InputError, match=r"no scheduler answers at tcp://127\.0\.0\.1:1 "):
+        lf.scan(tmp_path / "a.parquet", dask="tcp://127.0.0.1:1")
+    assert time.monotonic() - begun < 60
+    with contextlib.suppress(OSError), pytest.raises(InputError, match="no scheduler answers at nonsense"):
+        lf.scan(tmp_path / "a.parquet", dask="nonsense")

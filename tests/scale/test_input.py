@@ -1,0 +1,223 @@
+"""What cannot be scanned is refused in one line that names the file and the row in it."""
+
+import os
+import threading
+import time
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+import labelfree as lf
+from labelfree.errors import FileError, InputError
+
+
+def write(folder, name, table, **how):
+    parquet.write_table(table, folder / name, **how)
+    return folder / name
+
+
+def table(n=100, classes="ab", prefix="logit_", **more):
+    scores = np.random.default_rng(0).normal(size=(n, len(classes)))
+    return pa.table({**{f"{prefix}{c}": scores[:, j] for j, c in enumerate(classes)}, **more})
+
+
+def count(chunk, start):
+    return len(chunk)
+
+
+def total(chunk, start):
+    return chunk.scores.sum(0)
+
+
+def test_columns_in_another_order_are_read_by_name(tmp_path):
+    write(tmp_path, "a.parquet", table())
+    write(tmp_path, "b.parquet", table().select(["logit_b", "logit_a"]))
+    np.testing.assert_allclose(lf.scan(tmp_path).fold(total), 2 * lf.scan(tmp_path / "a.parquet").fold(total))
+
+
+def test_a_class_that_is_missing_or_new_in_a_later_file(tmp_path):
+    write(tmp_path, "a.parquet", table())
+    later = write(tmp_path, "b.parquet", table(classes="ac"))
+    with pytest.raises(FileError, match=r"b\.parquet: no column 'logit_b'"):
+        lf.scan(tmp_path)
+    later.unlink()
+    write(tmp_path, "b.parquet", table(classes="abc"))
+    with pytest.raises(FileError, match=r"b\.parquet: has a column 'logit_c'"):
+        lf.scan(tmp_path)
+
+
+def test_a_bad_row_is_named_with_its_file_and_its_number_there(tmp_path, small_parts):
+    write(tmp_path, "a.parquet", table(2000), row_group_size=300)
+    spoilt = table(2000).to_pandas()
+    spoilt.loc[1234, "logit_b"] = np.inf
+    write(tmp_path, "b.parquet", pa.Table.from_pandas(spoilt), row_group_size=300)
+    with pytest.raises(FileError, match=r"b\.parquet: .*row 1234, column 1"):
+        lf.scan(tmp_path).fold(count)
+    spoilt.loc[1234, "logit_b"] = None
+    write(tmp_path, "b.parquet", pa.Table.from_pandas(spoilt), row_group_size=300)
+    with pytest.raises(FileError, match=r"b\.parquet: column 'logit_b', row 1234 is empty"):
+        lf.scan(tmp_path).fold(count)
+
+
+def test_a_decision_that_is_no_class(tmp_path, small_parts):
+    decisions = ["a"] * 700 + ["zebra"] + ["b"] * 299
+    file = write(tmp_path, "a.parquet", table(1000, prediction=decisions))
+    with pytest.raises(FileError, match=r"a\.parquet: .*row 700 is 'zebra', which is not a class"):
+        lf.scan(file).fold(count)
+    assert lf.scan(file, prediction=None).fold(count) == 1000
+
+
+def test_damaged_files_are_named(tmp_path):
+    whole = write(tmp_path, "a.parquet", table(5000)).read_bytes()
+    (tmp_path / "b.parquet").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(FileError, match=r"b\.parquet: cannot be read as \.parquet"):
+        lf.scan(tmp_path)
+    (tmp_path / "b.parquet").write_bytes(b"")
+    with pytest.raises(FileError, match=r"b\.parquet: is empty"):
+        lf.scan(tmp_path)
+    (tmp_path / "b.parquet").write_bytes(
+        whole[:200] + bytes(len(whole) // 2 - 200) + whole[len(whole) // 2 :]
+    )
+    with pytest.raises(FileError, match=r"b\.parquet: "):
+        lf.scan(tmp_path).fold(count)
+
+
+def test_files_without_rows_are_passed_over_unless_all_are(tmp_path):
+    write(tmp_path, "a.parquet", table().slice(0, 0))
+    with pytest.raises(InputError, match="no rows"):
+        lf.scan(tmp_path)
+    write(tmp_path, "b.parquet", table())
+    assert lf.scan(tmp_path).fold(count) == 100
+
+
+def test_a_file_that_changes_between_two_passes_is_refused(tmp_path):
+    file = write(tmp_path, "a.parquet", table(100))
+    scan = lf.scan(file)
+    scan.fold(count)
+    os.utime(write(tmp_path, "a.parquet", table(101)))
+    with pytest.raises(FileError, match=r"a\.parquet: changed between two passes"):
+        scan.fold(count)
+
+
+def test_a_function_whose_rows_change_is_refused():
+    held = [table()]
+    scan = lf.scan(lambda: iter(held[0].to_batches()))
+    scan.fold(count)
+    held[0] = pa.table({name: np.asarray(column) + 1 for name, column in zip("ab", held[0], strict=True)})
+    held[0] = held[0].rename_columns(["logit_a", "logit_b"])
+    with pytest.raises(FileError, match="changed between two passes"):
+        scan.fold(count)
+    held[0] = held[0].slice(1)
+    with pytest.raises(FileError, match="other than 100 rows"):
+        scan.fold(count)
+
+
+def test_what_can_be_read_only_once_is_refused():
+    reader = table().to_reader()
+    with pytest.raises(InputError, match=r"RecordBatchReader can be read only once.*a function"):
+        lf.scan(reader)
+    with pytest.raises(InputError, match=r"can be read only once"):
+        lf.scan(iter(table().to_batches()))
+    with pytest.raises(InputError, match="same iterator twice"):
+        lf.scan(lambda: reader)
+
+
+def test_logits_or_probabilities_are_never_guessed(tmp_path):
+    both = table(prob_a=np.zeros(100), prob_b=np.ones(100))
+    with pytest.raises(FileError, match="holds both logits and probs"):
+        lf.scan(both)
+    assert lf.scan(both, kind="probs").kind == "probs"
+    np.save(tmp_path / "a.npy", np.zeros((3, 2)))
+    with pytest.raises(FileError, match="does not say what it holds"):
+        lf.scan(tmp_path / "a.npy")
+    with pytest.raises(InputError, match="is not known"):
+        lf.scan(both, kinds="probs")
+
+
+def test_two_classes_from_one_column(small_parts):
+    p = np.random.default_rng(0).uniform(size=1000).astype("f4")
+    scan = lf.scan(pa.table({"prob": p}), positive="yes", negative="no", threshold=0.8)
+    assert scan.classes == ("no", "yes")
+    assert scan.fold(lambda chunk, start: int(chunk.predictions.sum())) == (p >= 0.8).sum()
+    p[700] = 1.5
+    with pytest.raises(FileError, match=r"row 700 is 1\.5"):
+        lf.scan(pa.table({"prob": p}), positive="yes", negative="no").fold(count)
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", ">f4", "i4"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_npy_files_in_row_ranges(dtype, order, tmp_path, small_parts):
+    scores = np.asarray(np.random.default_rng(0).normal(size=(4000, 3)) * 10, dtype, order=order)
+    np.save(tmp_path / "a.npy", scores[:3000])
+    np.save(tmp_path / "b.npy", scores[3000:])
+    scan = lf.scan(tmp_path, kind="logits")
+    assert (scan.n, scan.k, scan.classes) == (4000, 3, None)
+    assert len(scan.parts) > 4
+    np.testing.assert_allclose(
+        scan.fold(lambda chunk, start: chunk.scores.sum(0, dtype=float)), scores.sum(0, dtype=float)
+    )
+    assert scan.peek().scores.dtype == (np.dtype("f8") if dtype == "i4" else np.dtype(dtype[-2:]))
+
+
+def test_a_npy_file_cut_short(tmp_path):
+    np.save(tmp_path / "a.npy", np.zeros((1000, 2)))
+    whole = (tmp_path / "a.npy").read_bytes()
+    (tmp_path / "a.npy").write_bytes(whole[:5000])
+    with pytest.raises(FileError, match="cut short"):
+        lf.scan(tmp_path / "a.npy", kind="logits")
+
+
+def test_binned_times_and_columns_to_the_letter(tmp_path):
+    times = ["2026-03-01T23:30", "2026-03-02", None] * 10
+    codes = ["01", "1", None] * 10
+    scan = lf.scan(table(30, time=times, code=codes))
+
+    def step(chunk, start):
+        days, found = chunk.columns["time:1d"].tolist(), chunk.columns["code"].tolist()
+        return np.array(
+            [days.count("2026-03-01"), days.count("(missing)"), found.count("01"), found.count(None)]
+        )
+
+    assert scan.fold(step, ["time:1d", "code"]).tolist() == [10, 10, 10, 10]
+    with pytest.raises(InputError, match="no column 'cod'"):
+        scan.fold(count, ["cod"])
+
+
+def test_csv_and_json_lines_are_scanned_from_their_start(tmp_path):
+    (tmp_path / "a.csv").write_text("prob_a,prob_b,prediction\n0.25,0.75,a\n0.5,0.5,b\n")
+    scan = lf.scan(tmp_path / "a.csv")
+    assert scan.fold(lambda chunk, start: chunk.scores.sum(0)).tolist() == [0.75, 1.25]
+
+
+def test_sums_are_in_the_order_of_the_parts_whoever_is_first(small_parts):
+    scan = lf.scan(table(4000), threads=4)
+    assert len(scan.parts) > 4
+
+    class Seen(list):
+        def __add__(self, other):
+            return Seen([*self, *other])
+
+    def step(chunk, start):
+        if threading.get_ident() % 2:
+            time.sleep(0.002)
+        return Seen([start])
+
+    starts = scan.fold(step)
+    assert starts == sorted(starts)
+
+
+def test_engines_that_do_not_go_together():
+    with pytest.raises(InputError, match="more than one of engine="):
+        lf.scan(table(), threads=2, dask="tcp://127.0.0.1:1")
+    with pytest.raises(InputError, match="a Table arrived with dask="):
+        lf.scan(table(), dask="tcp://127.0.0.1:1")
+
+
+def test_many_small_files_are_few_parts(tmp_path):
+    for i in range(40):
+        write(tmp_path, f"{i:02}.parquet", table(10))
+    scan = lf.scan(tmp_path)
+    assert len(scan.parts) == 1
+    assert scan.fold(count) == 400

@@ -1,0 +1,211 @@
+"""The scanned answer is the one in memory, however rows are cut, whoever carries them."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import labelfree as lf
+from labelfree.scans import Chunk, Scan
+
+METHODS = list(lf.METHODS)
+N, K = 1200, 4
+CLASSES = ("a", "b", "c", "d")
+
+
+class Rows:
+    """A part that holds some rows of arrays, read in chunks."""
+
+    def __init__(self, name, arrays, size):
+        self.name, self.arrays, self.size = name, arrays, size
+        self.rows = len(arrays["scores"])
+
+    def read(self, columns=()):
+        for lo in range(0, self.rows, self.size):
+            held = {name: value[lo : lo + self.size] for name, value in self.arrays.items()}
+            more = {name: held.pop(name) for name in ("site",) if name in held}
+            yield Chunk(where=self.name, first=lo, columns=more, **held)
+
+
+def world(seed=0, kind="logits", zeros=False):
+    rng = np.random.default_rng(seed)
+    z = 2.0 * rng.normal(size=(N + 500, K))
+    y = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
+    z[500:, 1] += 0.7
+    if kind == "probs":
+        z = np.exp(z - z.max(axis=1, keepdims=True))
+        z[zeros and z < 1e-3] = 0.0
+        z /= z.sum(axis=1, keepdims=True)
+    said = z.argmax(axis=1)
+    said[::11] = rng.integers(K, size=len(said[::11]))
+    target = {
+        "scores": z[500:],
+        "predictions": said[500:],
+        "weights": rng.random(N) * (rng.random(N) > 0.1),
+        "second": rng.integers(K, size=N),
+        "site": np.array(["north", "south", "west"])[rng.integers(3, size=N)],
+    }
+    source = lf.Source(
+        **{kind: z[:500]}, labels=np.array(CLASSES)[y[:500]], classes=CLASSES, predictions=said[:500]
+    )
+    return source, target
+
+
+def in_memory(target, kind="logits"):
+    held = {name: target[name] for name in ("predictions", "weights", "second")}
+    return lf.Target(**{kind: target["scores"]}, classes=CLASSES, **held)
+
+
+def scanned(target, cuts, size=97, kind="logits", order=range(K)):
+    """The same rows in parts cut there, with the columns in another order."""
+    order = list(order)
+    place = np.argsort(order)
+    turned = {
+        **target,
+        "scores": np.ascontiguousarray(target["scores"][:, order]),
+        "predictions": place[target["predictions"]],
+        "second": place[target["second"]],
+    }
+    ends = [0, *sorted(cuts), N]
+    parts = [
+        Rows(f"part {i}", {name: value[lo:hi] for name, value in turned.items()}, size)
+        for i, (lo, hi) in enumerate(itertools.pairwise(ends))
+    ]
+    classes = tuple(CLASSES[j] for j in order)
+    return Scan(parts, kind, K, classes, weighted=True, decisions=True, second=True, columns=("site",))
+
+
+def same(a, b, tolerance=1e-9):
+    """Plain values that agree to the tolerance; how often rows were read is another matter."""
+    if isinstance(a, dict):
+        assert a.keys() - {"passes"} == b.keys() - {"passes"}
+        for name in a.keys() - {"passes", "certificate", "likelihood_gap"}:
+            same(a[name], b[name], tolerance)
+    elif isinstance(a, list | tuple):
+        assert len(a) == len(b)
+        for x, y in zip(a, b, strict=True):
+            same(x, y, tolerance)
+    elif isinstance(a, float):
+        assert b == pytest.approx(a, abs=tolerance, nan_ok=True)
+    else:
+        assert a == b
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@given(
+    cuts=st.lists(st.integers(0, N), max_size=6),
+    size=st.integers(40, 1500),
+    order=st.permutations(range(K)),
+)
+def test_however_rows_are_cut(cuts, size, order):
+    source, target = world()
+    whole = lf.compare(source, in_memory(target), METHODS)
+    parts = lf.compare(source, scanned(target, cuts, size, order=order), METHODS)
+    for a, b in zip(whole, parts, strict=True):
+        same(a.to_dict(), b.to_dict())
+        if "certificate" in b.details:
+            assert b.details["certificate"]["exact"]
+            assert abs(b.details["certificate"]["gap"]) <= 1e-9
+
+
+@pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize("method", ["ac", "cott", "scot", "mano", "auto"])
+def test_probabilities_with_and_without_zeros(method, zeros):
+    source, target = world(1, "probs", zeros)
+    found = lf.estimate(source, scanned(target, [0, 300, 301], kind="probs"), method)
+    same(lf.estimate(source, in_memory(target, "probs"), method).to_dict(), found.to_dict())
+
+
+@pytest.mark.parametrize("calibration", ["none", "vector"])
+def test_every_calibration(calibration):
+    source, target = world(2)
+    for method in ("scot", "label-shift"):
+        a, b = (
+            lf.estimate(source, t, method, calibration=calibration)
+            for t in (in_memory(target), scanned(target, [200]))
+        )
+        assert b.error == pytest.approx(a.error, abs=1e-9)
+
+
+def test_every_verb():
+    source, target = world(3)
+    whole, parts = in_memory(target), scanned(target, [5, 5, 700], order=(2, 0, 3, 1))
+    same(lf.doctor(source, whole).to_dict(), lf.doctor(source, parts).to_dict())
+    same(lf.metrics(source, whole).to_dict(), lf.metrics(source, parts).to_dict())
+    same(lf.metrics(source, whole, "scot").to_dict(), lf.metrics(source, parts, "scot").to_dict())
+    same(
+        lf.slices(source, whole, target["site"], replicates=20).to_dict(),
+        lf.slices(source, parts, "site", replicates=20).to_dict(),
+    )
+    same(
+        lf.interval(source, whole, "cott", replicates=20).to_dict(),
+        lf.interval(source, parts, "cott", replicates=20).to_dict(),
+    )
+    same(lf.ceiling(source, whole).to_dict(), lf.ceiling(source, parts).to_dict())
+    same(lf.suitable(source, whole).to_dict(), lf.suitable(source, parts).to_dict())
+    a = lf.report(source, whole, by={"site": target["site"]}, replicates=20).summary
+    b = lf.report(source, parts, by={"site": "site"}, replicates=20).summary
+    for part in a.keys() - {"provenance"}:
+        same(a[part], b[part])
+
+
+def test_methods_of_one_comparison_share_passes():
+    source, target = world(4)
+    alone = {}
+    for method in METHODS:
+        scan = scanned(target, [400])
+        lf.estimate(source, scan, method)
+        alone[method] = scan.passes
+    together = scanned(target, [400])
+    lf.compare(source, together, METHODS)
+    assert together.passes <= max(alone.values()) + 3 < sum(alone.values())
+    assert alone["ac"] == alone["doc"] == alone["entropy"] == 1
+    assert alone["cot"] <= 5
+    assert alone["cott"] <= 5
+    assert alone["scot"] <= 6
+    assert alone["auto"] <= 16
+
+
+def test_an_error_in_one_part_reaches_every_reader():
+    source, target = world(5)
+    bad = {**target, "scores": target["scores"].copy()}
+    bad["scores"][700, 2] = np.nan
+    with pytest.raises(lf.FileError, match=r"part 1: .*row 300, column 2 is nan"):
+        lf.compare(source, scanned(bad, [400]), METHODS)
+
+
+def test_what_needs_every_row_is_refused_in_one_line():
+    source, target = world(6)
+    scan = scanned(target, [])
+    with pytest.raises(lf.InputError, match="scanned"):
+        lf.budget(source, scan, count=50)
+    with pytest.raises(lf.InputError, match="wanted the names of its columns"):
+        lf.slices(source, scan, target["site"])
+    with pytest.raises(lf.InputError, match="groups: the target is scanned"):
+        lf.interval(source, scan, groups=target["site"])
+
+
+def test_a_large_target_in_memory_is_read_in_chunks(monkeypatch):
+    source, target = world(7)
+    whole = [lf.estimate(source, in_memory(target), m) for m in ("scot", "cott", "auto")]
+    rows = lf.trust.posteriors.row_table(lf.Pair(source, in_memory(target)), "scot")
+    monkeypatch.setattr("labelfree.transport.streamed.KEPT", 100)
+    monkeypatch.setattr("labelfree.transport.streamed.WHOLE", 100)
+    pair = lf.Pair(source, in_memory(target))
+    assert pair.target.sample.scanned
+    assert pair.home.target.n < N
+    for a in whole:
+        assert pair.estimate(a.method).error == pytest.approx(
+            a.error, abs=0.02 if a.method == "auto" else 1e-9
+        )
+    read = lf.trust.posteriors.row_reader(pair, "scot")
+    tables = [table for part in pair.target.each(read) for table in part]
+    for name, values in rows.items():
+        joined = np.concatenate([table[name] for table in tables])
+        counts = target["weights"] > 0.0  # a row of no weight may be said to go anywhere
+        if values.dtype.kind == "f":
+            np.testing.assert_allclose(joined[counts], values[counts], atol=1e-9)
+        else:
+            assert (joined == values)[counts].all()

@@ -1,0 +1,72 @@
+"""Spark for real, in local mode: the same sums as numpy; skipped where Java or pyspark is absent."""
+
+import os
+import shutil
+import sys
+
+import numpy as np
+import pytest
+
+import labelfree as lf
+from labelfree.errors import FileError, InputError
+
+from .samples import folded, rows, wanted
+
+pytest.importorskip("pyspark", reason="pyspark is not installed")
+if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+    pytest.skip("Spark needs Java, which is not installed", allow_module_level=True)
+
+
+@pytest.fixture(scope="module")
+def spark():
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    session = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+
+
+def test_partitions_of_a_frame(spark, tmp_path, small_parts):
+    from pyarrow import parquet
+
+    scores, decisions, table = rows(n=3000)
+    parquet.write_table(table, tmp_path / "a.parquet")
+    frame = (
+        spark.read.parquet(str(tmp_path / "a.parquet"))
+        .repartitionByRange(3, "row")
+        .sortWithinPartitions("row")
+        .persist()
+    )
+    scan = lf.scan(frame, weight="w", id="row")
+    assert (scan.n, scan.classes) == (3000, ("cat", "dog", "owl"))
+    first = scan.fold(folded())
+    np.testing.assert_allclose(first, wanted(scores, decisions, table), rtol=1e-12)
+    assert scan.fold(folded()).tobytes() == first.tobytes()
+    assert scan.peek().scores.dtype == np.float32
+    counted = scan.fold(lambda chunk, start: np.array([(chunk.columns["site"] == "s1").sum()]), ["site"])
+    assert counted.tolist() == [table["site"].to_pylist().count("s1")]
+
+
+def test_a_bad_row_and_a_frame_that_changes(spark):
+    frame = spark.createDataFrame(
+        [(0.5, float("inf") if i == 7 else 0.5) for i in range(20)], "logit_a float, logit_b float"
+    ).coalesce(1)
+    with pytest.raises(FileError, match=r"partition 0: .*row 7, column 1"):
+        lf.scan(frame).fold(lambda chunk, start: 0)
+    good = spark.createDataFrame([(0.5, float(i)) for i in range(20)], "logit_a float, logit_b float")
+    scan = lf.scan(good.coalesce(1))
+    scan.fold(lambda chunk, start: 0)
+    scan.engine.frame = good.limit(19).coalesce(1)
+    with pytest.raises(FileError, match="other than 20 rows"):
+        scan.fold(lambda chunk, start: 0)
+    scan.engine.frame = good.repartition(4)
+    with pytest.raises(InputError):
+        scan.fold(lambda chunk, start: 0)
