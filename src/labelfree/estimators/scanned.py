@@ -315,9 +315,7 @@ class ScanView:
         h, p, square, mass, pile = self.fold_numbered(read)
         return h / mass, p / mass, square / mass, self._kept(*pile.joined())
 
-    def _kept(
-        self, rows: Any, scores: Any, predictions: Any, weights: Array, second: Any, ids: Any
-    ) -> View:
+    def _kept(self, rows: Any, scores: Any, predictions: Any, weights: Array, second: Any, ids: Any) -> View:
         scan = self.sample
         chunk = Chunk(
             scores,
