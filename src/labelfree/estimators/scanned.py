@@ -264,15 +264,16 @@ class ScanView:
         return self.once(("hard", marginal.tobytes()), solve)
 
     def cost_shares(self, marginal: Array, at: float, low: float, high: float) -> tuple[float, float]:
-        """As of `View`: the mass of cost `at` or more, and the mass that ties could bring across; in one pass."""
+        """The share of mass whose transport cost is `at` or more, and of rows whose side of the cut ties leave open."""
         plan = self.transport(marginal)
 
         def step(view: View, start: int) -> Total:
-            pieces = plan.pieces(block_of(view, start))
-            least, most = view.cost_range(plan.prices, marginal)
-            beyond = float(pieces.mass[pieces.cost >= at].sum())
-            tied = float(view.weights[(most >= low) & (least < high)].sum())
-            return Total((beyond, tied, float(view.weights.sum())))
+            block = block_of(view, start)
+            pieces = plan.pieces(block)
+            least, most = plan.cost_range(block, marginal)
+            w = view.weights
+            tied = w[(most >= low) & (least < high)].sum()
+            return Total((pieces.mass[pieces.cost >= at].sum(), tied, w.sum()))
 
         beyond, tied, mass = self.fold_numbered(step)
         return float(min(1.0, beyond / mass)), float(min(1.0, tied / mass))

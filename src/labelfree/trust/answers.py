@@ -203,6 +203,8 @@ def compared(
 
 def answer(pair: Pair, method: str, settings: Resampling | None = None, **options: Any) -> Estimate:
     """One method's answer for a pair: with an interval where settings are given, with its doubts always."""
+    doubtful = _refuted_by(find(method).name, options.get("marginal", "source")) is not None
+    pair.read_together([(method, options)], shift=doubtful)
     found = pair.estimate(method, **options)
     if settings is not None:
         found = with_interval(pair, method, settings, **options)

@@ -8,6 +8,8 @@ from labelfree.transport._kernels.base import Array, inner, kernel
 
 #: Entries that are worked on at a time: they stay in the nearest cache.
 SLAB = 2048
+#: Terms that are added up before their sum is: rounding grows with these and their number, not with all terms.
+PARTIAL = 32
 #: Added to a double below 2**51 and taken off again, it rounds to a whole number, which its bits then hold.
 ROUND = 1.5 * 2.0**52
 ROUND_BITS = int(np.float64(ROUND).view(np.int64))
@@ -75,7 +77,10 @@ def softmaxed(R: Array, Z: Array, T: float, P: Array, y: Array) -> None:
             flat[e] = exp(flat[e])
         for i in range(lo, hi):
             total = 0.0
-            for j in range(K):
-                total += P[i, j]
+            for first in range(0, K, PARTIAL):
+                part = 0.0
+                for j in range(first, min(first + PARTIAL, K)):
+                    part += P[i, j]
+                total += part
             for j in range(K):
                 P[i, j] /= total
