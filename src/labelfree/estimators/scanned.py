@@ -120,6 +120,14 @@ def numbers_of(view: View) -> npt.NDArray[np.intp]:
     return found
 
 
+def summed(weights: Array, values: npt.NDArray[Any]) -> Any:
+    """sum_i w_i v_i of (b,) or (b, m) values, always in the same order.
+
+    A product by BLAS may be split among threads, and would then depend on how many whoever carries it has.
+    """
+    return np.einsum("i,i...->...", weights, values)
+
+
 def block_of(view: View, start: int) -> Block:
     """A chunk's view as transport reads it."""
     return Block(
@@ -210,7 +218,7 @@ class ScanView:
         """The mean, by mass, of (b,) or (b, m) numbers that `of` gives for the rows of a view."""
 
         def step(view: View) -> Total:
-            return Total((view.weights @ of(view), float(view.weights.sum())))
+            return Total((summed(view.weights, of(view)), float(view.weights.sum())))
 
         total, mass = self.fold(step)
         return total / mass
@@ -361,4 +369,4 @@ class ScanView:
 def _moments(view: View) -> Total:
     w, p = view.weights, view.probs
     h = np.bincount(view.predictions, w, view.k)
-    return Total((h, w @ p, np.einsum("i,ij,ij->j", w, p, p), float(w.sum())))
+    return Total((h, summed(w, p), np.einsum("i,ij,ij->j", w, p, p), float(w.sum())))
