@@ -58,3 +58,23 @@ def cuts(n, rng, pieces=6):
     inner = np.sort(rng.integers(0, n, pieces - 1))
     inner[2] = inner[1]
     return list(zip([0, *inner], [*inner, n], strict=True))
+
+
+def source():
+    """A labelled sample of the same classes."""
+    import labelfree as lf
+
+    rng = np.random.default_rng(9)
+    z = 2.0 * rng.normal(size=(600, 3))
+    labels = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
+    return lf.Source(logits=z, labels=[CLASSES[j] for j in labels], classes=CLASSES)
+
+
+def answers(scan):
+    """The methods' answers for a scan of these rows, with the error of each site."""
+    import labelfree as lf
+
+    known = source()
+    found = lf.compare(known, scan, ["ac", "atc-ne", "cott", "scot", "label-shift", "auto"])
+    sites = lf.slices(known, scan, "site", "doc", replicates=20).slices
+    return [e.error for e in found] + [s.error for s in sites]

@@ -13,7 +13,7 @@ from pyarrow import parquet
 import labelfree as lf
 from labelfree.errors import FileError, InputError
 
-from .samples import folded, rows, wanted
+from .samples import answers, folded, rows, wanted
 
 distributed = pytest.importorskip("distributed", reason="dask and distributed are not installed")
 
@@ -47,6 +47,11 @@ def test_workers_read_files_and_the_answer_is_that_of_threads_to_the_last_bit(cl
     (traffic,) = scan.engine.traffic
     assert 0 < traffic.received < 1000 * len(scan.parts)
     assert 0 < traffic.sent < 10_000 * len(scan.parts)
+
+
+def test_every_answer_is_that_of_threads_to_the_last_bit(client, folder):
+    path, _ = folder
+    assert answers(lf.scan(path, weight="w", dask=client)) == answers(lf.scan(path, weight="w"))
 
 
 def test_bytes_do_not_depend_on_the_rows_of_a_part(client, tmp_path, monkeypatch):

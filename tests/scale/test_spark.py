@@ -10,7 +10,7 @@ import pytest
 import labelfree as lf
 from labelfree.errors import FileError, InputError
 
-from .samples import folded, rows, wanted
+from .samples import answers, folded, rows, wanted
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
@@ -53,6 +53,15 @@ def test_partitions_of_a_frame(spark, tmp_path, small_parts):
     assert scan.peek().scores.dtype == np.float32
     counted = scan.fold(lambda chunk, start: np.array([(chunk.columns["site"] == "s1").sum()]), ["site"])
     assert counted.tolist() == [table["site"].to_pylist().count("s1")]
+
+
+def test_every_answer_is_that_of_files(spark, tmp_path):
+    from pyarrow import parquet
+
+    parquet.write_table(rows(n=3000)[2], tmp_path / "a.parquet")
+    frame = spark.read.parquet(str(tmp_path / "a.parquet")).persist()
+    here = answers(lf.scan(tmp_path / "a.parquet", weight="w"))
+    assert answers(lf.scan(frame, weight="w")) == pytest.approx(here, abs=1e-9)
 
 
 def test_a_bad_row_and_a_frame_that_changes(spark):
