@@ -10,6 +10,7 @@ import labelfree as lf
 from labelfree import _door
 from labelfree.calibration import Calibration, Identity, Temperature, Vector
 from labelfree.estimators.scanned import calibrated
+from labelfree.transport import Block, _steps
 
 #: Passes over ten classes that may be made in all, the test of shift included.
 LIMITS = {"ac": 1, "atc-mc": 1, "scot": 6, "cot": 5, "cott": 6, "auto": 16}
@@ -78,6 +79,21 @@ def test_a_row_is_the_same_wherever_it_is_cut():
     for lo, hi in [(0, 1), (1, 4), (5, 336), (336, 700)]:
         part = calibrated(lf.Target(logits=z[lo:hi]), calibration("temperature", 10))[0]
         np.testing.assert_array_equal(part, whole[lo:hi])
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("dead", [(), (0, 3)])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_moments_of_few_classes_are_those_of_many(monkeypatch, weighted, dead, dtype):
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.full(6, 0.3), 500).astype(dtype)
+    live = ~np.isin(np.arange(6), dead)
+    v = np.where(live, rng.normal(size=6) * 3, -np.inf)
+    block = Block(p, 0, rng.random(500) if weighted else None, rng.integers(0, 6, 500))
+    few = _steps.weighed(block, v, live)
+    monkeypatch.setattr(_steps, "FEW", 0)
+    for found, wanted in zip(few, _steps.weighed(block, v, live), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-12)
 
 
 def network(n, k=10, seed=0):

@@ -14,6 +14,8 @@ from labelfree.transport.blocks import Block, Pile, Total
 from labelfree.transport.entropic import ABSORB, SLAB, gram
 from labelfree.transport.solution import TIED
 
+#: Classes up to which moments are summed by a kernel of our own.
+FEW = 32
 #: A price that no row pays.
 NEVER = 1 << 56
 #: Entries that two kernels read one after the other: they should find them in the cache.
@@ -164,6 +166,8 @@ def weighed(block: Block, v: Floats, live: npt.NDArray[np.bool_]) -> Total:
         sum_i m_i log sum_j p_ij w_j; (L,) sum_i m_i r_ij over the live classes; (L, L) sum_i m_i r_i r_i';
         sum_i m_i; sum_i m_i r_i of the prediction; and how many rows have one.
     """
+    if len(live) <= FEW and np.abs(v[live]).max() <= ABSORB:
+        return _weighed_few(block, v, live)
     k = int(live.sum())
     held, square, value, kept, seen = np.zeros(k), np.zeros((k, k)), 0.0, 0.0, 0
     place = np.where(live, np.cumsum(live) - 1, -1)
@@ -181,6 +185,26 @@ def weighed(block: Block, v: Floats, live: npt.NDArray[np.bool_]) -> Total:
             kept += float((m / total)[rows] @ E[rows, at[rows]])
             seen += len(part)
     return Total((value, held, square, float(block.weights.sum()), kept, seen))
+
+
+def _weighed_few(block: Block, v: Floats, live: npt.NDArray[np.bool_]) -> Total:
+    """The same for few classes, compiled: their matrix products are too small for a library to be quick about."""
+    from labelfree.transport import _kernels
+
+    k = len(live)
+    y = (
+        np.empty(0, np.intp)
+        if block.predictions is None
+        else np.ascontiguousarray(block.predictions, np.intp)
+    )
+    held, square = np.zeros(k), np.zeros((k, k))
+    y = y.view()
+    y.flags.writeable = False
+    weights = np.where(live, np.exp(np.where(live, v, 0.0)), 0.0)
+    found = _kernels.weighed(scores(block), weights, kernel_weights(block), y, np.empty(k), held, square)
+    whole = np.tril(square) + np.tril(square, -1).T
+    mass = float(block.weights.sum())
+    return Total((found[0], held[live], whole[np.ix_(live, live)], mass, found[1], len(y)))
 
 
 def raised(block: Block, v: Floats, live: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:

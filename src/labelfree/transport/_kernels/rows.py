@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from labelfree.transport._kernels.base import Array, inner, kernel
+from labelfree.transport._kernels.base import Array, exact, inner, kernel
 
 #: Entries that are worked on at a time: they stay in the nearest cache.
 SLAB = 2048
@@ -84,3 +84,36 @@ def softmaxed(R: Array, Z: Array, T: float, P: Array, y: Array) -> None:
                 total += part
             for j in range(K):
                 P[i, j] /= total
+
+
+@kernel
+def weighed(
+    P: Array, w: Array, m: Array, y: Array, r: Array, held: Array, square: Array
+) -> tuple[float, float]:
+    """Add up what a Newton step needs of r_i = p_i w / sum_k p_ik w_k.
+
+    Returns:
+        sum_i m_i log sum_j p_ij w_j, and sum_i m_i r_i of the prediction.
+
+    Shapes: P (n, K), w (K,), m (n,) masses or (0,) for ones, y (n,) predictions or (0,) for none, r (K,) to work in,
+    held (K,) out: sum_i m_i r_i; square (K, K) out, its lower triangle: sum_i m_i r_i r_i'.
+    """
+    n, K = P.shape
+    value, kept = 0.0, 0.0
+    for i in range(n):
+        total = 0.0
+        for j in range(K):
+            r[j] = exact(P[i, j]) * w[j]
+            total += r[j]
+        mass = m[i] if m.size else 1.0
+        value += mass * np.log(total)
+        for j in range(K):
+            r[j] /= total
+            held[j] += mass * r[j]
+        for j in range(K):
+            share = mass * r[j]
+            for k in range(j + 1):
+                square[j, k] += share * r[k]
+        if y.size:
+            kept += mass * r[y[i]]
+    return value, kept

@@ -1,0 +1,70 @@
+"""Coverage of the intervals of scans, whose replicates draw from a bag, beside the joint bootstrap of all rows.
+
+    python benchmarks/bag_coverage.py [--quick] [--simulations 200] [--replicates 100] [--rows 10000] [--bag 1000]
+
+Data as in interval_coverage.py: a model of three classes that is overconfident, a source of 500 rows, and a target of
+`--rows` rows, shifted or not. Both intervals are made for the same data: by resampling all rows of source and target,
+and as for a scan, whose estimate reads all rows and whose replicates draw from `--bag` rows of the target, as many as
+the target has. The truth is the method's own value where sampling error is gone.
+"""
+
+import argparse
+
+import numpy as np
+from interval_coverage import OPTIONS, rows, truth
+
+import labelfree as lf
+from labelfree.estimators import pair
+from labelfree.scans import scan_of
+from labelfree.transport import streamed
+
+K, SOURCE = 3, 500
+
+
+def intervals(method, number, shifted, options):
+    """(2, 2) low and high: of all rows, and of a bag."""
+    rng = np.random.default_rng([number, options.rows, int(shifted)])
+    z, y = rows(rng, SOURCE, K, False)
+    source, target = lf.Source(logits=z, labels=y), lf.Target(logits=rows(rng, options.rows, K, shifted)[0])
+    settings = {"interval": True, "replicates": options.replicates, "seed": number, **OPTIONS[method]}
+    joint = lf.estimate(source, target, method, **settings).interval
+    kept = streamed.KEPT, streamed.WHOLE
+    streamed.KEPT = streamed.WHOLE = 0  # as if the target were too large to keep
+    bagged = lf.estimate(source, scan_of(target), method, **settings).interval
+    streamed.KEPT, streamed.WHOLE = kept
+    return [(one.low, one.high) for one in (joint, bagged)]
+
+
+def main():
+    """Print a line per method and shift."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--simulations", type=int, default=200)
+    parser.add_argument("--replicates", type=int, default=100)
+    parser.add_argument("--rows", type=int, default=10_000)
+    parser.add_argument("--bag", type=int, default=1_000)
+    parser.add_argument("--methods", nargs="+", default=["ac", "scot"])
+    options = parser.parse_args()
+    count = 20 if options.quick else options.simulations
+    pair.BAG = options.bag * K
+    print(
+        f"{count} simulations, {SOURCE} source rows, {options.rows:,} target rows, a bag of {options.bag:,}"
+    )
+    print(f"{'method':8} {'shift':6} {'all rows':>9} {'bag':>6} {'width of all':>13} {'of bag':>8}")
+    for method in options.methods:
+        for shifted in (False, True):
+            true = truth(method, K, shifted, 0)
+            found = np.array([intervals(method, number, shifted, options) for number in range(count)])
+            covered = ((found[..., 0] <= true) & (true <= found[..., 1])).mean(axis=0)
+            width = 100 * (found[..., 1] - found[..., 0]).mean(axis=0)
+            print(
+                f"{method:8} {'yes' if shifted else 'no':6} {covered[0]:9.3f} {covered[1]:6.3f} "
+                f"{width[0]:13.2f} {width[1]:8.2f}",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
