@@ -73,6 +73,11 @@ EVERYWHERE = {
     "tolerance": (("--tolerance", "0.1"), form("tolerance", 0.1)),
     "insist": (("--insist",), form("insist", True)),
     "drop-unlabelled": (("--drop-unlabelled",), form("drop_unlabelled", True)),
+    "dask": (("--dask", "tcp://127.0.0.1:1"), ("labelfree.scale:scan", "dask", is_("tcp://127.0.0.1:1"))),
+    "checkpoint": (
+        ("--checkpoint", "kept"),
+        ("labelfree.scale:scan_if_large", "options", lambda value: ends("kept")(value["checkpoint"])),
+    ),
     "second": (("--second", "t.csv"), (CHECKED, "second", ends("t.csv"))),
 }
 #: verb -> option -> (words, (argument of its last call, or a call and its argument; what it must be)).
@@ -220,7 +225,28 @@ def options_of(verb):
     return sorted(max(p.opts, key=len).lstrip("-") for p in found)
 
 
-CASES = [(verb, name) for verb in LAST for name in options_of(verb) if name not in (*ELSEWHERE, "help")]
+#: Verbs that need every row in memory; what is about scans is refused there.
+WHOLE, ABOUT_SCANS = ("backtest", "budget"), ("dask", "checkpoint")
+CASES = [
+    (verb, name)
+    for verb in LAST
+    for name in options_of(verb)
+    if name not in (*ELSEWHERE, "help") and not (verb in WHOLE and name in ABOUT_SCANS)
+]
+
+
+@pytest.mark.parametrize("name", ABOUT_SCANS)
+@pytest.mark.parametrize("verb", WHOLE)
+def test_options_about_scans_are_refused_where_nothing_is_scanned(labelfree, folder, verb, name):
+    ran = labelfree(verb, *(["s.csv"] if verb == "backtest" else ["s.csv", "t.csv"]), f"--{name}", "x")
+    assert ran.code == 2
+    assert f"--{name} x" in ran.err
+
+
+def test_a_checkpoint_of_a_small_target_is_refused(labelfree, folder):
+    ran = labelfree("estimate", "s.csv", "t.csv", "--checkpoint", "kept")
+    assert ran.code == 2
+    assert "--checkpoint kept: t.csv is read whole" in ran.err
 
 
 @pytest.mark.parametrize(("verb", "name"), CASES, ids=lambda part: part)

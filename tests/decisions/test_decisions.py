@@ -304,7 +304,10 @@ def test_a_limit_that_is_met_is_not_exceeded(low, floor, high, verdict):
     from labelfree.estimators.span import Span
 
     answer = SimpleNamespace(
-        span=lambda level: Span(0.45, low, high, 0.0, floor), source_error=0.25, error=0.45
+        span=lambda level: Span(0.45, low, high, 0.0, floor),
+        source_error=0.25,
+        error=0.45,
+        estimate=SimpleNamespace(warnings=()),
     )
     assert suitable_of(answer, 0.25).verdict == verdict
 

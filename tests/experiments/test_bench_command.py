@@ -63,7 +63,7 @@ def test_the_whole_chain(tmp_path, capsys, monkeypatch):
     done = json.loads(capsys.readouterr().out)
     assert all(path.stat().st_mtime_ns == when for path, when in files.items())
     # Other rows under the same name would be a lie.
-    with pytest.raises(FileError, match="made with other rows; score it again with --redo"):
+    with pytest.raises(FileError, match="made with other rows; make it again with --redo"):
         call("collect", "fashion-mnist", *places, *seeds, "--rows", 40)
     assert {record["method"] for record in done["mae"]} >= {"ac", "gde", "cott", "scot", "scot+shrunk"}
     assert all(0 <= record["mae"] <= 1 for record in done["mae"])

@@ -63,7 +63,7 @@ def test_the_class_table_counts_rows_and_weighs_shares(scores):
     target = lf.Target(scores["shifted"], weights=weights)
     pair = Pair(lf.Source(scores["logits"], scores["labels"]), target)
     doubt = pair.doubt()
-    for j, row in enumerate(class_table(pair.target, doubt)):
+    for j, row in enumerate(class_table(pair.target, pair.soft_plan().posterior)):
         mine = target.predictions == j
         assert row["rows"] == mine.sum()
         assert row["share"] == pytest.approx(weights[mine].sum() / weights.sum())

@@ -177,7 +177,7 @@ def test_notice_goes_to_progress_or_the_log(monkeypatch, caplog):
     monkeypatch.setattr(_kernels, "first_score", Fresh())
     seen = []
     monkeypatch.setattr(_prepare, "_ready", set())
-    _prepare.prepare(np.zeros((1, 1)), lambda stage, share: seen.append(stage))
+    _prepare.prepare(np.zeros((1, 1)), seen.append)
     assert "compiling" in seen[0]
     monkeypatch.setattr(_prepare, "_ready", set())
     with caplog.at_level(logging.WARNING, logger="labelfree"):

@@ -68,8 +68,7 @@ def estimate(
             source, target, say, second=second, target_labels=target_labels, check=check
         )
         shares = files.marginal_of(marginal, known)
-        _refuse_idle_marginal(marginal, method)
-        _refuse_idle_proportions(proportions, method)
+        _refuse_before_work(marginal, proportions, method, rows, unknown)
         settings = _resampling(
             _replicates(replicates, method, known, unknown),
             level,
@@ -77,8 +76,6 @@ def estimate(
             groups and files.column_of(target, groups, unknown),
             source_groups and files.column_of(source, source_groups, known),
         )
-        if rows is not None and unknown.scanned:
-            _refuse_one_file(rows, unknown.n)
         pair = _met(known, unknown, calibration, seed, say)
         answer = _answer(pair, unknown, truth, method, shares, proportions, settings, say)
         if rows is not None:
@@ -127,6 +124,16 @@ def _answer(
         truth=true_error(unknown, truth),
         progress=say,
     )
+
+
+def _refuse_before_work(
+    marginal: str, proportions: str, method: list[str] | None, rows: Path | None, unknown: Target | Scan
+) -> None:
+    """What would change nothing, or could not be written in the end."""
+    _refuse_idle_marginal(marginal, method)
+    _refuse_idle_proportions(proportions, method)
+    if rows is not None and unknown.scanned:
+        _refuse_one_file(rows, unknown.n)
 
 
 def _refuse_one_file(rows: Path, n: int) -> None:

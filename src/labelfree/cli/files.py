@@ -146,6 +146,7 @@ class Reading:
         """SOURCE alone."""
         from labelfree import io
 
+        self._refuse_scanning(f"{path} is read whole")
         return io.read_source(path, self.form(path, self.labels), self.labels)
 
     def both(
@@ -180,14 +181,21 @@ class Reading:
             found = self._scanned(target, form, say)
             if found is not None:
                 return known, found, None
-        if self.dask is not None:
-            raise InputError(f"--dask {self.dask}: this needs all of {target} in memory; leave it out")
+        self._refuse_scanning(f"{target} is read whole")
         unknown, truth = io.read_checked(target, form, second, like=known)
         if target_labels is not None:
             truth = io.read_labels(target_labels, form, unknown.classes)
         if check and truth is None:
             raise InputError(f"{target}: --check was asked for, but there are no labels to check against")
         return known, unknown, truth if check else None
+
+    def _refuse_scanning(self, why: str) -> None:
+        """Options about scans change nothing where nothing is scanned."""
+        for option, value in (("--dask", self.dask), ("--checkpoint", self.checkpoint)):
+            if value is not None:
+                raise InputError(
+                    f"{option} {value}: {why}, and this is about scans of large ones; leave it out"
+                )
 
     def _scanned(self, target: Path, form: Form, say: Say) -> Scan | None:
         """TARGET in parts, where it is too large to be kept in memory or workers are to read it; else None."""

@@ -78,14 +78,14 @@ def report(
         if out is not None:
             say(f"writing {out}")
             made.save(out, wanted)
+    _print(made, wanted, out)
+
+
+def _print(made: Report, wanted: str, out: Path | None) -> None:
+    """The report itself, or the answer, the verdict, and where the rest is."""
     if out is None:
         typer.echo(made.render(wanted), nl=False)
-    else:
-        _print(made, out)
-
-
-def _print(made: Report, out: Path) -> None:
-    """The answer, the verdict, and where the rest is."""
+        return
     held, screen = made.summary, console()
     for line in (held["answer"]["sentence"], held["verdict"]["headline"], f"written to {out}"):
         screen.print(printable(line))
