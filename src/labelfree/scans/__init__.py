@@ -1,0 +1,30 @@
+"""A target that is read chunk by chunk and never held whole.
+
+A `Scan` is a list of *parts* (row groups of files, partitions of a frame), each of which can be read again and again
+as `Chunk`s of raw rows. An *engine* carries a function to the parts and brings the sum of its results home, in the
+order of the parts: threads of this process, or somebody else's cluster (`labelfree.scale`). Everything that is known
+of a scan comes from such folds; the first of them also checks every row, as the door does for arrays.
+"""
+
+from labelfree.scans.parts import ENTRIES, Chunk, Engine, Held, Part, Task, Threads, summed
+from labelfree.scans.visits import Digests, Opening, Results, Visit, opened, rows_of
+from labelfree.scans.whole import Scan, scan_of
+
+__all__ = [
+    "ENTRIES",
+    "Chunk",
+    "Digests",
+    "Engine",
+    "Held",
+    "Opening",
+    "Part",
+    "Results",
+    "Scan",
+    "Task",
+    "Threads",
+    "Visit",
+    "opened",
+    "rows_of",
+    "scan_of",
+    "summed",
+]
