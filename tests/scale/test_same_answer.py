@@ -209,3 +209,13 @@ def test_a_large_target_in_memory_is_read_in_chunks(monkeypatch):
             np.testing.assert_allclose(joined[counts], values[counts], atol=1e-9)
         else:
             assert (joined == values)[counts].all()
+
+
+def test_rows_are_never_written_of_some_of_a_part():
+    """A part that gives fewer rows than it has, as a cluster's does to this process, is refused and not cut short."""
+    source, target = world(8)
+    scan = scanned(target, [400])
+    read = lf.trust.posteriors.row_reader(lf.Pair(source, scan), "ac")
+    scan.parts[1].read = lambda columns=(): iter([next(Rows.read(scan.parts[1]))])
+    with pytest.raises(lf.FileError, match="part 1: other than 800 rows were read"):
+        list(lf.Pair(source, scan).target.each(read))

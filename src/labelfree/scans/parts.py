@@ -44,8 +44,9 @@ class Chunk:
     def __len__(self) -> int:
         return len(self.scores)
 
-    def in_order(self, order: npt.NDArray[np.intp], place: npt.NDArray[np.intp]) -> Chunk:
+    def in_order(self, order: npt.NDArray[np.intp]) -> Chunk:
         """The same rows with their classes in another order."""
+        place = np.argsort(order)
         return replace(
             self,
             scores=np.ascontiguousarray(self.scores[:, order]),

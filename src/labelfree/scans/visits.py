@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,27 +87,39 @@ class Visit:
 
     def __call__(self, part: Part, start: int) -> Results:
         """The sums of this part, the first look if it was asked for, and its digest."""
-        place = None if self.order is None else np.argsort(self.order)
         total: Results | None = None
-        seen, digest = 0, 0
-        for raw in part.read(self.columns):
-            if not len(raw):
-                continue
-            chunk = raw if self.order is None or place is None else raw.in_order(self.order, place)
-            if seen + len(chunk) > part.rows:
-                break
+        digest = 0
+        for raw, chunk, seen in whole_part(part, self.order, self.columns):
             look = (
                 opened(chunk, self.kind, self.tolerance, self.insist) if self.opening else Opening(len(chunk))
             )
             here = Results((look, *(step(chunk, start + seen) for step in self.steps)))
             total = here if total is None else total + here
-            seen, digest = seen + len(chunk), digest ^ _digest(raw, seen)
-        if seen != part.rows or total is None:
-            raise FileError(
-                f"{part.name}: other than {part.rows:,} rows were read, which it had before; "
-                "did it change? start again when it is whole"
-            )
+            digest ^= _digest(raw, seen)
+        assert total is not None  # a part without rows is no part of a scan
         return Results((Digests({start: digest}), *total))
+
+
+def whole_part(
+    part: Part, order: npt.NDArray[np.intp] | None, columns: Sequence[str] = ()
+) -> Iterator[tuple[Chunk, Chunk, int]]:
+    """Every chunk of a part: as it was stored, with its classes in order, and how many rows came before it.
+
+    A part that gives more or fewer rows than it has is refused, so that nothing is made of some of its rows.
+    """
+    seen = 0
+    for raw in part.read(columns):
+        if seen + len(raw) > part.rows:
+            seen += len(raw)
+            break
+        if len(raw):
+            yield raw, raw if order is None else raw.in_order(order), seen
+            seen += len(raw)
+    if seen != part.rows:
+        raise FileError(
+            f"{part.name}: other than {part.rows:,} rows were read, which it had before; "
+            "did it change? start again when it is whole"
+        )
 
 
 class Digests(dict[int, int]):

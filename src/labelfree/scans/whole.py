@@ -16,7 +16,7 @@ from labelfree._door import ZERO
 from labelfree._lockstep import Memo, reader, together
 from labelfree.errors import FileError, InputError
 from labelfree.scans.parts import ENTRIES, Chunk, Engine, Held, Part, Threads
-from labelfree.scans.visits import Digests, Opening, Visit, opened
+from labelfree.scans.visits import Digests, Opening, Visit, opened, whole_part
 from labelfree.types import Target, class_order
 
 S = TypeVar("S")
@@ -114,13 +114,7 @@ class Scan:
 
     def chunk_results(self, step: Callable[[Chunk, int], S], part: Part, start: int) -> list[S]:
         """What the step gives for each chunk of one part."""
-        results, place = [], None if self._order is None else np.argsort(self._order)
-        for raw in part.read():
-            if len(raw):
-                chunk = raw if self._order is None or place is None else raw.in_order(self._order, place)
-                results.append(step(chunk, start))
-                start += len(raw)
-        return results
+        return [step(chunk, start + seen) for _, chunk, seen in whole_part(part, self._order)]
 
     def together(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
         """The results of several readers of this scan, which share its passes."""
