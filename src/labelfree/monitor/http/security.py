@@ -56,18 +56,18 @@ class Door:
         self.store = store
         self._until, self._closed = 0.0, True
 
-    def closed(self) -> bool:
+    async def closed(self) -> bool:
         """True once a token was ever made."""
         if time.monotonic() > self._until:
-            self._closed = any_tokens(self.store)
+            self._closed = await run_in_threadpool(any_tokens, self.store)
             self._until = time.monotonic() + LOOK
         return self._closed
 
-    def caller(self, authorization: str | None) -> Caller:
+    async def caller(self, authorization: str | None) -> Caller:
         """The caller by its Authorization header; raises 401."""
-        if not self.closed():
+        if not await self.closed():
             return Caller(None)
-        token = check_token(self.store, _secret(authorization or ""))
+        token = await run_in_threadpool(check_token, self.store, _secret(authorization or ""))
         if token is None:
             raise Problem(
                 401,
@@ -98,7 +98,7 @@ def need(scope: str) -> Any:
 
     async def check(request: Request) -> Caller:
         door: Door = request.app.state.door
-        caller: Caller = await run_in_threadpool(door.caller, request.headers.get("authorization"))
+        caller: Caller = await door.caller(request.headers.get("authorization"))
         model = request.path_params.get("model")
         if model is None and caller.token is not None:
             model = caller.token.model
@@ -136,7 +136,7 @@ class Guard:
         }
         host = headers.get("host", "")
         try:
-            is_open = not await run_in_threadpool(self.door.closed)
+            is_open = not await self.door.closed()
         except Problem as problem:
             return None if scope["path"] == "/healthz" else problem
         if is_open and _name(host) not in LOOPBACK:

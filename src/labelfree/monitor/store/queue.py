@@ -11,8 +11,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Insert, and_, delete, func, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from labelfree.monitor.clock import now_us
@@ -46,19 +47,22 @@ def ask(connection: Connection, kind: str, subjects: Iterable[int], due: int, ca
     rows = [{"kind": kind, "subject": s, "due": due, "cause": cause} for s in subjects]
     if not rows:
         return
-    insert = (sqlite if connection.dialect.name == "sqlite" else postgresql).insert(jobs)
-    least = func.min if connection.dialect.name == "sqlite" else func.least
-    connection.execute(
-        insert.on_conflict_do_update(
-            index_elements=["kind", "subject"],
-            set_={
-                "due": least(jobs.c.due, insert.excluded.due),
-                "wanted": jobs.c.wanted + 1,
-                "cause": insert.excluded.cause,
-                "attempts": 0,
-            },
-        ),
-        rows,
+    connection.execute(_asking(connection.dialect.name), rows)
+
+
+@lru_cache
+def _asking(dialect: str) -> Insert:
+    """The statement of `ask`, built once: it is part of every commit of rows."""
+    insert = (sqlite if dialect == "sqlite" else postgresql).insert(jobs)
+    least = func.min if dialect == "sqlite" else func.least
+    return insert.on_conflict_do_update(
+        index_elements=["kind", "subject"],
+        set_={
+            "due": least(jobs.c.due, insert.excluded.due),
+            "wanted": jobs.c.wanted + 1,
+            "cause": insert.excluded.cause,
+            "attempts": 0,
+        },
     )
 
 
