@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, bindparam, select
 
 from labelfree.monitor.spans import HOUR, rows_in
 from labelfree.monitor.store import Store
@@ -18,6 +18,21 @@ from labelfree.monitor.store.schema import batches, erasures
 
 #: Batches are followed in portions, so that a process that starts does not hold every payload at once.
 PORTION = 200
+# Statements of every commit, built once.
+_NEW = (
+    select(batches.c.id, batches.c.seq)
+    .where(
+        batches.c.model_id == bindparam("model"),
+        batches.c.kind == bindparam("sort"),
+        batches.c.seq > bindparam("seen"),
+    )
+    .order_by(batches.c.seq, batches.c.id)
+)
+_GONE = (
+    select(erasures)
+    .where(erasures.c.model_id == bindparam("model"), erasures.c.seq > bindparam("seen"))
+    .order_by(erasures.c.seq)
+)
 
 
 class Book:
@@ -104,10 +119,7 @@ def _new(
     store: Store, connection: Connection, model_id: int, kind: str, seen: int, columns: list[str]
 ) -> Iterator[tuple[Any, Any]]:
     """Batches with their tables, and erasures with None, in the order in which they were committed."""
-    wanted = select(batches.c.id, batches.c.seq).where(
-        batches.c.model_id == model_id, batches.c.kind == kind, batches.c.seq > seen
-    )
-    held = connection.execute(wanted.order_by(batches.c.seq, batches.c.id)).all()
+    held = connection.execute(_NEW, {"model": model_id, "sort": kind, "seen": seen}).all()
     gone = _erased(connection, model_id, seen)
     for start in range(0, len(held), PORTION):
         ids = [row.id for row in held[start : start + PORTION]]
@@ -121,6 +133,5 @@ def _new(
 
 
 def _erased(connection: Connection, model_id: int, seen: int) -> list[Erased]:
-    held = select(erasures).where(erasures.c.model_id == model_id, erasures.c.seq > seen)
-    rows = connection.execute(held.order_by(erasures.c.seq)).all()
+    rows = connection.execute(_GONE, {"model": model_id, "seen": seen}).all()
     return [Erased(row.seq, np.array([row.key], dtype=np.int64).view(np.uint64)) for row in rows]

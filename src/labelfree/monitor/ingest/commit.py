@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, bindparam, insert, select, update
 
 from labelfree.monitor.clock import now_us
 from labelfree.monitor.ingest.book import Book, LabelBook, slots
@@ -21,6 +21,18 @@ from labelfree.monitor.spans import iso
 from labelfree.monitor.store import Store
 from labelfree.monitor.store.index import Index
 from labelfree.monitor.store.schema import batches, keys, models, specs, versions
+
+# Statements of every commit, built once: to build them takes longer than to run them.
+_MODEL = select(models).where(models.c.name == bindparam("called")).with_for_update()
+_VERSIONS = select(versions).where(versions.c.model_id == bindparam("model"))
+_SPECS = select(specs).where(specs.c.model_id == bindparam("model")).order_by(specs.c.since)
+_KEEP = insert(batches)
+_COUNT = update(versions).where(versions.c.id == bindparam("version")).values(rows=bindparam("count"))
+_MOVE = (
+    update(models)
+    .where(models.c.id == bindparam("model"))
+    .values(seq=bindparam("to"), last_row=bindparam("at"))
+)
 
 
 class Stale(Exception):  # noqa: N818 (not an error: the request is prepared again)
@@ -52,17 +64,15 @@ class Held:
     def __init__(
         self, store: Store, connection: Connection, name: str, books: tuple[Book, LabelBook]
     ) -> None:
-        locked = select(models).where(models.c.name == name).with_for_update()
-        self.row = connection.execute(locked).one()
+        self.row = connection.execute(_MODEL, {"called": name}).one()
         self.store, self.connection = store, connection
         self.id: int = self.row.id
         self.seq: int = self.row.seq
-        held = connection.execute(select(versions).where(versions.c.model_id == self.id)).all()
+        held = connection.execute(_VERSIONS, {"model": self.id}).all()
         self.versions: dict[str, int] = {row.name: row.id for row in held}
         self.forms: dict[str, Form] = {row.name: form_of(row) for row in held}
         self.counts: dict[str, int] = {row.name: row.rows for row in held}
-        found = select(specs).where(specs.c.model_id == self.id).order_by(specs.c.since)
-        self.specs = [(row.since, row.spec) for row in connection.execute(found)]
+        self.specs = [(row.since, row.spec) for row in connection.execute(_SPECS, {"model": self.id})]
         self.book, self.labels = books
         self.book.follow(store, connection, self.id, self.specs[-1][1])
         self.fresh = Index(
@@ -181,21 +191,20 @@ def _keep(model: Held, part: Prepared) -> None:
     version_id = _version(model, part)
     seq, first, rows = model.next_seq(), model.counts[part.version], part.rows
     n = len(rows.keys)
-    model.connection.execute(
-        insert(batches).values(
-            model_id=model.id,
-            version_id=version_id,
-            kind="rows",
-            seq=seq,
-            rows=n,
-            first=first,
-            last=first + n - 1,
-            low=int(rows.times.min()),
-            high=int(rows.times.max()),
-            received=now_us(),
-            payload=part.payload,
-        )
-    )
+    kept = {
+        "model_id": model.id,
+        "version_id": version_id,
+        "kind": "rows",
+        "seq": seq,
+        "rows": n,
+        "first": first,
+        "last": first + n - 1,
+        "low": int(rows.times.min()),
+        "high": int(rows.times.max()),
+        "received": now_us(),
+        "payload": part.payload,
+    }
+    model.connection.execute(_KEEP, kept)
     model.counts[part.version] += n
     model.touched.add(part.version)
     numbers = np.arange(first, first + n)
@@ -226,11 +235,7 @@ def _close(model: Held) -> None:
     if model.seq == model.row.seq:
         return
     for name in sorted(model.touched):
-        model.connection.execute(
-            update(versions).where(versions.c.id == model.versions[name]).values(rows=model.counts[name])
-        )
+        model.connection.execute(_COUNT, {"version": model.versions[name], "count": model.counts[name]})
     model.spread.write(model.connection, model.id)
-    changed: dict[str, Any] = {"seq": model.seq}
-    if model.touched:
-        changed["last_row"] = now_us()
-    model.connection.execute(update(models).where(models.c.id == model.id).values(**changed))
+    at = now_us() if model.touched else model.row.last_row
+    model.connection.execute(_MOVE, {"model": model.id, "to": model.seq, "at": at})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,21 @@ class _Share:
     low: int
     high: int
     seq: int
+
+
+@lru_cache
+def _merging(dialect: str) -> Any:
+    """The statement that creates windows or adds to them, built once: it is part of every commit of rows."""
+    lite = dialect == "sqlite"
+    new = (sqlite if lite else postgresql).insert(windows)
+    merged = {
+        "rows": windows.c.rows + new.excluded.rows,
+        "low": (func.min if lite else func.least)(windows.c.low, new.excluded.low),
+        "high": (func.max if lite else func.greatest)(windows.c.high, new.excluded.high),
+        "seq": new.excluded.seq,
+    }
+    upsert = new.on_conflict_do_update(index_elements=["model_id", "name"], set_=merged)
+    return upsert.returning(windows.c.id, windows.c.name, windows.c.rows)
 
 
 class Spread:
@@ -56,34 +72,26 @@ class Spread:
 
     def write(self, connection: Connection, model_id: int) -> None:
         """Create or update the windows, and ask for their estimates when they are due."""
-        lite = connection.dialect.name == "sqlite"
+        if not self.shares:
+            return
         by_due: dict[int, list[int]] = {}
-        for name, share in self.shares.items():
-            new = (
-                (sqlite if lite else postgresql)
-                .insert(windows)
-                .values(
-                    model_id=model_id,
-                    version_id=share.version_id,
-                    name=name,
-                    spec=share.spec,
-                    start=share.span.start,
-                    end=share.span.end,
-                    low=share.low,
-                    high=share.high,
-                    rows=share.rows,
-                    seq=share.seq,
-                )
-            )
-            merged = {
-                "rows": windows.c.rows + share.rows,
-                "low": (func.min if lite else func.least)(windows.c.low, share.low),
-                "high": (func.max if lite else func.greatest)(windows.c.high, share.high),
+        rows = [
+            {
+                "model_id": model_id,
+                "version_id": share.version_id,
+                "name": name,
+                "spec": share.spec,
+                "start": share.span.start,
+                "end": share.span.end,
+                "low": share.low,
+                "high": share.high,
+                "rows": share.rows,
                 "seq": share.seq,
             }
-            upsert = new.on_conflict_do_update(index_elements=["model_id", "name"], set_=merged)
-            row = connection.execute(upsert.returning(windows.c.id, windows.c.rows)).one()
-            due = self._due(share, row.rows)
+            for name, share in self.shares.items()
+        ]
+        for row in connection.execute(_merging(connection.dialect.name), rows).all():
+            due = self._due(self.shares[row.name], row.rows)
             if due is not None:
                 by_due.setdefault(due, []).append(row.id)
         for due, ids in by_due.items():
