@@ -1,11 +1,12 @@
 """Scans of Parquet: processor time against one read by DuckDB, passes, and memory that does not grow with rows.
 
     python benchmarks/scale.py [--quick] [--rows 3000000 10000000] [--methods ac,cot,cott,scot,auto] [--wide]
-                               [--dask] [--npy] [--folder FOLDER]
+                               [--dask] [--npy | --array] [--folder FOLDER]
 
 Writes folders of Parquet (ten float32 logits a row; snappy) and has each method estimate them in a fresh process, with
 two threads, beside DuckDB's `avg(greatest(...))` of the same files with two threads. `--npy` scans a `.npy` file
-instead of Parquet, `--wide` 1,000 classes instead of ten. Memory is the most anonymous memory (RssAnon) beyond what
+instead of Parquet, `--array` gives them as an array in memory, which then counts, `--wide` has 1,000 classes instead
+of ten. Memory is the most anonymous memory (RssAnon) beyond what
 the process held after its imports. Times are the better of two runs; processor time is what to compare on a machine
 that others use too. `--dask` has two worker processes of one thread each make the same passes afterwards, and prints
 their time by the clock against the threads', and the bytes that went to and from the driver in a pass.
@@ -31,7 +32,7 @@ CHILD = """
 import json, os, resource, sys, threading, time
 import duckdb, numpy as np, pyarrow.parquet, scipy.optimize, labelfree as lf
 import labelfree.estimators, labelfree.scale, labelfree.transport._kernels
-what, path, source, dask = sys.argv[1:5]
+what, path, source, dask, array = sys.argv[1:6]
 held = np.load(source)
 names = None if path.endswith(".npy") else tuple(str(j) for j in range(held["logits"].shape[1]))
 source = lf.Source(logits=held["logits"], labels=held["labels"], classes=names)
@@ -52,6 +53,9 @@ def duck():
     return {}
 
 def method():
+    if array == "yes":
+        target = lf.Target(logits=np.load(path))
+        return {"error": lf.estimate(source, target, what, interval=False).error}
     more = {"dask": client} if client is not None else {"threads": 2}
     scan = lf.scan(path, kind="logits", **more)
     answer = lf.estimate(source, scan, what, interval=False)
@@ -115,11 +119,11 @@ def write(folder, rows, k, npy):
     return inside
 
 
-def run(folder, what, target, dask="no"):
+def run(folder, what, target, dask="no", array="no"):
     """What a fresh process measured."""
     script = folder / "child.py"
     script.write_text(CHILD)
-    command = [sys.executable, str(script), what, str(target), str(folder / "source.npz"), dask]
+    command = [sys.executable, str(script), what, str(target), str(folder / "source.npz"), dask, array]
     made = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     return json.loads(made.stdout.splitlines()[-1])
 
@@ -127,13 +131,14 @@ def run(folder, what, target, dask="no"):
 def measured(rows, k, methods, options, root):
     """Print one line per method; returns them."""
     folder = root / f"{rows}"
-    target = write(folder, rows, k, options.npy)
-    size = sum(f.stat().st_size for f in ([target] if options.npy else target.iterdir())) / 2**20
+    npy = options.npy or options.array
+    target = write(folder, rows, k, npy)
+    size = sum(f.stat().st_size for f in ([target] if npy else target.iterdir())) / 2**20
     print(f"\n{rows:,} rows x {k} classes, {size:,.0f} MiB")
     print(f"{'':8} {'wall s':>8} {'cpu s':>8} {'passes':>7} {'cpu/pass':>9} {'x DuckDB':>9} {'peak MiB':>9}")
     read, lines = None, {}
-    for what in ([] if options.npy else ["duckdb"]) + methods:
-        found = run(folder, what, target)
+    for what in ([] if npy else ["duckdb"]) + methods:
+        found = run(folder, what, target, array="yes" if options.array else "no")
         read = found["cpu"] if what == "duckdb" else read
         passes = found.get("passes", 1)
         each = found["cpu"] / passes
@@ -143,6 +148,8 @@ def measured(rows, k, methods, options, root):
             flush=True,
         )
         lines[what] = found
+        if options.array:
+            print(f"{'':8} {found['peak'] / size:.2f} times the input, which is part of it", flush=True)
         if passes > LIMITS[k].get(what, passes):
             sys.exit(f"{what}: {passes} passes, more than {LIMITS[k][what]}")
         if options.dask and what != "duckdb":
@@ -169,6 +176,7 @@ def main():
     parser.add_argument("--quick", action="store_true", help="1,000,000 rows and two methods")
     parser.add_argument("--wide", action="store_true", help="1,000 classes")
     parser.add_argument("--npy", action="store_true", help="a .npy file instead of Parquet")
+    parser.add_argument("--array", action="store_true", help="an array in memory instead of Parquet")
     parser.add_argument("--dask", action="store_true", help="two worker processes make the passes")
     parser.add_argument("--folder", help="where files are written meanwhile")
     options = parser.parse_args()

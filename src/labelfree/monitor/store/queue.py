@@ -12,8 +12,9 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Insert, and_, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, and_, delete, func, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from labelfree.monitor.clock import now_us
@@ -51,7 +52,7 @@ def ask(connection: Connection, kind: str, subjects: Iterable[int], due: int, ca
 
 
 @lru_cache
-def _asking(dialect: str) -> Insert:
+def _asking(dialect: str) -> Any:
     """The statement of `ask`, built once: it is part of every commit of rows."""
     insert = (sqlite if dialect == "sqlite" else postgresql).insert(jobs)
     least = func.min if dialect == "sqlite" else func.least
