@@ -114,7 +114,10 @@ def write(folder, rows, k, npy):
         part = rows_of(min(FILE_ROWS, rows - begin), k, number)[0]
         table = pa.table({f"logit_{j}": part[:, j] for j in range(k)})
         parquet.write_table(
-            table, inside / f"{number:05}.parquet", use_dictionary=False, row_group_size=131_072
+            table,
+            inside / f"{number:05}.parquet",
+            use_dictionary=False,
+            row_group_size=max(8_192, 1_310_720 // k),
         )
     return inside
 

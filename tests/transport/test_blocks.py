@@ -239,3 +239,34 @@ def test_other_processes_give_the_same_to_the_last_bit():
         np.testing.assert_array_equal(here.choice.rows, there.choice.rows)
         assert max(far.travelled) < 10_000, "prices travel, rows do not"
         np.testing.assert_array_equal(soft_blocks(near, q).log_weights, soft_blocks(far, q).log_weights)
+
+
+def test_fewer_rows_come_home_once_a_pass_has_counted(monkeypatch):
+    """Prices of a sample are rough; what all rows say they have too much makes them better before rows are brought."""
+    rng = np.random.default_rng(3)
+    z = 1.5 * rng.normal(size=(120_000, 5))
+    z[np.arange(len(z)), rng.integers(0, 5, len(z))] += 2.0
+    probs = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    q = np.array([0.1, 0.15, 0.2, 0.25, 0.3])
+    monkeypatch.setattr(streamed, "KEPT", 1 << 12)
+    monkeypatch.setattr(streamed, "SAMPLE", 1 << 14)
+    plain = solve_blocks(cut(probs), q)
+    monkeypatch.setattr(streamed, "HOME", 1 << 13)
+    better = solve_blocks(cut(probs), q)
+    assert better.home < 0.7 * plain.home
+    assert better.passes <= plain.passes + 2
+    assert better.value == pytest.approx(solve(Problem(probs, q)).value, abs=1e-12)
+    assert abs(better.certificate.gap) < 1e-12
+    assert better.certificate.violation < 1e-12
+
+
+def test_rows_that_tie_do_not_keep_the_search_from_ending(monkeypatch):
+    """Where most rows tie no price brings fewer home; then one pass is enough to see it."""
+    rng = np.random.default_rng(4)
+    probs = np.eye(4)[rng.integers(0, 4, 40_000)]
+    monkeypatch.setattr(streamed, "KEPT", 1 << 12)
+    monkeypatch.setattr(streamed, "SAMPLE", 1 << 13)
+    monkeypatch.setattr(streamed, "HOME", 1 << 10)
+    found = solve_blocks(cut(probs), [0.1, 0.2, 0.3, 0.4])
+    assert abs(found.certificate.gap) < 1e-12
+    assert found.passes <= 8

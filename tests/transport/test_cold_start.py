@@ -152,8 +152,18 @@ def test_python_alone_gives_the_same(tmp_path):
     assert plain.stderr == ""
 
 
+SCANNED = """
+import numpy as np, labelfree as lf
+z = np.random.default_rng(0).normal(size=(420_000, 10)).astype(np.float32)
+source = lf.Source(logits=z[:2000], labels=z[:2000].argmax(axis=1))
+found = [m for m in ("cott", "scot")
+         for w in (None, np.ones(len(z))) if lf.estimate(source, lf.Target(logits=z, weights=w), m, interval=False)]
+print(sorted(set(found)), "as scans")
+"""
+
+
 def test_warm_up_leaves_nothing_to_compile(tmp_path):
-    code = "from labelfree.transport import warm_up; print(warm_up(['float32']))"
+    code = "from labelfree.transport import warm_up; print(warm_up())"
     folder = run(code, NUMBA_CACHE_DIR=str(tmp_path)).stdout.strip()
     assert folder.startswith(str(tmp_path))
     later = MOVED.replace('"float16"', '"float32"').replace(
@@ -163,6 +173,9 @@ def test_warm_up_leaves_nothing_to_compile(tmp_path):
     body = "\n".join("    " + line for line in later.strip().splitlines())
     answer = run(f"{count}{body}\nprint(len(seen.buffer))", NUMBA_CACHE_DIR=str(tmp_path))
     assert answer.stdout.splitlines()[-1] == "0"
+    scanned = "\n".join("    " + line for line in SCANNED.strip().splitlines())
+    answer = run(f"{count}{scanned}\nprint(len(seen.buffer))", NUMBA_CACHE_DIR=str(tmp_path))
+    assert answer.stdout.splitlines() == ["['cott', 'scot'] as scans", "0"]
 
 
 def test_notice_goes_to_progress_or_the_log(monkeypatch, caplog):

@@ -27,7 +27,7 @@ from labelfree.estimators.view import View
 from labelfree.labelshift import JTest, unexplained
 from labelfree.labelshift.cells import RunnerUps
 from labelfree.results import Interval
-from labelfree.transport.blocks import Total
+from labelfree.scans import Total
 
 Array = npt.NDArray[np.float64]
 

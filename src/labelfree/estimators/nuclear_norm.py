@@ -8,7 +8,7 @@ import numpy.typing as npt
 from labelfree.estimators.base import Estimator, Reading
 from labelfree.estimators.scanned import ScanView
 from labelfree.estimators.view import View
-from labelfree.transport.blocks import Total
+from labelfree.scans import Total
 
 
 class NuclearNorm(Estimator):

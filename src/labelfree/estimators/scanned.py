@@ -15,8 +15,8 @@ from labelfree._threads import in_turn
 from labelfree.calibration import Calibration, Identity, Temperature, log_scores, zero_floor
 from labelfree.estimators.view import Array, SoftPlan, View
 from labelfree.labelshift import LabelShares
-from labelfree.scans import Chunk, Scan, scan_of
-from labelfree.transport import Block, Pile, Total, likely_shares, soft_blocks, solve_blocks
+from labelfree.scans import Chunk, Scan, Total, scan_of
+from labelfree.transport import Block, Pile, likely_shares, soft_blocks, solve_blocks
 from labelfree.transport._steps import sampled_rows
 from labelfree.transport.streamed import Sample, Streamed, sample_step
 from labelfree.types import Target, check_sample

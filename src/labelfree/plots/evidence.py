@@ -14,7 +14,7 @@ from labelfree.estimators.scanned import ScanView
 from labelfree.estimators.threshold import share_beyond
 from labelfree.estimators.view import View
 from labelfree.labelshift import Marginal
-from labelfree.transport.blocks import Total
+from labelfree.scans import Total
 from labelfree.types import Source
 
 Array = npt.NDArray[np.float64]

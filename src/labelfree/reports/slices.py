@@ -11,7 +11,7 @@ from labelfree.estimators import Pair
 from labelfree.estimators.posterior import Belief
 from labelfree.estimators.scanned import ScanView
 from labelfree.estimators.view import View
-from labelfree.transport.blocks import Total
+from labelfree.scans import Total
 from labelfree.trust.posteriors import Slice, sliced
 from labelfree.trust.resampling import Resampling
 

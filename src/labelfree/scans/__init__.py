@@ -7,7 +7,7 @@ of a scan comes from such folds; the first of them also checks every row, as the
 """
 
 from labelfree.scans.parts import ENTRIES, Chunk, Engine, Held, Part, Task, Threads, summed
-from labelfree.scans.visits import Digests, Opening, Results, Visit, opened, rows_of
+from labelfree.scans.visits import Digests, Opening, Total, Visit, opened, rows_of
 from labelfree.scans.whole import Scan, scan_of
 
 __all__ = [
@@ -18,10 +18,10 @@ __all__ = [
     "Held",
     "Opening",
     "Part",
-    "Results",
     "Scan",
     "Task",
     "Threads",
+    "Total",
     "Visit",
     "opened",
     "rows_of",

@@ -58,11 +58,15 @@ class Opening:
         )
 
 
-class Results(tuple[Any, ...]):
-    """The results of several steps, which add up one by one."""
+class Total(tuple[Any, ...]):
+    """Several results, which add up one by one.
 
-    def __add__(self, other: Any) -> Results:
-        return Results(a + b for a, b in zip(self, other, strict=True))
+    >>> Total((1, 2.5)) + Total((2, 0.5))
+    (3, 3.0)
+    """
+
+    def __add__(self, other: Any) -> Total:
+        return Total(a + b for a, b in zip(self, other, strict=True))
 
 
 @dataclass(frozen=True)
@@ -85,19 +89,19 @@ class Visit:
     columns: tuple[str, ...] = ()
     opening: bool = False
 
-    def __call__(self, part: Part, start: int) -> Results:
+    def __call__(self, part: Part, start: int) -> Total:
         """The sums of this part, the first look if it was asked for, and its digest."""
-        total: Results | None = None
+        total: Total | None = None
         digest = 0
         for raw, chunk, seen in whole_part(part, self.order, self.columns):
             look = (
                 opened(chunk, self.kind, self.tolerance, self.insist) if self.opening else Opening(len(chunk))
             )
-            here = Results((look, *(step(chunk, start + seen) for step in self.steps)))
+            here = Total((look, *(step(chunk, start + seen) for step in self.steps)))
             total = here if total is None else total + here
             digest ^= _digest(raw, seen)
         assert total is not None  # a part without rows is no part of a scan
-        return Results((Digests({start: digest}), *total))
+        return Total((Digests({start: digest}), *total))
 
 
 def whole_part(

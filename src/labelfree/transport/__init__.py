@@ -7,7 +7,7 @@
 
 from labelfree.transport._audit import audit
 from labelfree.transport._prepare import warm_up
-from labelfree.transport.blocks import Block, Blocks, Pile, Threads, Total, cut
+from labelfree.transport.blocks import Block, Blocks, Pile, Threads, cut
 from labelfree.transport.entropic import SoftTransport, soft_transport
 from labelfree.transport.problem import Problem
 from labelfree.transport.smoothing import Smoothed, smoothed
@@ -29,7 +29,6 @@ __all__ = [
     "SoftWeights",
     "Streamed",
     "Threads",
-    "Total",
     "Transport",
     "audit",
     "cut",

@@ -41,6 +41,17 @@ def rehearsed(rows: Rows, u: Units, excess: Units, total: int, safety: float, en
     Returns:
         (K, K) by how much more the price of a will rise than that of b, with a margin of safety.
     """
+    after, own = rehearsal(rows, u, excess, total, entries)
+    d = (after - u).astype(np.float64)
+    # The sample's own move is one draw: the next could differ by the margins of about as many rows as have to
+    # leave either class, which is what `own` measures. Without it a class that happens not to move in the
+    # sample would have no active row at all.
+    T = safety * (np.maximum(d[:, None] - d, LEAST * ONE) + own[:, None] + own)
+    return np.asarray(np.rint(np.minimum(T, FURTHEST * ONE)), np.int64)
+
+
+def rehearsal(rows: Rows, u: Units, excess: Units, total: int, entries: int) -> tuple[Units, Floats]:
+    """(K,) the prices at which a sample has lost the same share of excess; (K,) the margins of its rows that went."""
     sample = rows.sample(max(1, rows.P.size // entries))
     assigned = np.full(sample.items, -1, dtype=np.intp)
     margin = np.empty(sample.items, np.float32)
@@ -55,12 +66,7 @@ def rehearsed(rows: Rows, u: Units, excess: Units, total: int, safety: float, en
     after = u.copy()
     active = Active(sample, *whole(sample, assigned, np.arange(sample.items)))
     active.run(after, held - wanted, lambda _: None)
-    d = (after - u).astype(np.float64)
-    # The sample's own move is one draw: the next could differ by the margins of about as many rows as have to
-    # leave either class, which is what `own` measures. Without it a class that happens not to move in the
-    # sample would have no active row at all.
-    T = safety * (np.maximum(d[:, None] - d, LEAST * ONE) + own[:, None] + own)
-    return np.asarray(np.rint(np.minimum(T, FURTHEST * ONE)), np.int64)
+    return after, own
 
 
 def _own_margins(assigned: Indices, margin: npt.NDArray[np.float32], excess: Floats, k: int) -> Floats:

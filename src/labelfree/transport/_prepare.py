@@ -65,8 +65,30 @@ def warm_up(
             solve(problem, tol=0.1)
         if progress is not None:
             progress(f"compiled the exact solver for {dtype} scores, {(place + 1) / stages:.0%}")
+    _scanning(rng.dirichlet(np.ones(3), 50), dtypes)
     smoothed(rng.dirichlet(np.ones(3), 50), np.full(3, 1 / 3), np.full(50, 1 / 50), np.zeros(3))
     if progress is not None:
-        progress("compiled the solver of replicates, 100%")
+        progress("compiled the solver of replicates and the steps of scans, 100%")
     stats = getattr(_kernels.drive, "stats", None)
     return None if stats is None or stats.cache_path is None else Path(stats.cache_path)
+
+
+def _scanning(probs: npt.NDArray[np.float64], dtypes: Sequence[str]) -> None:
+    """Run every step of a scan's passes once; scores come as they are stored, probabilities as doubles."""
+    from labelfree.transport import _kernels, _steps
+    from labelfree.transport.blocks import Block
+
+    n, k = probs.shape
+    for kind in dtypes:
+        raw = probs.astype(np.float32 if np.dtype(kind).itemsize <= 4 else np.float64)
+        raw.flags.writeable = False
+        for logs in (raw, raw.astype(np.float64)):  # logits as they came; logarithms of probabilities
+            logs.flags.writeable = False
+            _kernels.softmaxed(raw, logs, 1.0, np.empty((n, k)), np.empty(n, np.intp))
+    u, T, none = np.zeros(k, np.int64), np.ones((k, k), np.int64), np.empty(0, np.intp)
+    choice = _steps.Choice(u, none, none, none, none, np.empty(0))
+    for mass in (None, np.ones(n)):
+        block = Block(probs, 0, mass, probs.argmax(axis=1))
+        _steps.visited(block, u, T, 1.0)
+        _steps.certified(block, choice, u / 1.0, None)
+        _steps.weighed(block, np.zeros(k), np.ones(k, np.bool_))

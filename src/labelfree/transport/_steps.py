@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from labelfree.scans import Total
 from labelfree.transport._rows import Floats, Indices, rows_of, spans
 from labelfree.transport._units import ONE, Units
-from labelfree.transport.blocks import Block, Pile, Total
-from labelfree.transport.entropic import ABSORB, SLAB, gram
+from labelfree.transport.blocks import Block, Pile
+from labelfree.transport.entropic import ABSORB, gram, slab
 from labelfree.transport.solution import TIED
 
 #: Classes up to which moments are summed by a kernel of our own.
@@ -171,7 +172,7 @@ def weighed(block: Block, v: Floats, live: npt.NDArray[np.bool_]) -> Total:
     k = int(live.sum())
     held, square, value, kept, seen = np.zeros(k), np.zeros((k, k)), 0.0, 0.0, 0
     place = np.where(live, np.cumsum(live) - 1, -1)
-    for lo, hi in spans(len(block), max(1, SLAB // len(live))):
+    for lo, hi in spans(len(block), slab(len(live))):
         part = block.part(lo, hi)
         E, top = raised(part, v, live)
         total = np.einsum("ij->i", E)

@@ -90,17 +90,6 @@ class Blocks(Protocol):
         ...
 
 
-class Total(tuple[Any, ...]):
-    """Several results of one step, which add up one by one.
-
-    >>> Total((1, 2.5)) + Total((2, 0.5))
-    (3, 3.0)
-    """
-
-    def __add__(self, other: Any) -> Total:
-        return Total(a + b for a, b in zip(self, other, strict=True))
-
-
 @dataclass(frozen=True)
 class Pile:
     """Rows that a step brings home: arrays of equal length, laid end to end when piles are added."""

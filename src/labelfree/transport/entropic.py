@@ -21,8 +21,8 @@ from labelfree.transport._newton import Array, Reading, newton
 
 #: Up to this many classes the Newton system is solved directly; beyond, by conjugate gradients.
 DIRECT_CLASSES = 256
-#: Numbers per slab of rows: small enough to stay in cache between its two uses.
-SLAB = 1 << 16
+#: Numbers per slab of rows, small enough to stay in cache between its two uses; and the classes that are many.
+SLAB, WIDE = 1 << 16, 128
 #: Products of matrices below this many multiplications are not split among threads by the linear algebra
 #: library, which on busy cores would wait for its threads far longer than it works.
 ALONE = 1 << 18
@@ -183,11 +183,16 @@ class _Kernel:
         return np.asarray(r)
 
 
+def slab(k: int) -> int:
+    """Rows that are worked on at a time: few enough for the cache, or enough to pay for K x K sums."""
+    return max(1, (SLAB if k <= WIDE else 8 * SLAB) // k)
+
+
 def gram(E: npt.NDArray[Any], scale: Array) -> Array:
     """(K, K) E' diag(scale) E, for scale >= 0."""
     n, k = E.shape
     root = np.sqrt(scale)
-    step = max(1, SLAB // k)
+    step = slab(k)
     if ALONE // k**2 >= 16:
         step = min(step, ALONE // k**2)
     out = np.zeros((k, k))

@@ -1,6 +1,8 @@
 """Exact transport in a few passes over blocks of rows.
 
 1. A sample that fits memory (`take_sample`), one row out of every so many; its exact prices.
+   Where too many rows would come home at these prices, passes that only count make them better first: what each
+   class has too much over all rows is taken from the sample, which moves its prices; that error is far smaller.
 2. A pass at these prices: rows that prefer their class a to any b by more than T[a, b] are counted where they are,
    the others come home. While prices move apart by no more than T, nobody else changes class (`_active`).
 3. The exact search among the rows at home, for what the others leave of the class masses. If prices moved
@@ -22,7 +24,7 @@ import numpy.typing as npt
 
 from labelfree.errors import InputError
 from labelfree.transport import _steps
-from labelfree.transport._active import rehearsed
+from labelfree.transport._active import rehearsal, rehearsed
 from labelfree.transport._audit import split_parts
 from labelfree.transport._rows import Crew, Floats, Indices, Rows
 from labelfree.transport._steps import Choice, Pieces
@@ -34,6 +36,11 @@ from labelfree.transport.solver import AUCTION_ROWS, on_grid, solve, solve_rows
 
 #: Entries of a sample, about; of a problem that is taken home as a whole; and of one with many classes.
 SAMPLE, KEPT, WHOLE = 1 << 23, 1 << 22, 1 << 26
+#: Entries that may come home; where more would, prices are made better first, in so many passes at most.
+HOME, BETTER = 1 << 25, 6
+#: That takes a sample with so many rows of a class. Unless a pass leaves at most this share of the rows that would
+#: come home, no other follows.
+PER_CLASS, WORTH = 100, 0.7
 #: Entries that a rehearsal reads: the better the guess, the fewer rows come home.
 REHEARSAL = 1 << 20
 #: How much further than in a rehearsal prices may move, and how many rehearsals make a guess.
@@ -196,7 +203,7 @@ def _search(blocks: Blocks, sample: Sample, q: Floats, u: Units, crew: Crew) -> 
     """
     unit = row_unit(sample.total)
     here = _home(sample.probs, sample.mass if sample.weighted else None, unit, q, crew)
-    T, safety = _guessed(here, u, sample), SAFETY
+    (u, T), safety = _better(blocks, here, u, unit, q), SAFETY
     for _ in range(ROUNDS):
         held, pile = blocks.reduce(_steps.visited, u, T, unit)
         rows, probs, mass = pile.joined()
@@ -223,19 +230,59 @@ def _search(blocks: Blocks, sample: Sample, q: Floats, u: Units, crew: Crew) -> 
     raise AssertionError("a search with every row at home must end")
 
 
-def _guessed(rows: Rows, u: Units, sample: Sample) -> Units:
+def _better(blocks: Blocks, here: Rows, u: Units, unit: float, q: Floats) -> tuple[Units, Units]:
+    """Prices at which not too many rows come home, and how far they may still have to move apart.
+
+    A sample of S rows misses a class of share h by sqrt(h (1 - h) / S). Once a pass has counted what the classes
+    have too much, only that is left to the sample: it then misses by the root of what has to move, over S.
+    """
+    nobody = np.full((blocks.k, blocks.k), -1, np.int64)
+    T = _guessed(here, u)
+    coming = _coming(here, u, T)
+    for _ in range(BETTER):
+        if coming * blocks.n * blocks.k <= HOME or here.items < PER_CLASS * blocks.k:
+            break
+        held, _ = blocks.reduce(_steps.visited, u, nobody, unit)
+        total = int(held.sum())
+        excess = held - class_units(q, total, int(unit))
+        trial = rehearsal(here, u, excess, total, here.P.size)[0]
+        there = _guessed(here, trial, np.abs(excess) / total)
+        left = _coming(here, trial, there)
+        worth = left <= WORTH * coming
+        if left < coming:
+            u, T, coming = trial, there, left
+        if not worth:
+            break
+    return u, T
+
+
+def _coming(here: Rows, u: Units, T: Units) -> float:
+    """The share of the sample that would come home."""
+    from labelfree.transport import _kernels
+
+    held, keep = np.zeros(len(u), np.int64), np.empty(len(here.P), np.bool_)
+    _kernels.visit(here.P, here.weights, here.unit, u, T, T.max(axis=1), held, keep)
+    return float(keep.mean())
+
+
+def _guessed(rows: Rows, u: Units, moved: Floats | None = None) -> Units:
     """(K, K) how far prices may have to move apart: the most of a few rehearsals with the noise of a sample.
 
-    Of S sampled rows a class with the share h has sqrt(S h (1 - h)) too many or too few, give or take.
+    Of S sampled rows a class with the share h has sqrt(S h (1 - h)) too many or too few, give or take; where only
+    the shares `moved` (K,) were left to the sample, sqrt(S moved) and one more.
     """
     rng = np.random.default_rng(0)
     held = rows.best_classes(u, np.full(rows.items, -1, dtype=np.intp), np.empty(rows.items, np.float32))
     total = int(held.sum())
     h = held / total
-    noise = np.sqrt(h * (1.0 - h) / rows.items)
+    noise = np.sqrt((h * (1.0 - h) if moved is None else moved) / rows.items)
+    noise = noise if moved is None else noise + 1.0 / rows.items
     guesses = []
     for _ in range(GUESSES):
-        excess = np.rint(noise * rng.normal(size=len(u)) * total).astype(np.int64)
+        drawn = noise * rng.normal(size=len(u))
+        excess = np.rint((drawn - h * drawn.sum()) * total).astype(
+            np.int64
+        )  # all classes share what is left over
         excess[np.argmax(held)] -= excess.sum()
         guesses.append(rehearsed(rows, u, excess, total, SAFETY, REHEARSAL))
     return np.asarray(np.max(guesses, axis=0), np.int64)

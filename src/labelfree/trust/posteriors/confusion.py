@@ -13,8 +13,7 @@ from labelfree.errors import InputError
 from labelfree.estimators.pair import Pair, meant, taken
 from labelfree.labelshift import Marginal
 from labelfree.results import Result, percent
-from labelfree.scans import Scan
-from labelfree.transport.blocks import Total
+from labelfree.scans import Scan, Total
 from labelfree.trust.answers import answer
 from labelfree.types import Source, Target
 
