@@ -159,6 +159,8 @@ source = lf.Source(logits=z[:2000], labels=z[:2000].argmax(axis=1))
 found = [m for m in ("cott", "scot")
          for w in (None, np.ones(len(z))) if lf.estimate(source, lf.Target(logits=z, weights=w), m, interval=False)]
 print(sorted(set(found)), "as scans")
+lf.estimate(source, lf.Target(logits=z[:1000]), "cott", interval=True, replicates=20)
+lf.estimate(source, lf.Target(logits=z[:1000]))
 """
 
 

@@ -50,7 +50,9 @@ class Problem:
         """A problem whose scores are our own softmax, in C order: masses are normalised, scores not read again."""
         twin = object.__new__(cls)
         n, k = probs.shape
-        object.__setattr__(twin, "probs", probs)
+        frozen = probs.view()  # read-only is a type of its own to the compiler: one for all
+        frozen.flags.writeable = False
+        object.__setattr__(twin, "probs", frozen)
         object.__setattr__(twin, "class_mass", masses(class_mass, k, "class_mass", "classes"))
         mass = None if row_mass is None else masses(row_mass, n, "row_mass", "rows")
         object.__setattr__(twin, "row_mass", mass)
