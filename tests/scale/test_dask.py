@@ -124,3 +124,26 @@ def test_nobody_answers(tmp_path, monkeypatch):
     assert time.monotonic() - begun < 60
     with contextlib.suppress(OSError), pytest.raises(InputError, match="no scheduler answers at nonsense"):
         lf.scan(tmp_path / "a.parquet", dask="nonsense")
+
+
+def test_memory_is_kept_while_a_task_runs_and_malloc_is_told_again_afterwards(monkeypatch):
+    """Dask's workers hand memory back at once; a pass would get every chunk's pages anew."""
+    from labelfree.scale import travel
+
+    told = []
+
+    class Library:
+        @staticmethod
+        def mallopt(option, value):
+            told.append((option, value))
+
+    monkeypatch.setattr(travel.ctypes, "CDLL", lambda name: Library)
+    monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "65536")
+    with travel.memory_kept():
+        assert told == [(travel.TRIM, travel.KEPT), (travel.MMAP, travel.KEPT)]
+    assert told[-1] == (travel.TRIM, 65536)
+    told.clear()
+    monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_")
+    with travel.memory_kept():
+        pass
+    assert told == []  # nobody told malloc anything: neither do we

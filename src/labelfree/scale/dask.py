@@ -62,7 +62,7 @@ class Dask:
 
     def _results(self, job: bytes, parts: Sequence[Part], starts: Sequence[int]) -> Iterator[bytes]:
         """Results in order; only so many parts are given out ahead as keep the workers busy."""
-        window = 2 * max(2, sum(self.client.nthreads().values()))
+        window = 8 * max(2, sum(self.client.nthreads().values()))
         waiting: deque[tuple[Any, Callable[[], Any]]] = deque()
         try:
             for part, start in zip(parts, starts, strict=True):
