@@ -203,7 +203,12 @@ def test_rank_is_not_sure_of_equals(quiet):
 
 
 def test_grades_by_hand():
-    assert [grade(0.2, 0.15, 0.2 + r) for r in (0.1, 0.175, 0.3)] == ["ok", "caution", "stop"]
+    assert [grade(0.2, 0.15, 0.2 + r) for r in (0.149, 0.151, 0.169, 0.171)] == [
+        "ok",
+        "caution",
+        "caution",
+        "stop",
+    ]
     assert grade(0.5, 0.2, 0.55) == "stop"
 
 

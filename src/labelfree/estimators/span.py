@@ -29,7 +29,7 @@ FACTORS: Final = ((0.5, -0.8), (0.8, 0.2), (0.9, 0.7), (0.95, 1.0), (0.975, 1.7)
 #: A range that reaches less than the first from the answer is "ok", from the second on it is "stop". Set so that "ok"
 #: goes to more than half of the answers that miss by less than 3 points, and "stop" to four in five of those that
 #: miss by more than 15 (`benchmarks/silent.py`).
-NARROW, WIDE = 0.165, 0.185
+NARROW, WIDE = 0.15, 0.17
 OK, CAUTION, STOP = "ok", "caution", "stop"
 #: The methods that take the source's class proportions for the target's.
 PROPORTIONAL: Final = ("cot:shrunk", "scot:shrunk")
