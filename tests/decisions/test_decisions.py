@@ -38,28 +38,41 @@ ANSWERS = {"unchanged": 0.2, "doc": 0.22, "scot:shrunk": 0.4, "label-shift": 0.2
 def test_the_range_by_hand():
     """0.4 + 0.03 + 0.6 * 0.05 + 2 sqrt(0.22 0.78 (1/1000 + 1/1000)) above, 0.2 - 0.01 - the same below."""
     noise = 2.0 * np.sqrt(0.22 * 0.78 * 0.002)
-    found = span(ANSWERS, 0.22, "other", 0.05, 1000, 1000)
+    found = span(ANSWERS, 0.22, "other", 0.05, 0.0, 1000, 1000)
     assert found.sampling == pytest.approx(noise)
     assert found.high == pytest.approx(0.46 + noise)
     assert found.low == pytest.approx(0.19 - noise)
     # Where a difference is seen, the floor does without `unchanged`: 0.22 - 0.03.
     assert found.floor == pytest.approx(0.19 - noise)
-    assert span({**ANSWERS, "doc": 0.3}, 0.3, "other", 0.05, 1e9, 1e9).floor == pytest.approx(
-        0.25 - 0.03, abs=1e-3
+    # label-shift lies 0.05 beneath the others, and counts by 0.3: 0.3 - 0.015 - 0.03.
+    assert span({**ANSWERS, "doc": 0.3}, 0.3, "other", 0.05, 0.0, 1e9, 1e9).floor == pytest.approx(
+        0.285 - 0.03, abs=1e-3
     )
-    assert span({**ANSWERS, "doc": 0.3}, 0.3, "none", 0.05, 1e9, 1e9).floor == pytest.approx(
+    assert span({**ANSWERS, "doc": 0.3}, 0.3, "none", 0.05, 0.0, 1e9, 1e9).floor == pytest.approx(
         0.2 - 0.03, abs=1e-3
     )
-    # The margin has a most; where other proportions explain the shift SCOT does not count.
-    assert span(ANSWERS, 0.22, "other", 0.9, 1000, 1000).high == pytest.approx(0.475 + noise)
-    assert span(ANSWERS, 0.22, "label", 0.05, 1000, 1000).high == pytest.approx(0.31 + noise)
-    assert span(ANSWERS, 0.22, "label", 0.05, 1000, 1000, proportions="same").high > 0.4
-    assert span(ANSWERS, 0.22, "other", 0.05, 1000, 1000, proportions="changed").high < 0.4
+    # The margin has a most, and two points more for a blunt model.
+    assert span(ANSWERS, 0.22, "other", 0.9, 0.0, 1000, 1000).high == pytest.approx(0.475 + noise)
+    assert span(ANSWERS, 0.22, "other", 0.9, 1.0, 1000, 1000).high == pytest.approx(0.495 + noise)
+    # Where other proportions explain the shift SCOT does not count: 0.22 + 0.3 * 0.03 + 0.06.
+    assert span(ANSWERS, 0.22, "label", 0.05, 0.0, 1000, 1000).high == pytest.approx(0.289 + noise)
+    assert span(ANSWERS, 0.22, "label", 0.05, 0.0, 1000, 1000, proportions="same").high > 0.4
+    # Where they are known to have changed, label-shift counts in full.
+    changed = span(ANSWERS, 0.22, "other", 0.05, 0.0, 1000, 1000, proportions="changed")
+    assert changed.high == pytest.approx(0.31 + noise)
+
+
+def test_methods_that_run_away_widen_the_range_by_a_part():
+    """COTT at the MLLS shares and label-shift, 40 points beyond the others: 0.3 of it above, and below."""
+    high = span({**ANSWERS, "label-shift": 0.8, "cott:mlls": 0.6}, 0.22, "other", 0.05, 0.0, 1e9, 1e9).high
+    assert high == pytest.approx(0.4 + 0.3 * 0.4 + 0.06, abs=1e-3)
+    low = span({**ANSWERS, "label-shift": 0.1}, 0.22, "none", 0.05, 0.0, 1e9, 1e9).low
+    assert low == pytest.approx(0.2 - 0.3 * 0.1 - 0.01, abs=1e-3)
 
 
 def test_a_higher_level_never_narrows():
     spans = [
-        span(ANSWERS, 0.22, "other", 0.05, 800, 900, level=level)
+        span(ANSWERS, 0.22, "other", 0.05, 0.5, 800, 900, level=level)
         for level in (0.5, 0.7, 0.9, 0.95, 0.975, 0.99)
     ]
     assert all(a.high < b.high and a.low >= b.low for a, b in pairwise(spans))
@@ -190,7 +203,12 @@ def test_rank_is_not_sure_of_equals(quiet):
 
 
 def test_grades_by_hand():
-    assert [grade(0.2, 0.15, 0.2 + r) for r in (0.1, 0.175, 0.3)] == ["ok", "caution", "stop"]
+    assert [grade(0.2, 0.15, 0.2 + r) for r in (0.149, 0.151, 0.169, 0.171)] == [
+        "ok",
+        "caution",
+        "caution",
+        "stop",
+    ]
     assert grade(0.5, 0.2, 0.55) == "stop"
 
 

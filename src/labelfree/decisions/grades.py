@@ -9,9 +9,9 @@ __all__ = ["CAUTION", "OK", "STOP", "grade", "grade_of"]
 
 
 def grade(error: float, low: float, high: float) -> str:
-    """The grade of an answer with a range: `"ok"` below a reach of 16.5 points, `"stop"` from 18.5 on.
+    """The grade of an answer with a range: `"ok"` below a reach of 15 points, `"stop"` from 17 on.
 
-    >>> grade(0.2, 0.12, 0.3), grade(0.2, 0.1, 0.375), grade(0.2, 0.1, 0.45)
+    >>> grade(0.2, 0.12, 0.3), grade(0.2, 0.1, 0.36), grade(0.2, 0.1, 0.45)
     ('ok', 'caution', 'stop')
     """
     return Span(error, low, high, 0.0, low).grade

@@ -66,8 +66,9 @@ def suitable(
     """Test whether the error on the target is at most the source's plus a margin.
 
     "suitable" where the upper end of the range at the level is within the limit, "not suitable" where the lower
-    end is beyond it, else "cannot say". Where it was measured, either answer was wrong in less than 1 - level of
-    the cases in which it was given (`docs/natural.md`); margins of a few points are nearly always "cannot say".
+    end is beyond it, else "cannot say". Of 990 natural targets at level 95%, "suitable" was wrong in 4% of the cases
+    in which it was given at a margin of 20 points, and in 13 of 64 at 10 points, most of them in two families whose
+    change leaves no trace in scores (`docs/natural.md`); margins of a few points are nearly always "cannot say".
 
     Args:
         source: scores with labels.

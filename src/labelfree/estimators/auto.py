@@ -14,6 +14,7 @@ import numpy.typing as npt
 from labelfree.errors import InputError, nearest
 from labelfree.estimators.atc import ATCNE
 from labelfree.estimators.base import Estimator, Reading
+from labelfree.estimators.cot import COT
 from labelfree.estimators.cott import COTT
 from labelfree.estimators.doc import DoC
 from labelfree.estimators.label_shift import LabelShift
@@ -52,13 +53,14 @@ BELIEVED, REFUTED = 1.25, 2.0
 SLIGHT = 0.02
 #: Where r is beyond about a half, the confidences are lost too, and nothing can be said against the proportions.
 LUCID, LOST = 0.5, 0.6
-#: A model whose source error reaches so much of a blind guess's (1 - 1/K) confuses its classes at home: neither
-#: its thresholds nor what its scores say about proportions are believed any more.
+#: A model whose source error reaches so much of a blind guess's (1 - 1/K) confuses its classes at home: what its
+#: scores say about proportions is not believed any more, and the hard plan answers in place of the soft one.
 SHARP, BLUNT = 0.3, 0.45
-#: The methods whose middle one has half the say near the source, where the model is sharp.
-NEAR: Final = ("doc", "scot:shrunk", "atc-ne")
-#: The methods that do not trust the source's proportions; they fail differently.
-FREE: Final = ("atc-ne", "cott:mlls", "label-shift")
+#: The methods whose middle one has half the say near the source.
+NEAR: Final = ("doc", "cot:shrunk", "atc-ne")
+#: Where the source's proportions are refuted: three methods that do not use them, and two that keep the middle one
+#: from a runaway of all three.
+FREE: Final = ("atc-ne", "cott:mlls", "label-shift", "doc", "scot:shrunk")
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,7 @@ class Signs:
         novelty: the target's mass where the source hardly has any (`labelfree.estimators.novelty`).
         strange: the mass of (class, runner-up) pairs that no label shares explain.
         unlike: how far the confidences are apart (`labelfree.estimators.span.unlikeness`).
+        blunt: how far the model confuses its classes at home, 0 (sharp) to 1 (`bluntness`).
     """
 
     test: JTest
@@ -120,6 +123,7 @@ class Signs:
     novelty: float
     strange: float
     unlike: float
+    blunt: float
 
 
 class Auto(Estimator):
@@ -129,16 +133,16 @@ class Auto(Estimator):
     inputs (then DoC is right), or the proportions held and calibration broke (then SCOT is). Scores cannot
     decide in general; *novelty* is the hint that carried over to data it was not tuned on.
 
-    1. Little is novel: **near** the source. DoC; for a sharp model the mean of DoC and the middle one of DoC,
-       SCOT and ATC-NE. Where that is below the source's error, half the gain is believed.
+    1. Little is novel: **near** the source. The mean of DoC and the middle one of DoC, COT and ATC-NE. Where
+       that is below the source's error, half the gain is believed.
     2. Much is novel: **far** from it. If other class proportions explain the difference
        (`labelfree.labelshift.j_test`), label-shift. If more changed, SCOT at the source's proportions, unless
        they are refuted: let r be the mass of (predicted class, runner-up) pairs that no label shares explain,
        and d the difference between SCOT and COTT at the MLLS marginal, which does not use the source's
        proportions q. Up to d = 1.25 r^2, q is believed; from 2 r^2 on it is refuted, and the middle one of
-       three methods that do not use q answers. As r goes from 0.5 to 0.6, that fades out: confidence means
-       nothing any more. So it does as the source error, relative to blind guessing, goes from 0.3 to 0.45: a
-       model that confuses its classes at home cannot refute proportions.
+       five methods answers, three of which do not use q. As r goes from 0.5 to 0.6, that fades out: confidence
+       means nothing any more. As the source error, relative to blind guessing, goes from 0.3 to 0.45, COT
+       takes SCOT's place and nothing is refuted: a model that confuses its classes at home cannot say much.
     3. Between novelty 0.03 and 0.08 the two are mixed.
 
     `proportions="same"` never gives up q; `"changed"` does not wait for novelty, and takes near and the
@@ -167,6 +171,7 @@ class Auto(Estimator):
             "unchanged": Unchanged(c),
             "doc": DoC(c),
             "atc-ne": ATCNE(c),
+            "cot:shrunk": COT(c, "shrunk"),
             "cott:mlls": COTT(c, "mlls"),
             "scot:shrunk": SCOT(c, "shrunk"),
             "label-shift": LabelShift(c),
@@ -211,7 +216,7 @@ class Auto(Estimator):
             if label == "label-shift":
                 shares = np.asarray(reading.details["label_marginal"])
         signs = seen(shares)
-        choice = choose(signs, answers, self.source_error_, target.k, self.proportions)
+        choice = choose(signs, answers, self.source_error_, self.proportions)
         error = float(sum(part.weight * answers[part.label] for part in choice.parts))
         if self.proportions == "same" and signs.kind == "label":
             warnings.append(
@@ -222,6 +227,7 @@ class Auto(Estimator):
             error,
             signs.kind,
             signs.unlike,
+            signs.blunt,
             self.n_source_effective_,
             target.n_effective,
             proportions=self.proportions,
@@ -263,6 +269,7 @@ class Auto(Estimator):
                 cells.novel(source, novel, target.n_effective),
                 unexplained(left, self.source_labels_, mass, right, shares),
                 steps.farthest(confident / total),
+                bluntness(self.source_error_, k),
             )
 
         return signs
@@ -288,39 +295,41 @@ def ramp(value: float, low: float, high: float) -> float:
     return float(np.clip((value - low) / (high - low), 0.0, 1.0))
 
 
+def bluntness(source_error: float, k: int) -> float:
+    """How far a model confuses its k classes at home: 0 (sharp) to 1 (blunt)."""
+    return ramp(source_error / max(1.0 - 1.0 / k, 0.5), SHARP, BLUNT)
+
+
 def refuted(difference: float, strange: float) -> float:
     """How far the source's proportions are refuted: 0 (believed) to 1 (refuted)."""
     low, high = max(SLIGHT, BELIEVED * strange**2), max(2.0 * SLIGHT, REFUTED * strange**2)
     return ramp(difference, low, high) * (1.0 - ramp(strange, LUCID, LOST))
 
 
-def choose(
-    signs: Signs, answers: Mapping[str, float], source_error: float, k: int, proportions: str
-) -> Choice:
+def choose(signs: Signs, answers: Mapping[str, float], source_error: float, proportions: str) -> Choice:
     """The methods' weights: the rule of `Auto`, from what was seen and what is known."""
-    sharp = 1.0 - ramp(source_error / max(1.0 - 1.0 / k, 0.5), SHARP, BLUNT)
-    near = _near(answers, source_error, sharp)
     novel = 1.0 if proportions == "changed" else ramp(signs.novelty, FAMILIAR, NOVEL)
     if signs.kind == "label" and proportions != "same":
         free, given_up = "label-shift", 1.0
     else:
         free = _middle(answers, FREE)
-        heard = {"same": 0.0, "changed": 1.0}.get(proportions, sharp)
+        heard = {"same": 0.0, "changed": 1.0}.get(proportions, 1.0 - signs.blunt)
         apart = abs(answers["scot:shrunk"] - answers["cott:mlls"])
         given_up = heard * refuted(apart, signs.strange) if signs.kind == "other" else 0.0
     share = 0.5 if proportions == "changed" else 1.0
     weights: dict[str, float] = defaultdict(float)
-    weights["scot:shrunk"] += novel * (1.0 - given_up)
+    weights["scot:shrunk"] += novel * (1.0 - given_up) * (1.0 - signs.blunt)
+    weights["cot:shrunk"] += novel * (1.0 - given_up) * signs.blunt
     weights[free] += novel * given_up * share
-    for label, w in near.items():
+    for label, w in _near(answers, source_error).items():
         weights[label] += (1.0 - novel + novel * given_up * (1.0 - share)) * w
     return Choice.of(weights, _reason(signs.kind, novel, given_up, proportions))
 
 
-def _near(answers: Mapping[str, float], source_error: float, sharp: float) -> dict[str, float]:
+def _near(answers: Mapping[str, float], source_error: float) -> dict[str, float]:
     """Weights where the target is familiar."""
-    weights: dict[str, float] = defaultdict(float, {"doc": 1.0 - sharp / 2})
-    weights[_middle(answers, NEAR)] += sharp / 2
+    weights: dict[str, float] = defaultdict(float, {"doc": 0.5})
+    weights[_middle(answers, NEAR)] += 0.5
     if sum(w * answers[label] for label, w in weights.items()) >= source_error:
         return weights
     return {"unchanged": 1.0 - GAIN, **{label: GAIN * w for label, w in weights.items()}}
@@ -373,6 +382,7 @@ def _details(
         "novelty": signs.novelty,
         "unexplained_mass": signs.strange,
         "unlikeness": signs.unlike,
+        "bluntness": signs.blunt,
         "answers": dict(answers),
         "grade": band.grade,
         "ceiling": band.high,

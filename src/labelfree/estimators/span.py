@@ -16,19 +16,23 @@ Array = npt.NDArray[np.float64]
 
 KIND: Final = "measured: sampling error, label noise of these rows, and doubt about the method"
 #: Beyond the methods' own disagreement, the truth lay above the largest of them by at most ABOVE + SLOPE x the
-#: distance of the confidences, and never more than MOST was needed; below the least of them by at most BELOW. Set on
-#: natural tables with whole families left out (`docs/natural.md`), for a range that holds in about 95%. A floor that
-#: leaves `unchanged` out needs FLOOR in place of BELOW.
-ABOVE, SLOPE, MOST, BELOW, FLOOR = 0.03, 0.6, 0.075, 0.01, 0.03
+#: distance of the confidences, and never more than MOST was needed (and DULL for a blunt model); below the least of
+#: them by at most BELOW. Set on natural tables with whole families left out (`docs/natural.md`), for a range that holds
+#: in about 95%. A floor that leaves `unchanged` out needs FLOOR in place of BELOW.
+ABOVE, SLOPE, MOST, DULL, BELOW, FLOOR = 0.03, 0.6, 0.075, 0.02, 0.01, 0.03
+#: Methods that read other class proportions into every shift run far off on natural tables: where they lie beyond the
+#: others, so much of that counts.
+WILD: Final = ("cott:mlls", "label-shift")
+HEARD = 0.3
 #: How much of that margin other levels took, on the same tables.
 FACTORS: Final = ((0.5, -0.8), (0.8, 0.2), (0.9, 0.7), (0.95, 1.0), (0.975, 1.7), (0.99, 2.5))
 #: A range that reaches less than the first from the answer is "ok", from the second on it is "stop". Set so that "ok"
 #: goes to more than half of the answers that miss by less than 3 points, and "stop" to four in five of those that
 #: miss by more than 15 (`benchmarks/silent.py`).
-NARROW, WIDE = 0.165, 0.185
+NARROW, WIDE = 0.15, 0.17
 OK, CAUTION, STOP = "ok", "caution", "stop"
 #: The methods that take the source's class proportions for the target's.
-PROPORTIONAL: Final = ("scot:shrunk",)
+PROPORTIONAL: Final = ("cot:shrunk", "scot:shrunk")
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,7 @@ def span(
     error: float,
     kind: str,
     unlike: float,
+    blunt: float,
     n_source: float,
     n_target: float,
     *,
@@ -74,7 +79,8 @@ def span(
     """The range for the error on just these rows.
 
     From the least to the largest of the defensible methods (where other class proportions explain the shift,
-    or are known to have changed, those that take the source's proportions are not), widened by what all
+    or are known to have changed, those that take the source's proportions are not; unless they are known to
+    have changed, those that read other proportions into every shift count in part), widened by what all
     methods together missed where it was measured, and by the sampling error of source and target rows,
     label noise included.
 
@@ -83,23 +89,22 @@ def span(
         error: the answer.
         kind: of shift, by the J test.
         unlike: how far the confidences of source and target are apart (`unlikeness`).
+        blunt: how far the model confuses its classes at home, 0 to 1 (`labelfree.estimators.auto.bluntness`).
         n_source, n_target: effective rows.
         proportions: what the user knows.
         level: the share of targets in which either end should hold; 0.95 is the measured one.
     """
     given_up = (kind == "label" and proportions != "same") or proportions == "changed"
     kept = {name: value for name, value in answers.items() if not (given_up and name in PROPORTIONAL)}
-    seen = (
-        [v for name, v in kept.items() if name != "unchanged"]
-        if kind in ("label", "other")
-        else kept.values()
-    )
-    low, high, least = min(error, *kept.values()), max(error, *kept.values()), min(error, *seen)
+    heard = 1.0 if proportions == "changed" else HEARD
+    low, high = _reached(kept, error, heard)
+    differ = kind in ("label", "other")
+    least, _ = _reached({n: v for n, v in kept.items() if not (differ and n == "unchanged")}, error, heard)
     levels, factors = np.array(FACTORS).T
     factor = float(np.interp(level, levels, factors))
     below, under = max(factor, 0.0) * BELOW, max(factor, 0.0) * FLOOR
     sampling = _quantile(level) * float(np.sqrt(error * (1.0 - error) * (1.0 / n_source + 1.0 / n_target)))
-    above = factor * min(ABOVE + SLOPE * unlike, MOST)
+    above = factor * (min(ABOVE + SLOPE * unlike, MOST) + DULL * blunt)
     floor = float(np.clip(least - under - sampling, 0.0, error))
     return Span(
         error,
@@ -110,6 +115,14 @@ def span(
     )
 
 
+def _reached(answers: Mapping[str, float], error: float, heard: float) -> tuple[float, float]:
+    """The least and the largest of the answers; the wild ones count by `heard` beyond the others."""
+    firm = [error, *(value for name, value in answers.items() if name not in WILD)]
+    wild = [value for name, value in answers.items() if name in WILD] or firm
+    low, high = min(firm), max(firm)
+    return low - heard * max(low - min(wild), 0.0), high + heard * max(max(wild) - high, 0.0)
+
+
 def span_of(error: float, details: Mapping[str, Any], n_source: float, n_target: float, level: float) -> Span:
     """The range of an answer of `auto`, from its details, at another level."""
     return span(
@@ -117,6 +130,7 @@ def span_of(error: float, details: Mapping[str, Any], n_source: float, n_target:
         error,
         details["shift"],
         details["unlikeness"],
+        details["bluntness"],
         n_source,
         n_target,
         proportions=details["proportions"],
