@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from matplotlib.colors import to_rgba
+from matplotlib.ticker import PercentFormatter
 
 INK, PAPER = "#e6e6e6", "none"
 
@@ -24,6 +25,12 @@ def save(figure, path, dpi=150):
             axes.get_legend().get_frame().set_alpha(0.0)
     figure.savefig(dark, dpi=dpi, transparent=True)
     return path, dark
+
+
+def percent(*axes):
+    """Fractions on these axes are shown as percent, as everywhere on screen."""
+    for axis in axes:
+        axis.set_major_formatter(PercentFormatter(1, decimals=0))
 
 
 def _lighten(artist, name):

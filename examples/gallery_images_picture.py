@@ -6,7 +6,7 @@ The demo's network under 14 shifts: the answer of `auto`, with its interval, bes
 import sys
 
 import numpy as np
-from _pictures import name, save
+from _pictures import name, percent, save
 from matplotlib.figure import Figure
 
 import labelfree as lf
@@ -24,14 +24,15 @@ def main(out):
     rows = np.arange(len(shifts))
     low, high = (np.array([getattr(one.interval, end) for one in found]) for end in ("low", "high"))
     axes.hlines(
-        rows, low, high, color="#CC79A7", linewidth=5, alpha=0.6, label="auto, 95% for sampling error"
+        rows, low, high, color="#CC79A7", linewidth=5, alpha=0.6, label="auto, and the range beside it"
     )
     axes.plot([one.error for one in found], rows, "o", color="#CC79A7")
     axes.plot(true, rows, "s", color="#333333", markersize=5, label="truth")
     axes.axvline(demo.source.error, color="#0072B2", linestyle=":", label="on the validation rows")
     axes.set_yticks(rows, [one.replace("_", " ") for one in shifts])
     axes.invert_yaxis()
-    axes.set(xlabel="error", xlim=(0, 0.85))
+    axes.set(xlabel="error", xlim=(0, 1))
+    percent(axes.xaxis)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False)
     save(figure, out)

@@ -5,7 +5,7 @@ Fourteen nights of one network's scores; the camera's lens gets dirtier. What th
 
 import sys
 
-from _pictures import name, save
+from _pictures import name, percent, save
 from matplotlib.figure import Figure
 
 import labelfree as lf
@@ -24,6 +24,7 @@ def main(out):
     axes.axhline(LIMIT, color="#333333", linestyle=":")
     axes.text(0.6, LIMIT + 0.02, "--fail-above 0.3", color="#333333")
     axes.set(xlabel="night", ylabel="estimated error", xticks=list(nights))
+    percent(axes.yaxis)
     axes.spines[["top", "right"]].set_visible(False)
     save(figure, out)
 

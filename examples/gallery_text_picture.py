@@ -9,7 +9,7 @@ import inspect
 import sys
 
 import numpy as np
-from _pictures import name, save
+from _pictures import name, percent, save
 from matplotlib.figure import Figure
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
@@ -63,6 +63,7 @@ def main(out):
         axes.plot(range(len(WORDS)), errors, "o--", color=colour, label=method.upper())
     axes.set_xticks(range(len(WORDS)), list(map(str, WORDS)))
     axes.set(xlabel="words left of each text", ylabel="error", ylim=(0, 1))
+    percent(axes.yaxis)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False)
     save(figure, out)

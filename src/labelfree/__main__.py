@@ -1,6 +1,6 @@
 """`python -m labelfree` is the command `labelfree`."""
 
-from labelfree.cli.app import main
+from _labelfree_command import main
 
 if __name__ == "__main__":
     main()

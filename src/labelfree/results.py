@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import re
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from labelfree.errors import MissingDependencyError
 
 #: The version of the JSON written by `to_dict`; its JSON Schema ships as `labelfree/data/schema.json`.
 SCHEMA = 1
+_NUMBER = re.compile(r"[-+<]? ?[\d.,]+%?")
 
 
 class Result:
@@ -64,8 +66,13 @@ def _without_empty(head: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns of numbers to the right, of texts to the left: a notebook's own style puts both on one side."""
+    numbers = [all(_NUMBER.fullmatch(row[j]) for row in rows if row[j]) for j in range(len(head))]
+    sides = [f'style="text-align: {"right" if number else "left"}"' for number in numbers]
+
     def line(cells: Sequence[str], tag: str) -> str:
-        return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+        shown = zip(cells, sides, strict=True)
+        return "<tr>" + "".join(f"<{tag} {side}>{html.escape(cell)}</{tag}>" for cell, side in shown) + "</tr>"
 
     body = "".join(line(row, "td") for row in rows)
     return f"<table><thead>{line(head, 'th')}</thead><tbody>{body}</tbody></table>"
@@ -166,7 +173,7 @@ class Estimate(Result):
 
     def heading(self) -> str:
         """The answer and how many rows it rests on."""
-        return f"{self.method}: {self.headline()} ({self.n_source} source rows, {self.n_target} target rows)"
+        return f"{self.method}: {self.headline()} ({self.n_source:,} source rows, {self.n_target:,} target rows)"
 
     def __repr__(self) -> str:
         lines = [self.heading(), *(f"  {note}" for note in self.notes())]
@@ -255,14 +262,14 @@ class Comparison(Result):
     def heading(self) -> str:
         """How many rows the answers rest on, and the truth where it is known."""
         known = "" if self.true_error is None else f"; true error {percent(self.true_error)}"
-        return f"{self.source['n']} source rows, {self.target['n']} target rows{known}"
+        return f"{self.source['n']:,} source rows, {self.target['n']:,} target rows{known}"
 
     def table_rows(self) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
         """One row per method."""
         return ("method", "answer", "miss, points"), self.rows()
 
     def __repr__(self) -> str:
-        lines = [f"{self.source['n']} source rows, {self.target['n']} target rows"]
+        lines = [f"{self.source['n']:,} source rows, {self.target['n']:,} target rows"]
         if self.true_error is not None:
             lines.append(f"true error {percent(self.true_error)}")
         lines += [f"  {method:<8} {answer:<14} {miss}".rstrip() for method, answer, miss in self.rows()]

@@ -228,6 +228,10 @@ def test_broken_and_closed_streams(files):
     full = shell(f"labelfree {words} > /dev/full")
     assert full.returncode == 2
     assert "cannot read or write" in full.stderr.splitlines()[-1]
+    exceeded = shell(f"labelfree {words} --fail-above 0.001 > /dev/full")  # the gate holds, whoever reads
+    assert exceeded.returncode == 1
+    assert "cannot read or write" in exceeded.stderr.splitlines()[-1]
+    assert shell(f"labelfree {words} --json --fail-above 0.001 > /dev/full").returncode == 1
 
 
 def test_names_that_the_terminal_cannot_spell(tmp_path):

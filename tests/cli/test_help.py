@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import fields
 from importlib import resources
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +13,8 @@ import typer
 
 from labelfree import METHODS
 from labelfree.cli.app import VERBS, app
-from labelfree.cli.options import DATA, OUTPUT, PANELS, WHAT, Verb
+from labelfree.cli.files import Reading
+from labelfree.cli.options import DATA, OUTPUT, PANELS, WHAT, Verb, panel
 
 #: A score, and a method whose one number stands in the demo's text.
 SKIPPED = {"unchanged", "cbpe", *(name for name, one in METHODS.items() if "score" in one.meaning)}
@@ -50,6 +52,27 @@ def test_options_stand_in_panels(narrow, verb):
         if isinstance(default, str | int | float) and not isinstance(default, bool) and option.show_default:
             assert f"[default: {default}]" in text
     assert {"logits", "label-column"} < set(PANELS[DATA])
+
+
+def test_an_option_stands_where_it_belongs():
+    """Whatever says how files are read is in that panel; what --fail-above looks at is beside it."""
+    assert {panel(field.name.replace("_", "-")) for field in fields(Reading)} == {DATA}
+    assert panel("on") == panel("fail-above") == OUTPUT
+
+
+@pytest.mark.parametrize("words", [["estimate"], ["slices"], ["push"], ["monitor", "token"], ["bench", "merge"]])
+def test_a_word_that_takes_nothing_shows_nothing_to_pass(narrow, words):
+    """`--json` takes no value, however the library calls its type; an argument is called as the sentences call it."""
+    text = narrow(*words, "--help")
+    assert "bool" not in text.lower()
+    assert "list[str]" not in text
+    command = typer.main.get_command(app)
+    for word in words:
+        command = command.commands[word]
+    for one in command.params:
+        if one.param_type_name == "argument":
+            assert one.name.upper() in text.split("Arguments")[0]
+            assert one.name.upper() in text.split("Arguments")[1]
 
 
 def test_brackets_in_a_help_are_text(capsys):

@@ -20,9 +20,9 @@ def process(*words, code=COMMAND, **options):
     return subprocess.Popen([sys.executable, "-c", code, *map(str, words)], text=True, **options)
 
 
-def finished(*words, env=None, **options):
+def finished(*words, env=None, code=COMMAND, **options):
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
-    with process(*words, env={**os.environ, **(env or {})}, **streams) as running:
+    with process(*words, code=code, env={**os.environ, **(env or {})}, **streams) as running:
         out, err = running.communicate(timeout=600)
     return running.returncode, out, err
 
@@ -86,6 +86,16 @@ def test_an_interrupt_during_imports_is_one_line(tmp_path, files, package, how):
         running.send_signal(signal.SIGINT)
         _, err = running.communicate(timeout=50)
     assert (running.returncode, err) == (130, "labelfree: interrupted\n")
+
+
+@posix
+def test_nothing_is_imported_before_interrupts_are_one_line():
+    """What the command's first module imports is there already: no time in which Ctrl-C is a traceback."""
+    code = (
+        "import sys; before = set(sys.modules); import _labelfree_command; print(set(sys.modules) - before)"
+    )
+    _, out, err = finished(code=code)
+    assert (out.strip(), err) == ("{'_labelfree_command'}", "")
 
 
 @posix

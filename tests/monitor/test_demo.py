@@ -32,3 +32,21 @@ def test_a_folder_that_was_only_looked_at_is_filled_too(tmp_path, monkeypatch):
     monkeypatch.setattr(demo, "DAYS", 1)
     open_store(tmp_path / "data").close()
     assert demo.fill_folder(tmp_path / "data")
+
+
+def test_a_database_that_was_half_filled_is_filled_to_the_end(store, lite, monkeypatch):
+    """As without the stop: the same windows, each estimated once, though the days begin at the first one again."""
+    monkeypatch.setattr(demo, "DAYS", 4)
+
+    def stop(day):
+        if "(3 of 4)" in day:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        demo.fill(store, stop)
+    assert len(list_windows(store, demo.MODEL)) == 2
+    assert demo.fill(store)
+    assert demo.fill(lite)
+    again, once = (list_windows(one, demo.MODEL) for one in (store, lite))
+    assert [view.to_dict() for view in again] == [view.to_dict() for view in once]
+    assert not demo.fill(store)

@@ -55,10 +55,14 @@ def test_silent_and_alone(hostile, tmp_path):
 
 @pytest.mark.parametrize("width", [360, 820, 1280])
 def test_no_sideways_scrolling(hostile, tmp_path, width):
+    """And the methods' chart, drawn once for a wide page and once for a phone, fills the width of its section."""
     text = re.sub(r"<meta http-equiv=[^>]*>", "", hostile.to_html())
     probe = (
         "<script>addEventListener('load', () => { const w = document.documentElement; "
-        "document.title = 'width ' + w.scrollWidth + ' of ' + w.clientWidth; })</script></body>"
+        "const methods = document.querySelector('section');"
+        "const charts = [...methods.querySelectorAll('svg')].map(s => Math.round(s.getBoundingClientRect().width));"
+        "document.title = `width ${w.scrollWidth} of ${w.clientWidth} charts ${charts} in ${methods.clientWidth}`; "
+        "})</script></body>"
     )
     page = tmp_path / "probe.html"
     # Headless Chromium has a least window width of 500: narrower ones are framed.
@@ -76,10 +80,15 @@ def test_no_sideways_scrolling(hostile, tmp_path, width):
         "--virtual-time-budget=2000",
         "--dump-dom",
     ]
-    found = re.search(r"<title>width (\d+) of (\d+)</title>", browse(tmp_path, *words, frame.as_uri()).stdout)
+    said = browse(tmp_path, *words, frame.as_uri()).stdout
+    found = re.search(r"<title>width (\d+) of (\d+) charts (\d+),(\d+) in (\d+)</title>", said)
     assert found is not None
-    assert int(found[2]) == width
-    assert int(found[1]) <= width
+    scrolled, seen, *charts, section = map(int, found.groups())
+    assert seen == width
+    assert scrolled <= width
+    assert min(charts) == 0
+    assert max(charts) > 0.75 * section
+    assert max(charts) == section or width == 820
 
 
 def test_on_paper(plain, tmp_path):

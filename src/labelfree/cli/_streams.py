@@ -12,7 +12,12 @@ class _Unread(io.FileIO):
     """A file descriptor that goes nowhere once its reader has left, as `head` does when it has seen enough.
 
     The work goes on: files that were asked for are written, and the exit code is the one that was earned.
+
+    Attributes:
+        lost: why what was written is lost, a full disk say, where it is not the reader's own wish.
     """
+
+    lost: OSError | None = None
 
     def write(self, data: Any, /) -> Any:
         """Write, or pretend to."""
@@ -22,8 +27,8 @@ class _Unread(io.FileIO):
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self.fileno())  # whatever is still buffered must not fail again on the way out
             os.close(nowhere)
-            if not isinstance(problem, BrokenPipeError):  # a full disk, say: the command tells
-                raise
+            if not isinstance(problem, BrokenPipeError):
+                self.lost = problem
             return len(memoryview(data).cast("B"))
 
 
@@ -37,6 +42,19 @@ def settle() -> None:
             setattr(sys, name, _patient(stream))
         elif hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
+
+
+def lost() -> OSError | None:
+    """Why what was printed did not arrive, once: the command tells when its work is done."""
+    try:
+        sys.stdout.flush()
+    except OSError as problem:  # a stream that is not ours
+        return problem
+    raw = _raw(sys.stdout)
+    if not isinstance(raw, _Unread):
+        return None
+    found, raw.lost = raw.lost, None
+    return found
 
 
 def _raw(stream: Any) -> Any:

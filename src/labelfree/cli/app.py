@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -28,7 +27,7 @@ from labelfree.cli import (
     slices,
     warm_up,
 )
-from labelfree.cli.options import Verb, quietable
+from labelfree.cli.options import Verb, quietable, worded
 from labelfree.errors import LabelfreeError, printable
 
 app = typer.Typer(
@@ -94,12 +93,21 @@ def _on_interrupt(do: Any) -> None:
 
 
 def run(arguments: list[str] | None = None) -> int:
-    """Run the command and return its exit code, which does not depend on who reads its output."""
+    """Run the command and return its exit code, which does not depend on who reads its output.
+
+    An answer that did not arrive, as where the disk is full, is a failure (2); a limit that was exceeded stays one (1).
+    """
     _streams.settle()
     _settle_environment()
+    code = _run(arguments)
+    problem = _streams.lost()
+    return code if problem is None else _fail(_unwritten(problem), code=code or 2)
+
+
+def _run(arguments: list[str] | None) -> int:
     try:
-        result = typer.main.get_command(app).main(arguments, prog_name="labelfree", standalone_mode=False)
-        sys.stdout.flush()
+        command = worded(typer.main.get_command(app))
+        result = command.main(arguments, prog_name="labelfree", standalone_mode=False)
         if result == INTERRUPTED:  # newer releases of typer leave so, older ones raise
             raise KeyboardInterrupt
         return result if isinstance(result, int) else 0
@@ -112,9 +120,13 @@ def run(arguments: list[str] | None = None) -> int:
     except MemoryError:
         return _fail("not enough memory for these scores; try fewer rows, or float32 scores in a .npy file")
     except OSError as problem:
-        return _fail(f"cannot read or write ({problem.strerror or problem})")
+        return _fail(_unwritten(problem))
     except Exception as problem:  # whatever it is, exit code 1 is kept for a limit that was exceeded
         return _unforeseen(problem)
+
+
+def _unwritten(problem: OSError) -> str:
+    return f"cannot read or write ({problem.strerror or problem})"
 
 
 def _settle_environment() -> None:

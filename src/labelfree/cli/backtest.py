@@ -21,7 +21,12 @@ def backtest(
     source: files.SourceFile,
     method: Annotated[
         list[str] | None,
-        typer.Option("--method", "-m", help="A method to try; may be repeated", show_default=False),
+        typer.Option(
+            "--method",
+            "-m",
+            help="A method to try; may be repeated; see labelfree methods",
+            show_default="all that give an error",
+        ),
     ] = None,
     by: Annotated[
         list[str] | None,

@@ -67,6 +67,9 @@ class Reading:
 
     logits: Annotated[bool, typer.Option("--logits", help="The scores are logits")] = False
     probs: Annotated[bool, typer.Option("--probs", help="The scores are probabilities")] = False
+    insist: Annotated[
+        bool, typer.Option("--insist", help="They are logits, though they look like probabilities")
+    ] = False
     labels: Annotated[
         Path | None, typer.Option("--labels", help="SOURCE's labels, where they are in a file of their own")
     ] = None
@@ -92,9 +95,6 @@ class Reading:
         typer.Option(help="Two classes: decide for the second, or NAME=, from this probability on"),
     ] = None
     tolerance: Annotated[float | None, typer.Option(help="How far probabilities may sum from 1")] = None
-    insist: Annotated[
-        bool, typer.Option("--insist", help="They are logits, though they look like probabilities")
-    ] = False
     drop_unlabelled: Annotated[
         bool, typer.Option("--drop-unlabelled", help="Leave out SOURCE's rows without a label")
     ] = False

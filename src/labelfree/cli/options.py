@@ -22,11 +22,11 @@ from labelfree.estimators import METHODS
 WHAT, DATA, OUTPUT = "What to estimate", "How the files are read", "Output"
 PANELS = {
     DATA: (
-        *("logits", "probs", "tolerance", "labels", "target-labels", "drop-unlabelled", "label-column"),
+        *("logits", "probs", "insist", "tolerance", "labels", "target-labels", "drop-unlabelled", "label-column"),
         *("logit-prefix", "prob-prefix", "positive", "negative", "threshold", "weight-column"),
-        *("prediction-column", "id", "second", "data"),
+        *("prediction-column", "id", "second", "data", "dask", "checkpoint"),
     ),
-    OUTPUT: ("json", "rows", "out", "format", "fail-above", "quiet", "help"),
+    OUTPUT: ("json", "rows", "out", "format", "fail-above", "on", "quiet", "help"),
 }
 _ORDER = (WHAT, DATA, OUTPUT)
 _NAMES = ", ".join(METHODS)
@@ -46,7 +46,10 @@ def _option(*names: str, help: str, **more: Any) -> Any:
     return typer.Option(*names, help=help, **more)
 
 
-SourceFile = Annotated[Path, typer.Argument(help="Scores with labels: .npz .npy .csv .parquet .arrow .pt")]
+SourceFile = Annotated[
+    Path,
+    typer.Argument(help="Scores with labels: .npz .npy .csv .jsonl .parquet .arrow .pt, or - for standard input"),
+]
 TargetFile = Annotated[Path, typer.Argument(help="Scores without labels, in any of the same forms")]
 
 # What to estimate.
@@ -155,6 +158,31 @@ class Verb(TyperCommand):
 
 def _place(parameter: Any) -> int:
     return -1 if parameter.param_type_name == "argument" else _ORDER.index(parameter.rich_help_panel)
+
+
+def worded(command: Any) -> Any:
+    """The command, and those within it, with what a help shows beside each word: nothing where none is taken."""
+    own = command.get_params
+
+    def get_params(ctx: Any) -> list[Any]:
+        found: list[Any] = own(ctx)
+        for one in found:
+            if one.metavar is None:
+                one.metavar = _beside(one)
+        return found
+
+    command.get_params = get_params
+    for within in getattr(command, "commands", {}).values():
+        worded(within)
+    return command
+
+
+def _beside(parameter: Any) -> str | None:
+    if parameter.param_type_name == "argument":
+        return str(parameter.name).upper()
+    if parameter.is_flag:
+        return ""
+    return "NAME" if parameter.multiple else None
 
 
 def quietable(verb: Callable[..., None]) -> Callable[..., None]:

@@ -34,7 +34,7 @@ def report(
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json")] = False,
-    method: Annotated[str, typer.Option("--method", "-m", help="Whose estimate is the answer")] = "auto",
+    method: options.Method = "auto",
     calibration: files.Calibration = "temperature",
     marginal: files.MarginalName = "source",
     proportions: options.Proportions = "unknown",

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from labelfree._files import write_text
 from labelfree.io import Demo, demo_data
 from labelfree.monitor.clock import now_us, pretend
 from labelfree.monitor.play import History, play
@@ -32,19 +33,29 @@ BLUR, BLURRED = (21, 36), ("zoom_blur", "gaussian_blur", "glass_blur")
 #: From when on other products sell.
 SEASON = 45
 LATE, LABELLED = 14, 2 / 3
+#: A file in the monitor's folder while the demo is being made: when its days begin.
+UNFINISHED = "demo.unfinished"
 
 
 def fill(store: Store, say: Callable[[str], None] | None = None) -> bool:
-    """Fill an empty store; False where there is something in it already."""
-    if list_models(store):
-        return False
-    demo = demo_data()
+    """Fill an empty store; False where there is something in it already.
+
+    A demo that was stopped half-way is told again from its own first day: what is there already is not kept twice.
+    """
+    unfinished = store.objects.folder.parent / UNFINISHED
     start = now_us() // DAY * DAY - DAYS * DAY
+    if list_models(store):
+        if not unfinished.exists():
+            return False
+        start = int(unfinished.read_text())
+    demo = demo_data()
+    write_text(unfinished, str(start))
     with pretend(start):
         put_source(store, MODEL, VERSION, _source(demo), "npz")
         limits = {"error": 0.16, "rise": 0.08, "silence_hours": 72, "windows": 2}
         put_settings(store, MODEL, {"segments": ["camera"], "limits": limits, "replicates": 50})
     play(store, MODEL, history(demo, start), say)
+    unfinished.unlink()
     return True
 
 

@@ -15,12 +15,15 @@ from labelfree.results import Comparison, Estimate
 SMALL = 8
 
 
-def estimates(answers: Comparison | Sequence[Estimate], *, highlight: str | None = None) -> Any:
+def estimates(
+    answers: Comparison | Sequence[Estimate], *, highlight: str | None = None, width: float = 4.6
+) -> Any:
     """Each method's estimated error with its interval where it has one; scores are left out.
 
     Args:
         answers: a `Comparison` (whose true error, where known, is drawn as a line), or a list of estimates.
         highlight: the method to draw in another colour.
+        width: of the figure, in inches.
     """
     truth = answers.true_error if isinstance(answers, Comparison) else None
     shown = [
@@ -30,7 +33,7 @@ def estimates(answers: Comparison | Sequence[Estimate], *, highlight: str | None
         raise InputError(
             "plots.estimates: no estimates of an error arrived; wanted at least one that is no score"
         )
-    figure, grid = axes(1, width=4.6, height=0.8 + 0.26 * len(shown))
+    figure, grid = axes(1, width=width, height=0.8 + 0.26 * len(shown))
     ax = grid[0, 0]
     places = np.arange(len(shown))[::-1]
     for place, one in zip(places, shown, strict=True):

@@ -19,6 +19,8 @@ from labelfree.plots.sample import (
 )
 from labelfree.results import Estimate, Interval
 
+#: Inches across the whole page, where there is room; letters then have the size of those in the narrow figures.
+WIDE = 7.6
 #: Colours that the page sets, so that they are seen on light and on dark.
 THEMED = {INK: "currentColor", PALETTE[0]: "var(--blue)", PALETTE[1]: "var(--orange)"}
 
@@ -36,8 +38,10 @@ def pictures(summary: dict[str, Any]) -> dict[str, Picture]:
     held = summary["comparison"]
     answers = [_estimate(one) for one in held["estimates"] if one["error"] is not None]
     method = summary["answer"]["method"]
+    words = _estimates_words(answers, method)
     drawn = {
-        "estimates": (estimates(answers, highlight=method), _estimates_words(answers, method)),
+        "estimates": (estimates(answers, highlight=method), words),
+        "estimates-wide": (estimates(answers, highlight=method, width=WIDE), words),
         "confidence": (draw_confidence(summary["confidence"]), _confidence_words(summary["confidence"])),
         "proportions": (draw_proportions(summary["proportions"]), _proportions_words(summary["proportions"])),
         "costs": (draw_costs(summary["costs"]), _costs_words(summary["costs"])),

@@ -91,9 +91,10 @@ class Diagnosis(Result):
 
     def _repr_html_(self) -> str:
         def coloured(found: re.Match[str]) -> str:
-            return f'<tr><td style="color: {COLOURS[found[1]]}; font-weight: bold">{found[1]}</td>'
+            style = f"color: {COLOURS[found[1]]}; font-weight: bold; text-align: left"
+            return f'<tr><td style="{style}">{found[1]}</td>'
 
-        return re.sub(f"<tr><td>({'|'.join(COLOURS)})</td>", coloured, super()._repr_html_())
+        return re.sub(f"<tr><td [^>]*>({'|'.join(COLOURS)})</td>", coloured, super()._repr_html_())
 
     def __repr__(self) -> str:
         lines = [self.heading()]
