@@ -62,6 +62,11 @@ class Mutant:
         nth = f" #{self.number}" if self.number else ""
         return f"{self.path}:{self.function}: {self.kind}: {self.before} -> {self.after}{nth}"
 
+    @property
+    def inside(self) -> bool:
+        """Whether it stands in a function."""
+        return not self.function.endswith(MODULE)
+
     def rank(self, seed: int) -> str:
         """A place in an order drawn by the seed, which other mutants do not change."""
         return hashlib.sha256(f"{seed}|{self.name}".encode()).hexdigest()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import gc
+import importlib
 import importlib.abc
 import importlib.machinery
 import json
@@ -14,11 +16,12 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import CodeType, FunctionType
 from typing import Any
 
 import pytest
 
-from mutation.mutants import MODULE, Mutant, broken
+from mutation.mutants import Mutant, broken
 
 HEAVY = ("numpy", "scipy.optimize", "scipy.special", "scipy.stats", "numba", "hypothesis", "pytest")
 QUIET = (
@@ -71,6 +74,32 @@ class Changed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         """Run the changed tree."""
         path = self.paths[module.__name__]
         exec(compile(self.trees[module.__name__](), path, "exec"), module.__dict__)
+
+
+class Unshrunk:
+    """A plugin: a failing example of hypothesis is enough, it need not be made small or kept."""
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_configure(self) -> None:
+        """After the project's own profile."""
+        with contextlib.suppress(ImportError):
+            from hypothesis import Phase, settings
+
+            found = (Phase.explicit, Phase.generate)
+            settings.register_profile("mutation", settings.default, phases=found, database=None)
+            settings.load_profile("mutation")
+
+
+class Collected:
+    """A plugin: once the tests are collected, does something else with them than running them all."""
+
+    def __init__(self, work: Callable[[dict[str, Any]], None]) -> None:
+        self.work = work
+
+    def pytest_runtestloop(self, session: Any) -> bool:
+        """In place of pytest's own loop."""
+        self.work({item.nodeid: item for item in session.items})
+        return True
 
 
 class Watcher:
@@ -149,9 +178,8 @@ def survey(root: Path, sources: dict[str, Path], tests: list[str]) -> dict[str, 
     import builtins
 
     builtins.__dict__["__mutation_ran__"] = watcher.ran.add
-    begun = time.monotonic()
     _pytest(root, [*tests, *(word for word in QUIET if word != "-x")], watcher, changed)
-    return {"tests": watcher.tests, "always": sorted(watcher.always), "seconds": time.monotonic() - begun}
+    return {"tests": watcher.tests, "always": sorted(watcher.always)}
 
 
 def marked(root: Path, path: Path) -> ast.Module:
@@ -187,12 +215,75 @@ def trial(root: Path, module: str, path: Path, mutant: Mutant, tests: list[str])
     }
 
 
+def quick_trial(path: Path, module: str, mutant: Mutant, items: list[Any]) -> dict[str, Any]:
+    """The same on collected tests, the broken code put in place of the sound; says nothing if that cannot be done."""
+    importlib.import_module(module)
+    text = path.read_text(encoding="utf-8")
+    if not exchange(path, ast.parse(text), broken(text, mutant)):
+        return {}
+    failed = run_items(items, most=1)
+    return {"killed": bool(failed), "by": failed[0] if failed else ""}
+
+
+def exchange(path: Path, sound: ast.Module, bad: ast.Module) -> bool:
+    """Give the loaded functions of a file the code of a changed tree; False if the change is not in their code."""
+    before, after = _codes(path, sound), _codes(path, bad)
+    keys = {key for key in after if after[key] != before.get(key)}
+    changed = False
+    for function in [one for one in gc.get_objects() if isinstance(one, FunctionType)]:
+        code = function.__code__
+        key = (code.co_name, code.co_firstlineno)
+        if code.co_filename == str(path) and key in keys:
+            if len(after[key]) != 1 or len(after[key][0].co_freevars) != len(code.co_freevars):
+                return False
+            function.__code__ = after[key][0]
+            changed = True
+    return changed
+
+
+def _codes(path: Path, tree: ast.Module) -> dict[tuple[str, int], list[CodeType]]:
+    """The code of every function of a file, by name and first line."""
+    found: dict[tuple[str, int], list[CodeType]] = {}
+
+    def gather(code: CodeType) -> None:
+        for one in code.co_consts:
+            if isinstance(one, CodeType):
+                found.setdefault((one.co_name, one.co_firstlineno), []).append(one)
+                gather(one)
+
+    gather(compile(tree, str(path), "exec"))
+    return found
+
+
+def run_items(items: list[Any], most: int) -> list[str]:
+    """Run collected tests in this order until so many have failed; their names."""
+    watcher = Watcher()
+    items[0].config.pluginmanager.register(watcher)
+    for item, following in zip(items, [*items[1:], None], strict=True):
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        if len(failed := [name for name, held in watcher.tests.items() if held.get("failed")]) >= most:
+            return failed
+    return failed
+
+
+def collected(root: Path, tests: list[str], warm: str, work: Callable[[dict[str, Any]], None]) -> None:
+    """Collect the tests, warm up what is slow at first, and do the work with what was collected."""
+
+    def warmed(items: dict[str, Any]) -> None:
+        if warm:
+            module, _, function = warm.partition(":")
+            getattr(importlib.import_module(module), function)()
+        work(items)
+
+    _pytest(root, [*tests, *QUIET], Collected(warmed))
+
+
 def _pytest(root: Path, words: list[str], *plugins: Any) -> int:
     os.chdir(root)
     sys.path.insert(0, str(root / "src"))
     if any(name == "hypothesis" for name in sys.modules):
         words = [*words, "--hypothesis-seed=0"]
-    return int(pytest.main(words, plugins=plugins))
+    return int(pytest.main(words, plugins=[*plugins, Unshrunk()]))
 
 
 def runs(surveyed: dict[str, Any], mutant: Mutant) -> list[tuple[str, float]]:
@@ -202,13 +293,12 @@ def runs(surveyed: dict[str, Any], mutant: Mutant) -> list[tuple[str, float]]:
     those that run something of its file first.
     """
     key = f"{mutant.path}:{mutant.function}"
-    inside = not mutant.function.endswith(MODULE)
     found = []
     for name, held in surveyed["tests"].items():
         if not held["passed"] or held.get("failed"):
             continue
         touched = {*held.get("runs", ()), *surveyed["always"]}
-        near = key in touched if inside else any(one.startswith(f"{mutant.path}:") for one in touched)
-        if near or not inside:
+        near = key in touched if mutant.inside else any(one.startswith(f"{mutant.path}:") for one in touched)
+        if near or not mutant.inside:
             found.append((not near, held["seconds"], name))
     return [(name, seconds) for _, seconds, name in sorted(found)]
