@@ -77,7 +77,8 @@ class Runner:
                     raise SystemExit(f"{room.name}: its tests cannot be run; see {self.folder}/log-*.txt")
                 for name in new:
                     own = {test: of for test, of in answer["tests"].items() if test.startswith(f"{name}::")}
-                    kept[name] = {"key": keys[name], "tests": own, "always": answer["always"]}
+                    kept[name] = {"key": keys[name], "tests": own}
+                    kept[name] |= {key: answer[key] for key in ("always", "modules")}
 
             self.start(lambda: trials.survey(self.plan.root, sources, new), done, LONG, "survey")
             self.wait(0)
@@ -86,7 +87,10 @@ class Runner:
         red = [test for test, of in tests.items() if of.get("failed")]
         if red:  # a test that fails anyway notices nothing
             say(f"{room.name}: {len(red)} tests fail on the code as it is and are left out, such as {red[0]}")
-        return {"tests": tests, "always": sorted({name for one in kept.values() for name in one["always"]})}
+        both = {
+            key: sorted({name for one in kept.values() for name in one[key]}) for key in ("always", "modules")
+        }
+        return {"tests": tests, **both}
 
     def room(self, room: plans.Room, sample: list[Mutant], until: float) -> None:
         """Try every mutant of a sample that has no result yet: most in one process, the others each in its own.
@@ -131,7 +135,7 @@ class Runner:
             self.run(room, survey, queue, until, work)
             self.control(room, queue, items)
 
-        trials.collected(self.plan.root, list(room.tests), self.plan.warm, tour)
+        trials.collected(self.plan.root, list(room.tests), survey["modules"], self.plan.warm, tour)
 
     def control(self, room: plans.Room, queue: list[Mutant], items: dict[str, Any]) -> None:
         """Tests that fail in such a process on sound code too have noticed nothing."""

@@ -47,11 +47,11 @@ def load_heavy() -> None:
             __import__(name)
 
 
-class Changed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+class Changed(importlib.abc.MetaPathFinder):
     """Imports modules from changed trees instead of their files."""
 
-    def __init__(self, trees: dict[str, Callable[[], ast.Module]], paths: dict[str, str]) -> None:
-        self.trees, self.paths = trees, paths
+    def __init__(self, trees: dict[str, Callable[[], ast.Module]]) -> None:
+        self.trees = trees
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_load_initial_conftests(self) -> None:
@@ -64,16 +64,20 @@ class Changed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path)
         if spec is not None:
-            spec.loader = self
+            spec.loader = Loader(name, spec.origin, self.trees[name])
         return spec
 
-    def create_module(self, spec: Any) -> None:
-        """The usual one."""
 
-    def exec_module(self, module: Any) -> None:
-        """Run the changed tree."""
-        path = self.paths[module.__name__]
-        exec(compile(self.trees[module.__name__](), path, "exec"), module.__dict__)
+class Loader(importlib.machinery.SourceFileLoader):
+    """The usual one, so that files beside the module are found, with other code."""
+
+    def __init__(self, name: str, path: str, tree: Callable[[], ast.Module]) -> None:
+        super().__init__(name, path)
+        self.tree = tree
+
+    def get_code(self, fullname: str) -> CodeType:
+        """Of the changed tree."""
+        return compile(self.tree(), self.path, "exec")
 
 
 class Unshrunk:
@@ -108,7 +112,23 @@ class Watcher:
     def __init__(self) -> None:
         self.ran: set[str] = set()
         self.always: set[str] = set()
+        self.fixtures: dict[str, set[str]] = {}
         self.tests: dict[str, dict[str, Any]] = {}
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: Any) -> Any:
+        """What a fixture runs belongs to every test that uses it, not to the first alone."""
+        before = set(self.ran)
+        self.ran.clear()
+        made = yield
+        self.fixtures.setdefault(fixturedef.argname, set()).update(self.ran)
+        self.ran.update(before)
+        return made
+
+    def pytest_runtest_teardown(self, item: Any) -> None:
+        """The fixtures' share."""
+        for name in getattr(item, "fixturenames", ()):
+            self.ran.update(self.fixtures.get(name, ()))
 
     def pytest_collection_finish(self) -> None:
         """What ran during imports belongs to every test."""
@@ -174,12 +194,12 @@ def survey(root: Path, sources: dict[str, Path], tests: list[str]) -> dict[str, 
     """Run the tests on the code as it is, with a mark at the head of every function of these modules."""
     watcher = Watcher()
     trees = {name: (lambda path=path: marked(root, path)) for name, path in sources.items()}
-    changed = Changed(trees, {name: str(path) for name, path in sources.items()})
+    changed = Changed(trees)
     import builtins
 
     builtins.__dict__["__mutation_ran__"] = watcher.ran.add
     _pytest(root, [*tests, *(word for word in QUIET if word != "-x")], watcher, changed)
-    return {"tests": watcher.tests, "always": sorted(watcher.always)}
+    return {"tests": watcher.tests, "always": sorted(watcher.always), "modules": sorted(sys.modules)}
 
 
 def marked(root: Path, path: Path) -> ast.Module:
@@ -207,7 +227,7 @@ def trial(root: Path, module: str, path: Path, mutant: Mutant, tests: list[str])
     """Run the tests on the broken module; the first that fails is the answer."""
     watcher = Watcher()
     tree = lambda: broken(path.read_text(encoding="utf-8"), mutant)  # noqa: E731
-    code = _pytest(root, [*tests, *QUIET], watcher, Changed({module: tree}, {module: str(path)}))
+    code = _pytest(root, [*tests, *QUIET], watcher, Changed({module: tree}))
     killer = watcher.failed()
     return {
         "killed": code not in (0, 5),
@@ -266,10 +286,15 @@ def run_items(items: list[Any], most: int) -> list[str]:
     return failed
 
 
-def collected(root: Path, tests: list[str], warm: str, work: Callable[[dict[str, Any]], None]) -> None:
-    """Collect the tests, warm up what is slow at first, and do the work with what was collected."""
+def collected(
+    root: Path, tests: list[str], modules: list[str], warm: str, work: Callable[[dict[str, Any]], None]
+) -> None:
+    """Collect the tests, load what they will import and what is slow at first, and do the work with the tests."""
 
     def warmed(items: dict[str, Any]) -> None:
+        for name in modules:
+            with contextlib.suppress(Exception):
+                importlib.import_module(name)
         if warm:
             module, _, function = warm.partition(":")
             getattr(importlib.import_module(module), function)()
