@@ -18,7 +18,7 @@ from mutation import trial as trials
 from mutation.mutants import Mutant
 
 #: A mutant's tests may take so many seconds by the survey's clock; then it counts as having survived them.
-BUDGET = 20.0
+BUDGET = 10.0
 #: A trial may use that many seconds of processor time, and so many times what the survey used: an endless loop has
 #: been noticed. By the wall it may take longer, for the machine may be busy; one that sleeps for ever ends too.
 LEAST, SLACK, PATIENCE = 10.0, 5.0, 20.0
@@ -63,7 +63,7 @@ class Runner:
 
     def survey(self, room: plans.Room) -> Answer:
         """Which tests run which functions; kept for each test file until it or the room's sources change."""
-        file = self.folder / f"survey-{room.name}.json"
+        file = self.folder / f"survey-{room.name.replace('/', '-')}.json"
         held = json.loads(file.read_text()) if file.exists() else {}
         keys = self.plan.survey_keys(room)
         kept = {name: held[name] for name, key in keys.items() if name in held and held[name]["key"] == key}
