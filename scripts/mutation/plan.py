@@ -136,7 +136,7 @@ def read(file: Path) -> Plan:
     empty = [name for name, reason in accepted.items() if not reason.strip()]
     if empty:
         raise SystemExit(f"{file.name}: accepted without a reason: {empty[0]}")
-    rooms = tuple(_room(root, one, told.get("skip", [])) for one in told["room"])
+    rooms = tuple(_room(root, one, [*told.get("skip", []), *one.get("skip", [])]) for one in told["room"])
     return Plan(
         root, rooms, told["seed"], told["goal"], 60.0 * told["minutes"], accepted, told.get("warm", "")
     )
