@@ -1,5 +1,6 @@
 """What was asked reaches the report, and its Markdown says what its summary holds, cell by cell."""
 
+import json
 import re
 
 import numpy as np
@@ -174,6 +175,20 @@ def test_words_for_pictures_name_the_class_that_changed_most(plain):
     for one in drawn.values():  # nothing behind the axes: the page's own colour shows through, light or dark
         assert "#ffffff" not in one.svg.lower()
         assert "<metadata>" not in one.svg
+
+
+def test_the_sentence_names_the_target_and_the_source_error(plain, hostile, source):
+    assert plain.summary["answer"]["sentence"].startswith("On the target (800 rows) the model is estimated")
+    assert plain.summary["answer"]["sentence"].endswith(
+        f", against {in_percent(source.error)} on the labelled source."
+    )
+    assert hostile.summary["answer"]["sentence"].startswith("On t&<u>.csv (800 rows)")
+
+
+def test_each_form_is_its_own(plain):
+    assert plain.render("html") == plain.to_html()
+    assert plain.render("md") == plain.to_markdown()
+    assert json.loads(plain.render("json"))["answer"]["sentence"] == plain.summary["answer"]["sentence"]
 
 
 def test_the_page_ends_with_a_line(plain):
