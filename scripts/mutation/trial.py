@@ -109,7 +109,8 @@ class Collected:
 class Watcher:
     """A plugin of pytest: notes what each test took, whether it passed, and which functions it ran."""
 
-    def __init__(self) -> None:
+    def __init__(self, limit: float = 0.0) -> None:
+        self.limit = limit
         self.ran: set[str] = set()
         self.always: set[str] = set()
         self.fixtures: dict[str, set[str]] = {}
@@ -124,6 +125,17 @@ class Watcher:
         self.fixtures.setdefault(fixturedef.argname, set()).update(self.ran)
         self.ran.update(before)
         return made
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self) -> Any:
+        """A test that no trial could afford is cut short, and counts as failed; its fixtures are not counted."""
+        if self.limit:
+            signal.setitimer(signal.ITIMER_PROF, self.limit)
+        try:
+            return (yield)
+        finally:
+            if self.limit:
+                signal.setitimer(signal.ITIMER_PROF, 0.0)
 
     def pytest_runtest_teardown(self, item: Any) -> None:
         """The fixtures' share."""
@@ -190,9 +202,13 @@ def fork(work: Callable[[], Any], log: Path, seconds: int) -> tuple[int, int]:
         os._exit(code)  # no clean-up of the parent's
 
 
-def survey(root: Path, sources: dict[str, Path], tests: list[str]) -> dict[str, Any]:
-    """Run the tests on the code as it is, with a mark at the head of every function of these modules."""
-    watcher = Watcher()
+def survey(root: Path, sources: dict[str, Path], tests: list[str], limit: float) -> dict[str, Any]:
+    """Run the tests on the code as it is, with a mark at the head of every function of these modules.
+
+    A test that uses more than `limit` seconds of processor time is cut short.
+    """
+    watcher = Watcher(limit)
+    signal.signal(signal.SIGPROF, lambda *_: pytest.fail("too slow for a trial"))
     trees = {name: (lambda path=path: marked(root, path)) for name, path in sources.items()}
     changed = Changed(trees)
     import builtins
