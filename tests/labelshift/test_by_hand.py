@@ -143,7 +143,7 @@ def test_what_re_weighting_leaves_unexplained():
 
 def test_the_scale_of_a_quadratic_does_not_move_its_minimum():
     """Neither alone nor in a stack, where one problem may be a million times larger than the next."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(2)  # classes that left come back
     W, y = rng.normal(size=(7, 12, 6)), rng.normal(size=(7, 12))
     N, b = np.swapaxes(W, 1, 2) @ W, np.einsum("mij,mi->mj", W, y)
     scale = 10.0 ** np.arange(-9, 12, 3)
@@ -191,12 +191,18 @@ def overlapping():
     return p / p.sum(axis=1, keepdims=True), np.array([0.5, 0.5])
 
 
-def test_mlls_counts_its_passes_and_leaps_past_plain_em(monkeypatch):
-    p, prior = overlapping()
+def test_mlls_counts_every_reading(monkeypatch):
     read, calls = likelihood._read, []
     monkeypatch.setattr(likelihood, "_read", lambda *a: calls.append(1) or read(*a))
-    found = mlls(p, prior, tol=1e-6)
+    rng = np.random.default_rng(3)
+    found = mlls(rng.dirichlet(np.full(5, 0.3), 60), rng.dirichlet(np.ones(5)))
     assert found.passes == len(calls)
+    assert len(calls) % 2 == 0  # a first one, two for each leap, and one more where a leap was taken back
+
+
+def test_mlls_leaps_past_plain_em():
+    p, prior = overlapping()
+    found = mlls(p, prior, tol=1e-6)
     ratio, pi, plain = p / prior, prior.copy(), 0
     while True:
         D = (1 / (ratio @ pi)) @ ratio / len(p)
