@@ -22,7 +22,7 @@ from mutation.mutants import Mutant
 BUDGET = 10.0
 #: A trial may use that many seconds of processor time, and so many times what the survey used: an endless loop has
 #: been noticed. By the wall it may take longer, for the machine may be busy; one that sleeps for ever ends too.
-LEAST, SLACK, PATIENCE = 10.0, 5.0, 20.0
+LEAST, SLACK, PATIENCE = 5.0, 3.0, 20.0
 #: A survey, or the process of a room, whose trials have limits of their own.
 LONG = 24 * 3600.0
 ERRORS = os.dup(2)  # what a child says reaches the terminal, although its own output goes to a file
