@@ -62,6 +62,11 @@ class Mutant:
         nth = f" #{self.number}" if self.number else ""
         return f"{self.path}:{self.function}: {self.kind}: {self.before} -> {self.after}{nth}"
 
+    @property
+    def inside(self) -> bool:
+        """Whether it stands in a function."""
+        return not self.function.endswith(MODULE)
+
     def rank(self, seed: int) -> str:
         """A place in an order drawn by the seed, which other mutants do not change."""
         return hashlib.sha256(f"{seed}|{self.name}".encode()).hexdigest()
@@ -73,7 +78,11 @@ def mutants(path: str, text: str) -> list[Mutant]:
     seen: dict[tuple[str, ...], int] = {}
     for place, (node, function) in enumerate(walk(ast.parse(text))):
         for variant, (kind, change) in enumerate(changes(node)):
-            before, after = _shown(node), _shown(change(copy.deepcopy(node)))
+            changed = change(copy.deepcopy(node))
+            before, after = _shown(node), _shown(changed)
+            if isinstance(changed, ast.Call) and len(changed.keywords) < len(getattr(node, "keywords", ())):
+                kept = {one.arg for one in changed.keywords}
+                after = f"without {next(one.arg for one in node.keywords if one.arg not in kept)}"
             key = (function, kind, before, after)
             seen[key] = seen.get(key, -1) + 1
             line = getattr(node, "lineno", 0)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,7 @@ class Plan:
     goal: float
     seconds: float
     accepted: dict[str, str]
+    warm: str = ""  # module:function, called once before the first trial of a room
 
     def chosen(self, room: Room) -> tuple[list[Mutant], int]:
         """The room's sample, drawn by the seed, and how many mutants there are."""
@@ -52,12 +55,67 @@ class Plan:
 
     def digest(self, room: Room) -> str:
         """Of everything that a result of the room depends on: its sources and its tests."""
-        held = hashlib.sha256()
+        return _digest(*room.files, *(file for one in self.test_files(room) for file in self.read_with(one)))
+
+    def test_files(self, room: Room) -> list[Path]:
+        """The room's test files."""
         names = [self.root / one for one in room.tests]
-        texts = [file for one in names for file in ([one] if one.is_file() else sorted(one.rglob("*.py")))]
-        for file in (*room.files, *texts, *sorted((self.root / "tests").glob("conftest.py"))):
-            held.update(file.read_bytes())
-        return held.hexdigest()[:16]
+        return [
+            file for one in names for file in ([one] if one.is_file() else sorted(one.rglob("test_*.py")))
+        ]
+
+    def read_with(self, file: Path) -> list[Path]:
+        """A test file and what stands beside and above it that is no test."""
+        above = [folder for folder in file.parents if folder.is_relative_to(self.root / "tests")]
+        return [file, *(one for folder in above for one in sorted(folder.glob("[!t_]*.py")))]
+
+    def survey_keys(self, room: Room) -> dict[str, str]:
+        """Every test file of a room with the digest of what a survey of it rests on."""
+        return {
+            file.relative_to(self.root).as_posix(): _digest(*room.files, *self.read_with(file))
+            for file in self.test_files(room)
+        }
+
+    def marks(self, room: Room, mutant: Mutant, answer: dict[str, Any]) -> dict[str, str]:
+        """What an answer rests on: the room as it is; for a kill also the broken file and the test that noticed."""
+        killer = _test(self.root, answer["by"]) if answer["killed"] else ""
+        return {"digest": self.digest(room), "source": _digest(self.root / mutant.path), "killer": killer}
+
+    def holds(self, room: Room, mutant: Mutant, held: dict[str, Any] | None) -> bool:
+        """Whether an answer of before is one of now; a kill stays one while its file and its killer are the same."""
+        if held is None:
+            return False
+        now = self.marks(room, mutant, held)
+        same = bool(now["killer"]) and all(held.get(key) == now[key] for key in ("source", "killer"))
+        return same or held["digest"] == now["digest"]
+
+
+def _digest(*files: Path) -> str:
+    held = hashlib.sha256()
+    for file in files:
+        held.update(_text(file, file.stat().st_mtime_ns).encode())
+    return held.hexdigest()[:16]
+
+
+@cache
+def _text(file: Path, _: int) -> str:
+    return file.read_text(encoding="utf-8")
+
+
+def _test(root: Path, name: str) -> str:
+    """The digest of one test's own text; nothing if there is no such test."""
+    file, _, inside = name.partition("::")
+    if not inside or not (root / file).is_file():
+        return ""
+    found = _tests(root / file, (root / file).stat().st_mtime_ns)
+    return found.get(inside.split("[")[0].split("::")[-1], "")
+
+
+@cache
+def _tests(file: Path, time: int) -> dict[str, str]:
+    walk = ast.walk(ast.parse(_text(file, time)))
+    found = {one.name: ast.dump(one) for one in walk if isinstance(one, ast.FunctionDef)}
+    return {name: hashlib.sha256(text.encode()).hexdigest()[:16] for name, text in found.items()}
 
 
 def _by_turns(ranked: list[Mutant]) -> list[Mutant]:
@@ -78,8 +136,10 @@ def read(file: Path) -> Plan:
     empty = [name for name, reason in accepted.items() if not reason.strip()]
     if empty:
         raise SystemExit(f"{file.name}: accepted without a reason: {empty[0]}")
-    rooms = tuple(_room(root, one, told.get("skip", [])) for one in told["room"])
-    return Plan(root, rooms, told["seed"], told["goal"], 60.0 * told["minutes"], accepted)
+    rooms = tuple(_room(root, one, [*told.get("skip", []), *one.get("skip", [])]) for one in told["room"])
+    return Plan(
+        root, rooms, told["seed"], told["goal"], 60.0 * told["minutes"], accepted, told.get("warm", "")
+    )
 
 
 def _room(root: Path, told: dict[str, Any], skip: list[str]) -> Room:

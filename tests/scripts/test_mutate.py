@@ -92,6 +92,10 @@ def kept(values, limit=3):
     return total if total < limit else limit
 
 
+def doubled(a):
+    return 2 * a
+
+
 def unseen(a):
     return a + 1
 
@@ -103,7 +107,18 @@ def endless(n):
 """
 # The source is named like a test, which pytest would load by itself.
 TESTS = """
-from tiny.core_test import kept, endless
+import pytest
+from tiny.core_test import doubled, endless, kept
+
+@pytest.fixture(scope="session")
+def four():
+    return doubled(2)
+
+def test_another(four):
+    assert four > 0
+
+def test_four(four):
+    assert four == 4
 
 def test_kept():
     assert kept([1, 1]) == 2
@@ -159,10 +174,12 @@ def test_a_whole_run(project):
     }
     killers = {one["mutant"].split("core_test.py:")[1]: one["by"] for one in results if one["killed"]}
     assert killers["<outside>: constant: 1 -> 2"] == "tests/test_core.py::test_kept"
+    # Run for the first test that uses the fixture, noticed by the second.
+    assert killers["doubled: constant: 2 -> 3"] == "tests/test_core.py::test_four"
     assert killers["endless: arithmetic: n - 1 -> n + 1"] == "it took too long"
     assert (project / "src/tiny/core_test.py").read_text() == SOURCE
     last = done.stdout.splitlines()
-    assert last[-1].startswith("score 81.8%")
+    assert last[-1].startswith("score 84.6%")
     assert sum("no test runs it" in line for line in last) == 2
     accepted = next(line.split() for line in last if line.startswith("tiny"))
     assert accepted[-2] == "1"

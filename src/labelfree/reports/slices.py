@@ -58,7 +58,7 @@ def slice_tables(
 
 def _row(one: Slice) -> dict[str, Any]:
     return {
-        "slice": one.name or "(empty)",
+        "slice": one.name,
         "rows": one.rows,
         "share": one.share,
         "error": one.error,

@@ -62,7 +62,7 @@ def _left_out(n: int, column: Groups) -> Iterator[Cut | Untried]:
         yield Untried(NEW_GROUP, f"{rest} smaller groups", f"only the {MOST_GROUPS} largest of a column are")
     for name, rows in largest(column):
         others = np.setdiff1d(np.arange(n), rows, assume_unique=True)
-        yield _cut(NEW_GROUP, name, others, np.sort(rows))
+        yield _cut(NEW_GROUP, name, others, rows)
 
 
 def _over_time(n: int, ranks: Indices) -> Iterator[Cut | Untried]:

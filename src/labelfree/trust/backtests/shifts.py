@@ -127,7 +127,6 @@ def _clusters(p: Array, rng: np.random.Generator, k: int = 4, rounds: int = 15) 
     x = np.sqrt(p)
     k = min(k, len(x))
     centre = x[rng.choice(len(x), size=k, replace=False)]
-    nearest = np.zeros(len(x), dtype=np.intp)
     for _ in range(rounds):
         nearest = np.argmin(np.square(centre).sum(axis=1) - 2.0 * x @ centre.T, axis=1)
         centre = np.array(

@@ -1,0 +1,178 @@
+"""What estimators say beside the number, and formulas that only stood in their own code: by hand, scipy and loops."""
+
+import json
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+import labelfree as lf
+from labelfree.estimators.novelty import Rows, _by_chance
+from labelfree.estimators.posterior import tilted
+from labelfree.estimators.saved import FORMAT, _digest
+from labelfree.estimators.span import ABOVE, FACTORS, MOST, SLOPE, span, unlikeness
+from labelfree.estimators.view import View
+
+
+def test_aline_is_its_formula():
+    """Against scipy's regression and a solve written out, on weighted rows and models that err apart."""
+    rng = np.random.default_rng(0)
+    n, count = 400, 4
+    y, y_t = rng.integers(3, size=(2, n))
+    w, w_t = rng.random((2, n)) + 0.2
+    sharp = np.linspace(0.5, 2.0, count)
+    left = [s * np.eye(3)[y] + rng.normal(size=(n, 3)) for s in sharp]
+    right = [0.7 * s * np.eye(3)[y_t] + rng.normal(size=(n, 3)) for s in sharp]
+    held = {
+        str(i): (lf.Source(logits=a, labels=y, weights=w), lf.Target(logits=b, weights=w_t))
+        for i, (a, b) in enumerate(zip(left, right, strict=True))
+    }
+    found = lf.aline(held)
+
+    def probit(same, weights):
+        return stats.norm.ppf(np.average(same, weights=weights))
+
+    pairs = list(combinations(range(count), 2))
+    x = np.array([probit(left[i].argmax(1) == left[j].argmax(1), w) for i, j in pairs])
+    z = np.array([probit(right[i].argmax(1) == right[j].argmax(1), w_t) for i, j in pairs])
+    line = stats.linregress(x, z)
+    accuracy = np.array([probit(a.argmax(1) == y, w) for a in left])
+    A = np.array([[0.5 * (m in pair) for m in range(count)] for pair in pairs])
+    solved = np.linalg.pinv(A) @ (z + line.slope * (A @ accuracy - x))
+    for i in range(count):
+        one = found[str(i)]
+        assert one.error == pytest.approx(1 - stats.norm.cdf(solved[i]))
+        assert one.details["aline_s"] == pytest.approx(
+            1 - stats.norm.cdf(line.slope * accuracy[i] + line.intercept)
+        )
+        assert one.details["slope"] == pytest.approx(line.slope)
+        assert one.details["bias"] == pytest.approx(line.intercept)
+        assert one.details["r_squared"] == pytest.approx(line.rvalue**2)
+        assert bool(one.warnings) == (line.rvalue**2 < 0.95)
+
+
+def test_aline_says_what_arrived(source, target):
+    with pytest.raises(lf.InputError, match="arrived list models"):
+        lf.aline([(source, target)] * 3)
+    with pytest.raises(lf.InputError, match="arrived 2 models"):
+        lf.aline({"a": (source, target), "b": (source, target)})
+    short = lf.Target(logits=target.scores[:-1])
+    with pytest.raises(lf.InputError, match="same rows"):
+        lf.aline({"a": (source, target), "b": (source, short), "c": (source, target)})
+
+
+def test_the_threshold_told_is_a_confidence(source, target):
+    """ATC-MC's is the m-th smallest maximum of the source, m its errors."""
+    found = lf.estimate(source, target, "atc-mc", calibration="none")
+    p = np.exp(source.scores - source.scores.max(axis=1, keepdims=True))
+    worst = np.sort((p / p.sum(axis=1, keepdims=True)).max(axis=1))
+    errors = round(source.error * source.n)
+    assert found.details["threshold"] == pytest.approx(worst[errors - 1])
+
+
+def binned(rows):
+    """Two classes, a row per confidence."""
+    return np.c_[rows, 1 - np.asarray(rows)]
+
+
+def test_im_by_hand_with_weights_and_what_it_borrows():
+    source = lf.Source(
+        probs=binned([0.55, 0.58, 0.95, 0.97, 0.99]),
+        labels=[0, 1, 0, 0, 1],
+        weights=[1.0, 3.0, 1.0, 2.0, 1.0],
+    )
+    for rare, warned in (
+        (1, False),
+        (2, True),
+    ):  # of 100 rows; 0.75 is as near to either bin
+        target = lf.Target(probs=binned([0.55] * 40 + [0.75] * rare + [0.96] * (60 - rare)))
+        found = lf.estimate(source, target, "im", calibration="none")
+        assert found.error == pytest.approx(0.4 * 0.75 + rare / 100 * 0.75 + (60 - rare) / 100 * 0.25)
+        assert found.details["borrowed_mass"] == pytest.approx(rare / 100)
+        assert any("without source rows" in text for text in found.warnings) is warned
+
+
+def test_warnings_of_samples_that_tell_little():
+    good = lf.Source(probs=binned([0.9, 0.2, 0.7]), labels=[0, 1, 0])
+    one = lf.estimate(good, lf.Target(probs=binned([0.7])), "ac", calibration="none").warnings
+    assert any("the target has one row" in text for text in one)
+    assert any("the source has no errors" in text for text in one)
+    poor = lf.Source(probs=binned([0.9, 0.2, 0.7]), labels=[0, 0, 0])
+    two = lf.estimate(poor, lf.Target(probs=binned([0.7, 0.2])), "ac", calibration="none").warnings
+    assert any(text.startswith("no source label is 1: ") and " take it to be absent" in text for text in two)
+    assert not any("one row" in text or "no errors" in text for text in two)
+
+
+def test_scot_says_where_its_shares_were_not_met(source, target, monkeypatch):
+    honest = View.soft_transport
+    assert not any("met only" in text for text in lf.estimate(source, target, "scot").warnings)
+    monkeypatch.setattr(
+        View, "soft_transport", lambda self, masses: replace(honest(self, masses), marginal_error=2e-6)
+    )
+    assert "the label shares were met only to 2.0e-06" in lf.estimate(source, target, "scot").warnings
+
+
+def test_the_upper_end_of_the_range_is_the_sum_of_its_parts():
+    answers = {"unchanged": 0.1, "doc": 0.2}
+    for unlike in (0.0, 0.05, 0.5):
+        found = span(answers, 0.15, "other", unlike, 300.0, 200.0)
+        beyond = min(ABOVE + SLOPE * unlike, MOST)
+        assert found.high == pytest.approx(0.2 + beyond + found.sampling)
+        assert found.sampling == pytest.approx(2 * np.sqrt(0.15 * 0.85 * (1 / 300 + 1 / 200)), rel=1e-9)
+    for level, factor in FACTORS:
+        one = span(answers, 0.15, "other", 0.0, 300.0, 200.0, level=level)
+        assert one.high == pytest.approx(max(0.15, 0.2 + factor * ABOVE + one.sampling))
+    ends = [span(answers, 0.15, "other", 0.0, n, n) for n in (50.0, 300.0, 1e9)]
+    assert [one.reach for one in ends] == [max(one.high - 0.15, 0.15 - one.low) for one in ends]
+
+
+def rows(confidence, mass):
+    zeros = np.zeros(len(confidence), dtype=np.intp)
+    return Rows(zeros, zeros, np.asarray(confidence), mass / mass.sum(), 1, 1.0)
+
+
+def test_unlikeness_is_kolmogorov_smirnovs():
+    """With ties; weights count as repetitions."""
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        a, b = rng.integers(8, size=20) / 8, rng.integers(10, size=15) / 9
+        times_a, times_b = rng.integers(1, 4, size=20), rng.integers(1, 4, size=15)
+        theirs = stats.ks_2samp(np.repeat(a, times_a), np.repeat(b, times_b)).statistic
+        assert unlikeness(rows(a, times_a), rows(b, times_b)) == pytest.approx(theirs)
+
+
+def test_novelty_by_chance_is_an_integral():
+    """E max(0, N(-p, p / n_target + 4 p / n_source)) in every cell, by quadrature."""
+    s, h = np.array([0.5, 0.3, 0.2, 0.0]), np.array([0.4, 0.3, 0.25, 0.05])
+    total = 0.0
+    for p in (s * 80 + h * 50) / 130:
+        normal = stats.norm(-p, np.sqrt(p / 50 + 4 * p / 80))
+        total += integrate.quad(lambda x, normal=normal: x * normal.pdf(x), 0.0, 2.0)[0]
+    assert _by_chance(s, h, 80.0, 50.0) == pytest.approx(total, rel=1e-6)
+
+
+def test_a_certain_mistake_stays_one():
+    """Where no factor makes the error small enough, all rows but the certain ones are right."""
+    from labelfree.calibration import Calibration
+    from labelfree.calibration.fit import Identity
+
+    p = np.array([[0.0, 1.0], [0.6, 0.4]])
+    target = lf.Target(probs=p, predictions=[0, 0])
+    view = View(target, Calibration("none", Identity(), {}), probs=p)
+    assert view.doubt(tilted(p, view, 0.1)).tolist() == pytest.approx([1.0, 0.0])
+
+
+@pytest.mark.parametrize(
+    "change", [{"params": []}, {"state": []}, {"method": 5}, {"method": ["ac"]}, {"method": "no such method"}]
+)
+def test_documents_of_another_shape_are_refused_in_one_line(source, tmp_path, change):
+    """Even where the digest fits."""
+    lf.AC().fit(source).save(tmp_path / "m.json")
+    held = json.loads((tmp_path / "m.json").read_text())
+    assert held["format"] == FORMAT
+    content = {name: held[name] for name in ("method", "params", "state")} | change
+    (tmp_path / "m.json").write_text(json.dumps({**held, **content, "digest": _digest(content)}))
+    with pytest.raises(lf.FileError, match=r"m\.json: (not a saved estimator|holds the unknown method)"):
+        lf.load(tmp_path / "m.json")
