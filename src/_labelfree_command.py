@@ -2,7 +2,7 @@
 
 # The interpreter has all of these already. The public `signal` would import `enum` and more first, and an interrupt
 # while that goes on would still be a traceback.
-import _signal as signal
+import _signal as signal  # type: ignore[import-not-found]
 import os
 import sys
 

@@ -72,7 +72,9 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
     def line(cells: Sequence[str], tag: str) -> str:
         shown = zip(cells, sides, strict=True)
-        return "<tr>" + "".join(f"<{tag} {side}>{html.escape(cell)}</{tag}>" for cell, side in shown) + "</tr>"
+        return (
+            "<tr>" + "".join(f"<{tag} {side}>{html.escape(cell)}</{tag}>" for cell, side in shown) + "</tr>"
+        )
 
     body = "".join(line(row, "td") for row in rows)
     return f"<table><thead>{line(head, 'th')}</thead><tbody>{body}</tbody></table>"
@@ -173,7 +175,9 @@ class Estimate(Result):
 
     def heading(self) -> str:
         """The answer and how many rows it rests on."""
-        return f"{self.method}: {self.headline()} ({self.n_source:,} source rows, {self.n_target:,} target rows)"
+        return (
+            f"{self.method}: {self.headline()} ({self.n_source:,} source rows, {self.n_target:,} target rows)"
+        )
 
     def __repr__(self) -> str:
         lines = [self.heading(), *(f"  {note}" for note in self.notes())]

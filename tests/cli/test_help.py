@@ -60,7 +60,9 @@ def test_an_option_stands_where_it_belongs():
     assert panel("on") == panel("fail-above") == OUTPUT
 
 
-@pytest.mark.parametrize("words", [["estimate"], ["slices"], ["push"], ["monitor", "token"], ["bench", "merge"]])
+@pytest.mark.parametrize(
+    "words", [["estimate"], ["slices"], ["push"], ["monitor", "token"], ["bench", "merge"]]
+)
 def test_a_word_that_takes_nothing_shows_nothing_to_pass(narrow, words):
     """`--json` takes no value, however the library calls its type; an argument is called as the sentences call it."""
     text = narrow(*words, "--help")

@@ -131,3 +131,22 @@ def test_numbers_stand_beside_the_estimates(source, target):
     texts = [t for t in ax.texts if t.get_text().endswith("%")]
     assert len(texts) == 3
     assert all(t.get_window_extent().x0 >= ax.get_window_extent().x1 for t in texts)
+
+
+@pytest.mark.parametrize("top", [0.42, 0.93, 1.0])
+def test_numbers_under_panels_keep_apart(top):
+    """In figures of many panels no number touches another, whichever panel it belongs to."""
+    from labelfree.plots.experiment import scatter_sets
+
+    points = {name: (np.array([0.1, top]), np.array([0.2, top])) for name in "abcdef"}
+    for figure in (plots.scatter(points), scatter_sets({name: {"one": v} for name, v in points.items()})):
+        figure.draw_without_rendering()
+        boxes = [
+            tick.label1.get_window_extent()
+            for ax in figure.axes
+            for tick in ax.xaxis.get_major_ticks()
+            if tick.label1.get_visible() and tick.get_loc() <= ax.get_xlim()[1] + 1e-9
+        ]
+        grown = [box.padded(0.07 * figure.dpi) for box in boxes]
+        assert len(boxes) >= 12
+        assert not any(a.overlaps(b) for i, a in enumerate(grown) for b in grown[:i])

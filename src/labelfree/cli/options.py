@@ -22,7 +22,16 @@ from labelfree.estimators import METHODS
 WHAT, DATA, OUTPUT = "What to estimate", "How the files are read", "Output"
 PANELS = {
     DATA: (
-        *("logits", "probs", "insist", "tolerance", "labels", "target-labels", "drop-unlabelled", "label-column"),
+        *(
+            "logits",
+            "probs",
+            "insist",
+            "tolerance",
+            "labels",
+            "target-labels",
+            "drop-unlabelled",
+            "label-column",
+        ),
         *("logit-prefix", "prob-prefix", "positive", "negative", "threshold", "weight-column"),
         *("prediction-column", "id", "second", "data", "dask", "checkpoint"),
     ),
@@ -48,7 +57,9 @@ def _option(*names: str, help: str, **more: Any) -> Any:
 
 SourceFile = Annotated[
     Path,
-    typer.Argument(help="Scores with labels: .npz .npy .csv .jsonl .parquet .arrow .pt, or - for standard input"),
+    typer.Argument(
+        help="Scores with labels: .npz .npy .csv .jsonl .parquet .arrow .pt, or - for standard input"
+    ),
 ]
 TargetFile = Annotated[Path, typer.Argument(help="Scores without labels, in any of the same forms")]
 

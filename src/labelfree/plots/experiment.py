@@ -24,12 +24,8 @@ def scatter(points: Mapping[str, tuple[ArrayLike, ArrayLike]], title: str = "") 
         ax.plot([0, 1], [0, 1], "--", color=INK, linewidth=1, zorder=1)
         ax.scatter(estimated, true, s=14, color=PALETTE[number % 6], marker=MARKERS[number % 6], alpha=0.7)
         ax.set_title(f"{name}: MAE {100 * np.abs(estimated - true).mean():.2f}", fontsize=10)
-        ax.set(xlabel="estimated error", ylabel="true error" if number % columns == 0 else "")
-        percent(ax.xaxis)
-        percent(ax.yaxis)
+    _against_truth(figure, grid, len(points))
     top = max(float(np.max(np.asarray(v, float))) for pair in points.values() for v in pair)
-    for ax in grid.flat[len(points) :]:
-        ax.set_axis_off()
     grid[0, 0].set(xlim=(0, min(1, 1.05 * top)), ylim=(0, min(1, 1.05 * top)))
     if title:
         figure.suptitle(title, fontsize=11)
@@ -52,14 +48,28 @@ def scatter_sets(points: Mapping[str, Mapping[str, tuple[ArrayLike, ArrayLike]]]
             colour, marker = PALETTE[place % len(PALETTE)], MARKERS[place % len(MARKERS)]
             ax.scatter(estimates, truths, s=10, color=colour, marker=marker, alpha=0.6, label=name)
         ax.set_title(method, fontsize=10)
-        ax.set(xlabel="estimated error", ylabel="true error" if number % columns == 0 else "")
-        percent(ax.xaxis)
-        percent(ax.yaxis)
-    for ax in grid.flat[len(points) :]:
-        ax.set_axis_off()
+    _against_truth(figure, grid, len(points))
     grid[0, 0].set(xlim=(0, 1), ylim=(0, 1))
     grid[0, 0].legend(frameon=False, fontsize=7, loc="lower right")
     return figure
+
+
+def _against_truth(figure: Any, grid: Any, count: int) -> None:
+    """Axes of panels that share them: named once, at the left and at the foot; "100%" keeps away from the next "0%"."""
+    from matplotlib.ticker import MaxNLocator
+
+    columns = grid.shape[1]
+    for number, ax in enumerate(grid.flat):
+        if number >= count:
+            ax.set_axis_off()
+            continue
+        last = number + columns >= count
+        ax.set(xlabel="estimated error" if last else "", ylabel="" if number % columns else "true error")
+        ax.tick_params(labelsize=8, labelbottom=last)
+        for axis in (ax.xaxis, ax.yaxis):
+            percent(axis)
+            axis.set_major_locator(MaxNLocator(5))
+    figure.get_layout_engine().set(w_pad=0.12, h_pad=0.06)
 
 
 def against_pseudo_shift(

@@ -1,11 +1,12 @@
 """The empty monitor: the three commands that it names are typed, and lead from nothing to a realised error."""
 
+import html
+import re
 import shlex
 
 import numpy as np
 import pytest
 from monitor_data import days_ago, settle_down
-from test_pages import Outline
 
 from labelfree.cli import main
 from labelfree.monitor.service.tokens import create_token
@@ -40,8 +41,8 @@ def folder(tmp_path, monkeypatch):
 
 
 def commands(page):
-    words = Outline(page).words
-    return [shlex.split(text) for text in words if text.startswith("labelfree push")]
+    held = re.findall(r"<pre><code>(.*?)</code></pre>", page, re.S)
+    return [shlex.split(html.unescape(re.sub(r"<[^>]*>", "", text))) for text in held]
 
 
 def test_the_three_commands_lead_to_a_realised_error(fresh, fresh_site, folder):
@@ -68,3 +69,15 @@ def test_with_tokens_the_page_says_which_ones(fresh):
 def test_the_usual_address_is_not_repeated(fresh):
     page = fresh.get("/", headers={"host": "127.0.0.1:8123"}).text
     assert all("--url" not in words for words in commands(page))
+
+
+def test_words_of_a_command_are_whole_on_a_phone(tab, fresh_site):
+    page = tab(viewport={"width": 360, "height": 800}).page
+    page.goto(fresh_site)
+    lines = page.evaluate(
+        "[...document.querySelectorAll('pre code')].map(code => { const range = document.createRange();"
+        "return [...code.querySelectorAll('*')].map(word => { range.selectNodeContents(word);"
+        "return new Set([...range.getClientRects()].map(one => Math.round(one.top))).size; }); })"
+    )
+    assert len(lines) == 3
+    assert all(len(words) > 5 and set(words) == {1} for words in lines)

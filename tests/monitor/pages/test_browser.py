@@ -69,6 +69,12 @@ def test_nothing_scrolls_sideways_and_every_text_can_be_read(tab, site, addresse
         assert (paper == "rgb(255, 255, 255)") == (scheme == "light")
 
 
+def test_the_picture_is_there_on_a_phone(tab, site):
+    page = tab(viewport={"width": 360, "height": 800}).page
+    page.goto(site + "/models/shop")
+    assert page.locator("figure .chart").first.bounding_box()["width"] > 300
+
+
 def test_pointing_reads_the_numbers_of_a_window(tab, site, shop):
     page = tab().page
     page.goto(f"{site}/models/shop?range=all&version=v1")

@@ -154,6 +154,15 @@ def test_what_stands_in_the_picture_stands_at_its_number():
     assert chart(points(held), Limits(error=0.9), None, [], "m").outside == ("limit 90.0%",)
 
 
+@pytest.mark.parametrize(("rise", "below"), [(0.08, True), (0.5, False), (0.02, False)])
+def test_no_line_strikes_the_name_of_another_through(rise, below):
+    """Two limits close together: the lower one's name stands below its line."""
+    held = [replace(window(i), high=0.6) for i in range(10)]
+    drawn = chart(points(held), Limits(error=0.16, rise=rise), 0.088, [], "m")
+    (level,) = [one for one in drawn.levels if one.text == "limit 16.0%"]
+    assert level.below == below
+
+
 def test_a_single_window_and_one_without_an_estimate_can_be_drawn():
     for held in ([window(0)], [window(0, error=None, low=None, high=None, state="open")]):
         drawn = chart(points(held), Limits(), None, [], "m")

@@ -15,6 +15,8 @@ from labelfree.monitor.service.alerts import AlertView
 from labelfree.monitor.settings import Limits
 
 TOP, HEIGHT = 18, 230
+#: How high the name of a line is.
+NAME = 18
 STRIP, ROWS, GAP = 14, 44, 14
 #: How high a cell of a strip is, so that it can be told without its colour.
 LEVELS = {"none": 0.25, "label": 0.6, "other": 1.0, "ok": 0.25, "caution": 0.6, "stop": 1.0}
@@ -129,7 +131,7 @@ def chart(
         lines=lines,
         dots=_dots(held, times, scale),
         marks=_marks(held, times, scale),
-        levels=tuple(_line(*level, scale) for level in wanted if level[0] <= scale.most),
+        levels=_lines([level for level in wanted if level[0] <= scale.most], scale),
         outside=tuple(text for share, text, _ in wanted if share > scale.most),
         versions=_changes(held, times),
         strips=strips,
@@ -151,8 +153,17 @@ def _levels(limits: Limits, source_error: float | None) -> list[tuple[float, str
     return out
 
 
-def _line(share: float, text: str, look: str, scale: Shares) -> Level:
-    return Level(scale.at(share), text, look, right=text.startswith("limit on"), below=look == "source")
+def _lines(drawn: Sequence[tuple[float, str, str]], scale: Shares) -> tuple[Level, ...]:
+    """The lines with their names: above, but below where another line would strike the name through."""
+    heights = [scale.at(share) for share, _, _ in drawn]
+
+    def below(y: float, look: str) -> bool:
+        return look == "source" or any(0 < y - other < NAME for other in heights)
+
+    return tuple(
+        Level(y, text, look, right=text.startswith("limit on"), below=below(y, look))
+        for y, (_, text, look) in zip(heights, drawn, strict=True)
+    )
 
 
 def _by_version(held: Sequence[Point]) -> dict[str, list[Point]]:
