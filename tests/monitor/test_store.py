@@ -285,3 +285,22 @@ def test_export_holds_everything(client, tmp_path):
     with pytest.raises(FileError, match="not empty"):
         export(client.store, tmp_path / "out")
     assert now_us() > 0
+
+
+def test_the_index_grows_without_losing_anything():
+    """A larger table is made ready ahead of time by a thread; what was known stays known."""
+    from labelfree.monitor.store.index import LARGE, Index
+
+    index = Index({"number": np.int32})
+    keys = np.random.default_rng(0).permutation(np.arange(1, LARGE + 1)).astype(np.uint64) * np.uint64(
+        2**40 + 7
+    )
+    ready = 0
+    for low in range(0, len(keys), 4096):
+        index.put(keys[low : low + 4096], number=np.arange(low, low + len(keys[low : low + 4096])))
+        ready += index._ahead is not None
+    assert ready  # it was made ready, not only when it was needed
+    assert index.count == len(keys)
+    assert len(index.table) == 2 * LARGE
+    assert (index.columns["number"][index.find(keys)] == np.arange(len(keys))).all()
+    assert (index.find(keys + np.uint64(1)) == -1).all()

@@ -8,13 +8,18 @@ processes commit.
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import Future
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 Keys = npt.NDArray[np.uint64]
+_Places = tuple[Keys, dict[str, npt.NDArray[Any]]]
 FULL = 0.6
+#: From so full on the next, larger table is made ready by a thread: to get its pages takes longer than to fill it.
+READY, LARGE = 0.45, 1 << 18
 
 
 class Index:
@@ -30,11 +35,16 @@ class Index:
     def __init__(self, columns: dict[str, Any], room: int = 1024) -> None:
         self.types = columns
         self.count = 0
-        self._allocate(1 << max(10, (room - 1).bit_length()))
+        self._ahead: Future[_Places] | None = None
+        self.table, self.columns = self._places(1 << max(10, (room - 1).bit_length()))
 
-    def _allocate(self, places: int) -> None:
-        self.table = np.zeros(places, dtype=np.uint64)
-        self.columns = {name: np.zeros(places, dtype=kind) for name, kind in self.types.items()}
+    def _places(self, count: int) -> _Places:
+        """An empty table of so many places, in memory that is there already."""
+        table = np.zeros(count, dtype=np.uint64)
+        columns = {name: np.zeros(count, dtype=kind) for name, kind in self.types.items()}
+        for array in (table, *columns.values()):
+            array.fill(0)
+        return table, columns
 
     def find(self, keys: Keys) -> npt.NDArray[np.int64]:
         """(n,) the place of each key, or -1."""
@@ -55,20 +65,33 @@ class Index:
             self.columns[name][places] = value
 
     def _make_room(self, more: int) -> None:
-        if self.count + more <= FULL * len(self.table):
+        places = len(self.table)
+        if self.count + more <= FULL * places:
+            if self._ahead is None and places >= LARGE and self.count + more > READY * places:
+                self._ahead = Future()
+                threading.Thread(target=self._get_ready, args=(self._ahead, 2 * places), daemon=True).start()
             return
         from labelfree.monitor.store import _kernels
 
-        old, columns = self.table, self.columns
-        places = len(old)
         while self.count + more > FULL * places:
             places *= 2
-        self._allocate(places)
+        old, columns = self.table, self.columns
+        ready = None if self._ahead is None else self._ahead.result()
+        self.table, self.columns = (
+            ready if ready is not None and len(ready[0]) == places else self._places(places)
+        )
+        self._ahead = None
         held = np.flatnonzero(old)
         spots = np.empty(len(held), dtype=np.int64)
         _kernels.place(self.table, old[held], spots)
         for name, values in columns.items():
             self.columns[name][spots] = values[held]
+
+    def _get_ready(self, ahead: Future[_Places], places: int) -> None:
+        try:
+            ahead.set_result(self._places(places))
+        except BaseException as problem:  # whoever waits for it must hear of it
+            ahead.set_exception(problem)
 
 
 def keys_of(ids: Any) -> Keys:
