@@ -176,3 +176,55 @@ def test_documents_of_another_shape_are_refused_in_one_line(source, tmp_path, ch
     (tmp_path / "m.json").write_text(json.dumps({**held, **content, "digest": _digest(content)}))
     with pytest.raises(lf.FileError, match=r"m\.json: (not a saved estimator|holds the unknown method)"):
         lf.load(tmp_path / "m.json")
+
+
+def test_the_largest_threshold_that_ties_allow():
+    """Two of four equal rows pay 0.3 and two 0.7, whichever; all are wrong, so all lie at or beyond the cut."""
+    source = lf.Source(probs=[[0.7, 0.3]] * 4, labels=[0, 0, 1, 1], predictions=[1, 1, 0, 0])
+    fitted = lf.COTT(calibration="none").fit(source)
+    assert fitted.threshold_ == fitted.threshold_low_ == pytest.approx(0.3)
+    assert fitted.threshold_high_ == pytest.approx(0.7)  # had every row paid as much as it may
+    between = lf.Target(probs=[[0.55, 0.45]] * 2, predictions=[1, 1])
+    assert fitted.estimate(between).details["tie_mass"] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("given", [np.eye(2), "source.npz", None])
+def test_only_a_source_is_learned_from(given, target):
+    for wrong in (given, target):
+        with pytest.raises(lf.InputError, match=r"fit: arrived \w+; wanted labelfree\.Source"):
+            lf.AC().fit(wrong)
+
+
+def test_what_was_done_to_the_samples_is_told_with_every_answer(scores):
+    p = np.exp(scores["logits"]) / np.exp(scores["logits"]).sum(axis=1, keepdims=True)
+    source = lf.Source(probs=p.round(3), labels=scores["labels"])
+    assert source.notes
+    met = lf.Pair(source, lf.Target(logits=scores["shifted"]))
+    for method in ("ac", "cott", "auto"):
+        assert met.estimate(method).warnings[: len(met.notes)] == met.notes
+
+
+def test_a_plan_that_is_not_proved_says_so(source, target):
+    from types import SimpleNamespace
+
+    from labelfree.estimators.marginal import MarginalEstimator
+    from labelfree.transport import Certificate
+
+    for method in ("cot", "cott"):
+        assert not any("proved optimal only" in text for text in lf.estimate(source, target, method).warnings)
+    loose = SimpleNamespace(certificate=Certificate(0.3, 0.29, 0.01, 2e-6))
+    (said,) = MarginalEstimator._unproved(loose)
+    assert said.startswith("the transport is proved optimal only to 1.0e-02 in cost and 2.0e-06 in mass")
+
+
+def test_the_shift_test_counts_a_samples_own_rows(scores):
+    """Whatever noise its view is judged by."""
+    from labelfree.calibration import Calibration
+    from labelfree.calibration.fit import Identity
+    from labelfree.estimators.shift import _kish
+
+    weights = np.random.default_rng(0).random(len(scores["shifted"]))
+    held = lf.Target(logits=scores["shifted"], weights=weights)
+    view = View(held, Calibration("none", Identity(), {}), n_effective=7.0)
+    assert view.n_effective == 7.0
+    assert _kish(view) == pytest.approx(weights.sum() ** 2 / np.square(weights).sum())
