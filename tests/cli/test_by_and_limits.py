@@ -163,3 +163,19 @@ def test_the_doctor_says_the_verdict_first_and_in_the_command_s_words(labelfree,
     assert "--marginal shrunk" in text
     assert "marginal='" not in text
     assert np.isin("ok", statuses)
+
+
+def test_a_column_that_source_has_too_widens_its_slices(labelfree, tmp_path):
+    rng = np.random.default_rng(0)
+    p = rng.random(200).round(6)
+    lines = [f"{a:.6f},{1 - a:.6f},{'xy'[i % 2]},{'ab'[int(rng.random() > a)]}" for i, a in enumerate(p)]
+    head = "prob_a,prob_b,site,label"
+    (tmp_path / "s.csv").write_text("\n".join([head, *lines]) + "\n")
+    (tmp_path / "bare.csv").write_text("\n".join([head.replace("site", "other"), *lines]) + "\n")
+    words = (tmp_path / "s.csv", "--by", "site", "--replicates", "20", "--json", "-m", "ac")
+    told = labelfree("slices", tmp_path / "s.csv", *words).json
+    plain = labelfree("slices", tmp_path / "bare.csv", *words).json
+    assert "missed of each slice on the source" in told["kind"]
+    assert "not what the scores themselves miss" in plain["kind"]
+    for one, more in zip(plain["slices"], told["slices"], strict=True):
+        assert more["interval"]["high"] > one["interval"]["high"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +14,7 @@ from labelfree.cli.words import now_called, spoken, unlike
 
 if TYPE_CHECKING:
     from labelfree.trust import Slices
+    from labelfree.types import Source
 
 
 @files.reads
@@ -25,7 +26,8 @@ def slices(
         list[str],
         typer.Option(
             "--by",
-            help="TARGET's column (or .npz key) to slice by, times in bins: day:1d, :6h, :1week; may be repeated",
+            help="TARGET's column (or .npz key) to slice by, times in bins: day:1d, :6h, :1week; may be repeated; "
+            "where SOURCE has it too, intervals hold what the scores missed there",
         ),
     ],
     data: Annotated[
@@ -69,11 +71,23 @@ def slices(
             seed=seed,
             groups=groups and files.column_of(target, groups, unknown),
             source_groups=source_groups and files.column_of(source, source_groups, known),
+            source_by=_on_source(source, names, known),
         )
     if as_json:
         print_json(found.to_dict(), context, known, unknown)
     else:
         _print(found, unknown.n)
+
+
+def _on_source(path: Path, names: list[str], known: Source) -> Any:
+    """The same columns of SOURCE, or None where it does not have them all."""
+    from labelfree.errors import LabelfreeError
+
+    try:
+        columns = {name: files.column_of(path, name, known) for name in names}
+    except LabelfreeError:
+        return None
+    return columns if len(columns) > 1 else columns[names[0]]
 
 
 def _print(found: Slices, rows: int) -> None:

@@ -246,3 +246,39 @@ def test_what_scores_miss_in_a_slice_is_not_in_its_interval_and_that_is_said():
         truth = wrong[age[half:] == int(one.name)].mean()
         assert not one.interval.low <= truth <= one.interval.high
         assert "not what the scores themselves miss" in one.interval.kind
+
+
+def test_what_scores_missed_of_a_slice_on_the_source_is_in_its_interval():
+    """A made census, whose log-odds are off from age to age: with the ages of the source, intervals hold the truth."""
+    held, without, count = 0, 0, 0
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        age, z = rng.integers(0, 6, 14_000), 2.0 * rng.normal(size=14_000)
+        off = np.linspace(-0.75, 0.6, 6)[age]
+        y = (rng.random(14_000) < 1.0 / (1.0 + np.exp(-(z + off * np.sign(z))))).astype(int)
+        logits, n = np.column_stack([0.0 * z, z]), 4_000
+        source, target = lf.Source(logits=logits[:n], labels=y[:n]), lf.Target(logits=logits[n:])
+        wrong = target.predictions != y[n:]
+        options = {"method": "ac", "replicates": 20}
+        plain = slices(source, target, age[n:], **options).slices
+        told = slices(source, target, age[n:], source_by=age[:n], **options).slices
+        for one, more in zip(plain, told, strict=True):
+            truth = wrong[age[n:] == int(one.name)].mean()
+            without += one.interval.low <= truth <= one.interval.high
+            held += more.interval.low <= truth <= more.interval.high
+            count += 1
+            assert more.error == one.error
+            assert more.interval.kind.endswith("and what the scores missed of each slice on the source")
+    assert held >= 0.95 * count
+    assert without < 0.75 * count
+
+
+def test_a_slice_that_the_source_does_not_have_is_named(source, target):
+    by = np.where(np.arange(target.n) % 2, "new", "old")
+    found = slices(source, target, by, "ac", replicates=20, source_by=["old"] * source.n)
+    plain = slices(source, target, by, "ac", replicates=20)
+    assert any("new" in text and "old" not in text for text in found.warnings)
+    ends = {s.name: (s.interval.low, s.interval.high) for s in plain.slices}
+    for one in found.slices:
+        same = ends[one.name] == (one.interval.low, one.interval.high)
+        assert same == (one.name == "new")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -18,7 +20,7 @@ from labelfree.labelshift import Marginal
 from labelfree.results import Interval, Result, percent
 from labelfree.scans import Scan
 from labelfree.trust.answers import answer
-from labelfree.trust.posteriors.cuts import Cut, by_slice
+from labelfree.trust.posteriors.cuts import Cut, by_slice, slice_numbers
 from labelfree.trust.resampling import FEWEST, REPLICATES, Replicator, Resampling
 from labelfree.types import Source, Target
 
@@ -28,6 +30,8 @@ Array = npt.NDArray[np.float64]
 SMALL, FEW = 50, 5.0
 #: What no interval of a slice can cover, since nothing in the scores shows it.
 _UNSEEN = "not what the scores themselves miss within a slice"
+#: What they hold besides where the slices of the source are known.
+SEEN = "and what the scores missed of each slice on the source"
 #: What the intervals cover, where a method was named and where `auto` chose.
 SAMPLING = f"simultaneous, sampling error only; {_UNSEEN}"
 BOTH = f"simultaneous, sampling error and disagreement of methods; {_UNSEEN}"
@@ -144,6 +148,7 @@ def slices(
     seed: int = 0,
     groups: Any = None,
     source_groups: Any = None,
+    source_by: Any = None,
 ) -> Slices:
     """Estimate the error of each slice of the target from the posterior behind a method's answer.
 
@@ -152,7 +157,9 @@ def slices(
     max_g |e*_g - e_g| / s_g, slice g gets e_g -+ t* s_g. By default (`auto`) they reach over what DoC, SCOT and
     label-shift say of the slice as well: sampling error shrinks with rows, the error of a posterior does not. What
     every method misses alike is not in them: where scores are off in one slice and not in another, truth lies
-    outside, the more surely the more rows there are (docs/trust.md). A slice of fewer than 5 effective rows gets
+    outside, the more surely the more rows there are (docs/trust.md). With `source_by` that is measured: b, the
+    mean of wrong - doubt over a slice's source rows, and its standard error s; the interval then reaches further by b
+    on the side of its sign and by z s (Bonferroni over the slices) on both. A slice of fewer than 5 effective rows gets
     [0, 1]: one row resampled is the same row.
 
     Args:
@@ -168,6 +175,7 @@ def slices(
         level, replicates, seed: of the intervals.
         groups, source_groups: (n,) the group of each row, where rows come in correlated groups that are
             resampled together; see `labelfree.interval`.
+        source_by: as `by`, of the source's rows: the same columns, so that a slice is known by its value.
 
     >>> import numpy as np, labelfree as lf
     >>> rng = np.random.default_rng(0); z = rng.normal(size=(600, 3)) * 2
@@ -178,10 +186,13 @@ def slices(
     """
     settings = Resampling(replicates, level, seed, groups, source_groups)
     name, options = meant(method, marginal, proportions)
-    return sliced(Pair(source, target, calibration, verb="slices"), by, settings, name, **options)
+    pair = Pair(source, target, calibration, verb="slices")
+    return sliced(pair, by, settings, name, source_by, **options)
 
 
-def sliced(pair: Pair, by: Any, settings: Resampling, method: str, **options: Any) -> Slices:
+def sliced(
+    pair: Pair, by: Any, settings: Resampling, method: str, source_by: Any = None, **options: Any
+) -> Slices:
     """The slices of a pair that has met already."""
     cut = Cut.of(pair, by)
     names, count = cut.names, len(cut.names)
@@ -205,8 +216,14 @@ def sliced(pair: Pair, by: Any, settings: Resampling, method: str, **options: An
     half[enough] = _max_t(drawn[1:, enough], drawn[0, enough], settings.level)
     others = [np.where(np.isnan(one), centre, one) for one in said]
     least, most = np.min([centre, *others], axis=0), np.max([centre, *others], axis=0)
-    low, high = np.maximum(0.0, least - half), np.minimum(1.0, most + half)
     kind = BOTH if method == DEFAULT else SAMPLING
+    if source_by is not None:
+        under, over, unknown = _missed_on_source(pair.source, source_by, names, settings.level)
+        least, most = least - under, most + over
+        kind = kind.replace(_UNSEEN, SEEN)
+        if unknown:
+            warnings.append(f"slices without {FEWEST} source rows, {_UNSEEN}: {', '.join(unknown[:5])}")
+    low, high = np.maximum(0.0, least - half), np.minimum(1.0, most + half)
     parts = tuple(
         Slice(
             name=names[g],
@@ -220,6 +237,28 @@ def sliced(pair: Pair, by: Any, settings: Resampling, method: str, **options: An
         for g in weighty
     )
     return Slices(float(mass @ centre), parts, settings.level, kind=kind, warnings=tuple(warnings))
+
+
+def _missed_on_source(
+    source: View, by: Any, names: Sequence[str], level: float
+) -> tuple[Array, Array, list[str]]:
+    """(G,) how far the scores were off within each slice of the source, up and down; and the slices not seen there."""
+    own, number = slice_numbers(by, source.n)
+    missed = (source.predictions != source.labels) - source.doubt(source.probs)
+    z = NormalDist().inv_cdf(1.0 - (1.0 - level) / (2.0 * len(names)))
+    under, over, unknown = np.zeros(len(names)), np.zeros(len(names)), []
+    for g, name in enumerate(names):
+        rows = np.flatnonzero(number == own.index(name)) if name in own else np.empty(0, np.intp)
+        if len(rows) < FEWEST:
+            unknown.append(name)
+            continue
+        share = source.mass[rows] / source.mass[rows].sum()
+        mean = float(share @ missed[rows])
+        # One row more, wrong or right, so that a slice without a mistake does not promise none.
+        spread = float(share @ (missed[rows] - mean) ** 2) + 1.0 / len(rows)
+        reach = z * math.sqrt(spread * float(share @ share))
+        under[g], over[g] = max(0.0, -mean) + reach, max(0.0, mean) + reach
+    return under, over, unknown
 
 
 def _refuse_dust(by: Any, slices: int, n: int) -> None:
