@@ -12,7 +12,7 @@ import labelfree as lf
 from labelfree.estimators.novelty import Rows, _by_chance
 from labelfree.estimators.posterior import tilted
 from labelfree.estimators.saved import FORMAT, _digest
-from labelfree.estimators.span import ABOVE, FACTORS, MOST, SLOPE, span, unlikeness
+from labelfree.estimators.span import ABOVE, DULL, FACTORS, MOST, SLOPE, span, unlikeness
 from labelfree.estimators.view import View
 
 
@@ -116,15 +116,15 @@ def test_scot_says_where_its_shares_were_not_met(source, target, monkeypatch):
 
 def test_the_upper_end_of_the_range_is_the_sum_of_its_parts():
     answers = {"unchanged": 0.1, "doc": 0.2}
-    for unlike in (0.0, 0.05, 0.5):
-        found = span(answers, 0.15, "other", unlike, 300.0, 200.0)
-        beyond = min(ABOVE + SLOPE * unlike, MOST)
+    for unlike, blunt in ((0.0, 0.0), (0.05, 0.5), (0.5, 1.0)):
+        found = span(answers, 0.15, "other", unlike, blunt, 300.0, 200.0)
+        beyond = min(ABOVE + SLOPE * unlike, MOST) + DULL * blunt
         assert found.high == pytest.approx(0.2 + beyond + found.sampling)
         assert found.sampling == pytest.approx(2 * np.sqrt(0.15 * 0.85 * (1 / 300 + 1 / 200)), rel=1e-9)
     for level, factor in FACTORS:
-        one = span(answers, 0.15, "other", 0.0, 300.0, 200.0, level=level)
+        one = span(answers, 0.15, "other", 0.0, 0.0, 300.0, 200.0, level=level)
         assert one.high == pytest.approx(max(0.15, 0.2 + factor * ABOVE + one.sampling))
-    ends = [span(answers, 0.15, "other", 0.0, n, n) for n in (50.0, 300.0, 1e9)]
+    ends = [span(answers, 0.15, "other", 0.0, 0.0, n, n) for n in (50.0, 300.0, 1e9)]
     assert [one.reach for one in ends] == [max(one.high - 0.15, 0.15 - one.low) for one in ends]
 
 
