@@ -71,7 +71,11 @@ def site(tmp_path_factory):
 
 
 def test_the_site_is_whole_and_loads_nothing_from_elsewhere(site):
-    assert "--fail-above" in (site / "commands.html").read_text(encoding="utf-8")
+    commands = (site / "commands.html").read_text(encoding="utf-8")
+    assert "--fail-above" in commands
+    assert (
+        '<code><span class="option">--quiet</span></code>' in commands
+    )  # not broken after its dashes on a phone
     outside = set()
     for page in site.rglob("*.html"):
         text = page.read_text(encoding="utf-8")

@@ -220,7 +220,7 @@ def sliced(
     if source_by is not None:
         under, over, unknown = _missed_on_source(pair.source, source_by, names, settings.level)
         least, most = least - under, most + over
-        kind = kind.replace(_UNSEEN, SEEN)
+        kind = kind.replace(" only", "").replace(f"; {_UNSEEN}", f", {SEEN}")
         if unknown:
             warnings.append(f"slices without {FEWEST} source rows, {_UNSEEN}: {', '.join(unknown[:5])}")
     low, high = np.maximum(0.0, least - half), np.minimum(1.0, most + half)
