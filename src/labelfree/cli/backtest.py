@@ -14,6 +14,15 @@ from labelfree.cli.words import now_called, spoken, unlike
 if TYPE_CHECKING:
     from labelfree.trust import Backtest
 
+Time = Annotated[
+    str | None,
+    typer.Option(help="A column of SOURCE, numbers or ISO dates: later rows are targets for earlier ones"),
+]
+Replicates = Annotated[
+    int,
+    typer.Option(help="Bootstrap replicates to check the intervals with; 0 for none, which is much faster"),
+]
+
 
 @files.reads
 def backtest(
@@ -35,20 +44,10 @@ def backtest(
             show_default=False,
         ),
     ] = None,
-    time: Annotated[
-        str | None,
-        typer.Option(
-            help="A column of SOURCE, numbers or ISO dates: later rows are targets for earlier ones"
-        ),
-    ] = None,
+    time: Time = None,
     calibration: files.Calibration = "temperature",
     repeats: Annotated[int, typer.Option(callback=files.at_least(1), help="Random splits")] = 2,
-    replicates: Annotated[
-        int,
-        typer.Option(
-            help="Bootstrap replicates to check the intervals with; 0 for none, which is much faster"
-        ),
-    ] = 0,
+    replicates: Replicates = 0,
     seed: files.Seed = 0,
     as_json: files.AsJson = False,
     groups: Annotated[list[str] | None, typer.Option(hidden=True)] = None,
