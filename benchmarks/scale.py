@@ -27,7 +27,7 @@ from pyarrow import parquet
 METHODS = "ac,cot,cott,scot,auto"
 FILE_ROWS, SOURCE = 500_000, 20_000
 #: Passes that the methods may make, for ten classes and for 1,000.
-LIMITS = {10: {"cot": 5, "cott": 5, "scot": 6, "auto": 16}, 1000: {"cot": 12, "scot": 10}}
+LIMITS = {10: {"cot": 5, "cott": 6, "scot": 6, "auto": 16}, 1000: {"cot": 12, "scot": 10}}
 CHILD = """
 import json, os, resource, sys, threading, time
 import duckdb, numpy as np, pyarrow.parquet, scipy.optimize, labelfree as lf

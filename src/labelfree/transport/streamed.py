@@ -37,7 +37,7 @@ from labelfree.transport.solver import AUCTION_ROWS, on_grid, solve, solve_rows
 #: Entries of a sample, about; of a problem that is taken home as a whole; and of one with many classes.
 SAMPLE, KEPT, WHOLE = 1 << 23, 1 << 22, 1 << 26
 #: Entries that may come home; where more would, prices are made better first, in so many passes at most.
-HOME, BETTER = 1 << 25, 6
+HOME, BETTER = 1 << 23, 6
 #: That takes a sample with so many rows of a class. Unless a pass leaves at most this share of the rows that would
 #: come home, no other follows.
 PER_CLASS, WORTH = 100, 0.7
