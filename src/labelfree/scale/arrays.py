@@ -14,37 +14,20 @@ from numpy.lib import format as npy
 from labelfree._npz import refusal
 from labelfree.errors import FileError
 from labelfree.io.form import Form
-from labelfree.scale.files import PART_SCORES, PARTS, Stamp, joined
+from labelfree.scale.files import FilePart, Stamp, joined, rows_a_part
 from labelfree.scale.layout import Layout
 from labelfree.scans import Chunk, Part, rows_of
 
 
 @dataclass(frozen=True)
-class NpyPart:
+class NpyPart(FilePart):
     """Consecutive rows of a `.npy` file. They are read, not mapped: a file cut short is an error and no signal.
 
     Attributes:
-        layout: what they are.
-        stamp: the file.
         head: where its numbers begin, their dtype, how many rows there are, and whether columns stand together.
-        first, rows: which of them.
     """
 
-    layout: Layout
-    stamp: Stamp
     head: tuple[int, str, int, bool]
-    first: int
-    rows: int
-
-    @property
-    def name(self) -> str:
-        """The file."""
-        return self.stamp.file
-
-    @property
-    def mark(self) -> str:
-        """What tells this data from other data."""
-        return f"{self.stamp} {self.first}"
 
     def read(self, columns: Sequence[str] = ()) -> Iterator[Chunk]:
         """Its rows, chunk by chunk."""
@@ -98,11 +81,11 @@ def npy_parts(files: Sequence[Path], form: Form) -> tuple[Layout, list[Part]]:
     layout = Layout(
         form.kind, tuple(str(j) for j in range(k)), None, str(dtype), (), threshold=form.threshold
     )
-    share = max(PART_SCORES, -(-sum(head[2] for _, head, _ in heads) * k // PARTS)) // k
+    share = rows_a_part(sum(head[2] for _, head, _ in heads), k)
     parts: list[Part] = [
-        NpyPart(layout, stamp, head, first, min(share, head[2] - first))
+        NpyPart(layout, stamp, first, min(share, head[2] - first), head)
         for stamp, head, _ in heads
-        for first in range(0, head[2], max(1, share))
+        for first in range(0, head[2], share)
     ]
     return layout, joined(parts, share)
 

@@ -18,15 +18,13 @@ from uuid import uuid4
 from labelfree.errors import InputError, LabelfreeError, MissingDependencyError
 from labelfree.io.form import Form
 from labelfree.scale.layout import Layout, table_layout
-from labelfree.scale.travel import Handed, carried, landed, packed
+from labelfree.scale.travel import HEAD, Handed, Partition, carried, landed, packed
 from labelfree.scans import Chunk, Part, Task, summed
 
 #: How long an address may take to answer, in seconds.
 PATIENCE = 8
 #: How often a part is given out again after it was lost with its workers, beyond what the scheduler does by itself.
 TRIES = 5
-#: Rows that are looked at to know a frame by.
-HEAD = 1 << 12
 
 
 @dataclass(frozen=True)
@@ -185,7 +183,7 @@ class Partitions:
                 start,
             )
             for part, start in zip(parts, starts, strict=True)
-            if isinstance(part, Partition)
+            if isinstance(part, DaskPartition)
         ]
         return summed(map(landed, self._results(job, tasks)), parts, done)
 
@@ -216,19 +214,8 @@ def _batches(frame: Any) -> list[Any]:
     return list(pa.Table.from_pandas(frame, preserve_index=False).to_batches())
 
 
-@dataclass(frozen=True)
-class Partition:
-    """A partition of a Dask DataFrame, as the driver knows it."""
-
-    layout: Layout
-    frame: Any
-    number: int
-    rows: int
-
-    @property
-    def name(self) -> str:
-        """Its number."""
-        return f"partition {self.number}"
+class DaskPartition(Partition):
+    """A partition of a Dask DataFrame."""
 
     def read(self, columns: Sequence[str] = ()) -> Iterator[Chunk]:
         """Its first rows, and then all others, if they are asked for, brought to this process."""
@@ -257,7 +244,7 @@ def frame_parts(
     except Exception as problem:
         text = (str(problem).strip().splitlines() or [type(problem).__name__])[0][:160].rstrip(".")
         raise InputError(f"the Dask frame: cannot be computed ({text})") from None
-    parts: list[Part] = [Partition(layout, frame, i, int(rows)) for i, rows in enumerate(found)]
+    parts: list[Part] = [DaskPartition(layout, frame, i, int(rows)) for i, rows in enumerate(found)]
     return layout, parts, Partitions(frame, layout, client)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import glob
 import os
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from labelfree._threads import in_turn
 from labelfree.errors import FileError
@@ -55,13 +56,23 @@ class Stamp:
             raise FileError(f"{self.file}: changed between two passes; start again when nobody writes to it")
 
 
+def rows_a_part(rows: int, k: int) -> int:
+    """About how many rows a part has, of so many rows and k scores each in all."""
+    return max(1, max(PART_SCORES, -(-rows * k // PARTS)) // k)
+
+
 @dataclass(frozen=True)
-class ParquetPart:
-    """Consecutive row groups of a Parquet file."""
+class FilePart:
+    """Consecutive rows of a file that must stay as it was.
+
+    Attributes:
+        layout: what they hold.
+        stamp: the file.
+        first, rows: the number of the first of them in it, and how many they are.
+    """
 
     layout: Layout
     stamp: Stamp
-    groups: tuple[int, int]
     first: int
     rows: int
 
@@ -73,12 +84,30 @@ class ParquetPart:
     @property
     def mark(self) -> str:
         """What tells this data from other data."""
-        return f"{self.stamp} {self.groups}"
+        return f"{self.stamp} {self.first}"
+
+
+@dataclass(frozen=True)
+class GroupsPart(FilePart):
+    """Consecutive groups of rows, from the first of `groups` up to the last, which is not among them."""
+
+    groups: tuple[int, int]
+    form: ClassVar[str]
 
     def read(self, columns: Sequence[str] = ()) -> Iterator[Chunk]:
         """Its rows, chunk by chunk."""
         blocks = numbered(self._batches(self.layout.reads(columns)), self.name, self.first)
-        return self.layout.chunks(guarded(blocks, self.name, ".parquet"), columns)
+        return self.layout.chunks(guarded(blocks, self.name, self.form), columns)
+
+    @abstractmethod
+    def _batches(self, wanted: list[str]) -> Iterator[Any]:
+        """The record batches of these columns."""
+
+
+class ParquetPart(GroupsPart):
+    """Row groups of a Parquet file."""
+
+    form = ".parquet"
 
     def _batches(self, wanted: list[str]) -> Iterator[Any]:
         self.stamp.check()
@@ -95,30 +124,10 @@ def _footer(stamp: Stamp) -> Any:
         return opened.metadata
 
 
-@dataclass(frozen=True)
-class ArrowPart:
-    """Consecutive record batches of an Arrow file."""
+class ArrowPart(GroupsPart):
+    """Record batches of an Arrow file."""
 
-    layout: Layout
-    stamp: Stamp
-    groups: tuple[int, int]
-    first: int
-    rows: int
-
-    @property
-    def name(self) -> str:
-        """The file."""
-        return self.stamp.file
-
-    @property
-    def mark(self) -> str:
-        """What tells this data from other data."""
-        return f"{self.stamp} {self.groups}"
-
-    def read(self, columns: Sequence[str] = ()) -> Iterator[Chunk]:
-        """Its rows, chunk by chunk."""
-        blocks = numbered(self._batches(self.layout.reads(columns)), self.name, self.first)
-        return self.layout.chunks(guarded(blocks, self.name, ".arrow"), columns)
+    form = ".arrow"
 
     def _batches(self, wanted: list[str]) -> Iterator[Any]:
         import pyarrow as pa
@@ -136,23 +145,8 @@ class ArrowPart:
                     yield whole.slice(begin, self.layout.batch_rows)
 
 
-@dataclass(frozen=True)
-class TablePart:
+class TablePart(FilePart):
     """A table without a footer (an Arrow stream, CSV, JSON lines), read from its start each time."""
-
-    layout: Layout
-    stamp: Stamp
-    rows: int
-
-    @property
-    def name(self) -> str:
-        """The file."""
-        return self.stamp.file
-
-    @property
-    def mark(self) -> str:
-        """What tells this data from other data."""
-        return str(self.stamp)
 
     def read(self, columns: Sequence[str] = ()) -> Iterator[Chunk]:
         """Its rows, chunk by chunk."""
@@ -221,8 +215,7 @@ def file_parts(
     more = same_columns(files, columns)[1]
     refuse_more_classes(more, form)
     layout = table_layout([head.schema for head in heads], form, path, second, zone)
-    scores = sum(sum(head.rows) for head in heads) * layout.k
-    share = max(PART_SCORES, -(-scores // PARTS)) // layout.k
+    share = rows_a_part(sum(sum(head.rows) for head in heads), layout.k)
     parts = [part for head in heads for part in head.parts(layout, share)]
     return layout, joined(parts, share)
 
@@ -243,13 +236,13 @@ class Head:
     def parts(self, layout: Layout, share: int) -> Iterator[Part]:
         """Runs of groups of about so many rows."""
         if self.make is TablePart:
-            yield TablePart(layout, self.stamp, sum(self.rows))
+            yield TablePart(layout, self.stamp, 0, sum(self.rows))
             return
         first = begin = held = 0
         for number, rows in enumerate([*self.rows, 0]):
             end = number == len(self.rows)
             if held and (end or held + rows > share):
-                yield self.make(layout, self.stamp, (begin, number), first, held)
+                yield self.make(layout, self.stamp, first, held, (begin, number))
                 first, begin, held = first + held, number, 0
             held += rows
 

@@ -12,7 +12,7 @@ from labelfree.io.form import Form
 from labelfree.io.parquet import same_columns
 from labelfree.io.tables import refuse_more_classes
 from labelfree.scale.batches import BatchPart, Fresh, as_batches, failed, only_once
-from labelfree.scale.files import PART_SCORES, PARTS, joined
+from labelfree.scale.files import joined, rows_a_part
 from labelfree.scale.layout import Layout, table_layout
 from labelfree.scans import Chunk, Part
 
@@ -22,10 +22,10 @@ Made = tuple[Layout, list[Part]]
 def table_parts(table: Any, form: Form, second: str | None, zone: str | None, where: str) -> Made:
     """An Arrow table in memory, in slices."""
     layout = table_layout([table.schema], form, where, second, zone)
-    share = max(PART_SCORES, -(-table.num_rows * layout.k // PARTS)) // layout.k
+    share = rows_a_part(table.num_rows, layout.k)
     return layout, [
         SlicePart(layout, where, table.slice(first, share), first)
-        for first in range(0, table.num_rows, max(1, share))
+        for first in range(0, table.num_rows, share)
     ]
 
 
@@ -153,7 +153,7 @@ def dataset_parts(dataset: Any, form: Form, second: str | None, zone: str | None
         ]
         refuse_more_classes(same_columns(names, needed)[1], form)
     units = [unit for pair in zip(names, fragments, strict=True) for unit in _units(*pair)]
-    share = max(PART_SCORES, -(-sum(rows for *_, rows in units) * layout.k // PARTS)) // layout.k
+    share = rows_a_part(sum(rows for *_, rows in units), layout.k)
     parts: list[Part] = [FragmentPart(layout, *unit, dataset.schema) for unit in units]
     return layout, joined(parts, share)
 

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from labelfree.errors import InputError
 from labelfree.io.form import Form
 from labelfree.scale.layout import Layout, table_layout
-from labelfree.scale.travel import Handed, carried, landed, packed
+from labelfree.scale.travel import HEAD, Handed, Partition, carried, landed, packed
 from labelfree.scans import Chunk, Part, Task, summed
 
 WHERE = "the Spark frame"
-#: Rows that are looked at to know a frame by.
-HEAD = 1 << 12
 OTHERWISE = "wanted the same rows in every pass; persist() it first"
 
 
@@ -38,7 +35,7 @@ class Spark:
         known = {
             part.number: (part.name, part.rows, start)
             for part, start in zip(parts, starts, strict=True)
-            if isinstance(part, Partition)
+            if isinstance(part, SparkPartition)
         }
 
         def do(number: int, batches: Iterator[Any]) -> bytes | None:
@@ -86,19 +83,8 @@ def _cause(problem: Exception) -> str:
     return text[:200].rstrip(".") + hint
 
 
-@dataclass(frozen=True)
-class Partition:
-    """A partition of a Spark DataFrame, as the driver knows it."""
-
-    layout: Layout
-    frame: Any
-    number: int
-    rows: int
-
-    @property
-    def name(self) -> str:
-        """Its number."""
-        return f"partition {self.number}"
+class SparkPartition(Partition):
+    """A partition of a Spark DataFrame."""
 
     def read(self, columns: Sequence[str] = ()) -> Iterator[Chunk]:
         """Its first rows, to know it by; the others stay where they are."""
@@ -138,5 +124,5 @@ def frame_parts(
         return str(rows).encode() if rows else None
 
     counts = _by_partition(frame, layout.reads(), count)
-    parts: list[Part] = [Partition(layout, frame, i, int(counts[i])) for i in sorted(counts)]
+    parts: list[Part] = [SparkPartition(layout, frame, i, int(counts[i])) for i in sorted(counts)]
     return layout, parts, Spark(frame, layout)

@@ -18,6 +18,8 @@ from labelfree.scans import Chunk
 
 #: malloc's options in glibc, and the memory that it may keep: the most that it takes for the second.
 TRIM, MMAP, KEPT = -1, -3, 1 << 25
+#: Rows that are looked at to know a frame by.
+HEAD = 1 << 12
 
 
 def packed(value: Any) -> bytes:
@@ -90,3 +92,18 @@ class Handed:
         wanted = self.layout.reads(columns)
         even = recut((batch.select(wanted) for batch in self.batches), self.layout.batch_rows)
         return self.layout.chunks(numbered(guarded(even, self.name, "Arrow"), self.name), columns)
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A partition of a cluster's frame, as the driver knows it; whose frame it is says how it is read."""
+
+    layout: Layout
+    frame: Any
+    number: int
+    rows: int
+
+    @property
+    def name(self) -> str:
+        """Its number."""
+        return f"partition {self.number}"

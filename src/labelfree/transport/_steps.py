@@ -62,22 +62,26 @@ def kernel_weights(block: Block) -> Floats:
 
 def visited(block: Block, u: Units, T: Units, unit: float) -> Total:
     """(K,) units of the rows that stay where they are while prices move apart by no more than T; the others."""
+    held, keep = movable(scores(block), kernel_weights(block), unit, u, T)
+    return Total((held, Pile((taken(block, np.flatnonzero(keep)),))))
+
+
+def movable(
+    P: npt.NDArray[Any], weights: Floats, unit: float, u: Units, T: Units
+) -> tuple[Units, npt.NDArray[np.bool_]]:
+    """(K,) units of the rows that stay where they are while prices move apart by no more than T; (n,) the others."""
     from labelfree.transport import _kernels
 
-    held, keep = np.zeros(len(u), np.int64), np.empty(len(block), np.bool_)
-    _kernels.visit(scores(block), kernel_weights(block), unit, u, T, T.max(axis=1), held, keep)
-    return Total((held, Pile((taken(block, np.flatnonzero(keep)),))))
+    held, keep = np.zeros(len(u), np.int64), np.empty(len(P), np.bool_)
+    _kernels.visit(P, weights, unit, u, T, T.max(axis=1), held, keep)
+    return held, keep
 
 
 def near(block: Block, u: Units) -> Indices:
     """The rows of a block that tie at prices u, or nearly so: where another optimal plan could differ."""
-    from labelfree.transport import _kernels
-
-    held, keep = np.zeros(len(u), np.int64), np.empty(len(block), np.bool_)
     T = np.full((len(u), len(u)), 2 * int(TIED * ONE) + 4)
     ones = kernel_weights(Block(block.probs, 0))
-    _kernels.visit(scores(block), ones, 1.0, u, T, T.max(axis=1), held, keep)
-    return np.flatnonzero(keep)
+    return np.flatnonzero(movable(scores(block), ones, 1.0, u, T)[1])
 
 
 @dataclass(frozen=True)

@@ -258,11 +258,7 @@ def _better(blocks: Blocks, here: Rows, u: Units, unit: float, q: Floats) -> tup
 
 def _coming(here: Rows, u: Units, T: Units) -> float:
     """The share of the sample that would come home."""
-    from labelfree.transport import _kernels
-
-    held, keep = np.zeros(len(u), np.int64), np.empty(len(here.P), np.bool_)
-    _kernels.visit(here.P, here.weights, here.unit, u, T, T.max(axis=1), held, keep)
-    return float(keep.mean())
+    return float(_steps.movable(here.P, here.weights, here.unit, u, T)[1].mean())
 
 
 def _guessed(rows: Rows, u: Units, moved: Floats | None = None) -> Units:
