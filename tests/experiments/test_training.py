@@ -155,6 +155,29 @@ def test_another_seed_is_another_network_and_another_recipe_is_refused(images, t
         train(build("small", 4, 0), images, SHORT, 0, run)
 
 
+def test_images_grow_as_the_recipe_says_and_a_resumed_run_sees_the_same(images, tmp_path):
+    growing = dataclasses.replace(SHORT, epochs=3, sizes=((1, 8), (2.5, 16)))
+    seen = []
+
+    def watched():
+        network = build("small", 4, 0)
+        network.register_forward_pre_hook(lambda _, given: seen.append(given[0].shape[2:]))
+        return network
+
+    whole = weights(train(watched(), images, growing, 0))
+    assert seen == [(8, 8)] * 6 + [(16, 16)] * 9 + [(32, 32)] * 3
+    del seen[:]
+    train(watched(), images, growing, 0, Run(checkpoint=tmp_path / "part.pt", stop_after=7))
+    part = weights(train(watched(), images, growing, 0, Run(checkpoint=tmp_path / "part.pt")))
+    assert seen == [(8, 8)] * 6 + [(16, 16)] * 9 + [(32, 32)] * 3
+    assert all(torch.equal(value, part[name]) for name, value in whole.items())
+    plain = dataclasses.replace(growing, sizes=())
+    with pytest.raises(FileError, match=r"another recipe \(sizes"):
+        train(build("small", 4, 0), images, plain, 0, Run(checkpoint=tmp_path / "part.pt"))
+    # Recipes without sizes keep the settings that earlier checkpoints and scores hold.
+    assert "sizes" not in SHORT.settings()
+
+
 @pytest.mark.parametrize("optimiser", ["adam", "adamw"])
 def test_the_other_optimisers_learn(images, optimiser):
     how = Recipe(optimiser, 3e-3, 3, 16, 1e-5, schedule="linear")

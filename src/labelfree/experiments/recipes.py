@@ -25,7 +25,8 @@ class Recipe:
     (after ``warmup`` epochs of linear increase), ``linear`` (to zero) and ``onecycle`` (linear up for
     ``warmup`` epochs, cosine down to zero); with ``by_epoch`` the rate changes between epochs only.
     ``augment`` asks the data set for its training view. Weights whose name holds one of ``exempt`` do not
-    decay.
+    decay. ``sizes`` shrinks the images of the first epochs, ((epochs, pixels), ...); after the last entry
+    they are as they come.
     """
 
     optimiser: str
@@ -44,11 +45,17 @@ class Recipe:
     augment: bool = False
     by_epoch: bool = False
     exempt: tuple[str, ...] = ()
+    sizes: tuple[tuple[float, int], ...] = ()
     note: str = ""
 
     def settings(self) -> dict[str, Any]:
-        """Everything that changes what is trained: all but the note."""
-        return {key: value for key, value in asdict(self).items() if key != "note"}
+        """Everything that changes what is trained: all but the note (and sizes, where there are none)."""
+        without = {"note"} if self.sizes else {"note", "sizes"}
+        return {key: value for key, value in asdict(self).items() if key not in without}
+
+    def size_at(self, epoch: float) -> int | None:
+        """Pixels that an image is shrunk to at a (fractional) epoch; None: as it comes."""
+        return next((pixels for until, pixels in self.sizes if epoch < until), None)
 
     def rate_at(self, epoch: float) -> float:
         """Learning rate at a (fractional) epoch: a pure function, so that resuming needs no scheduler state."""
@@ -126,6 +133,9 @@ RECIPES: dict[str, Recipe] = {
     "cifar10-brief": replace(_ONE_CYCLE, epochs=4, warmup=1, augment=False, note="ours, for a busy CPU"),
     "cifar10-short": _ONE_CYCLE,
     "cifar10-one-cycle": replace(_ONE_CYCLE, epochs=16, warmup=3),
+    "cifar10-growing": replace(
+        _ONE_CYCLE, epochs=16, warmup=3, sizes=((7, 16), (11, 24)), note="ours: small images first, for a CPU"
+    ),
 }
 
 

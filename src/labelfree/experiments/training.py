@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, interpolate
 
 from labelfree.errors import InputError
 from labelfree.experiments.checkpoints import load_checkpoint, resume, save_checkpoint
@@ -100,7 +100,8 @@ def train(network: Any, examples: Examples, recipe: Recipe, seed: int, run: Run 
             # The middle of the step, so that a warm-up's first step moves.
             weights["lr"] = recipe.rate_at((step + 0.5) / plan.steps)
         dropout = [seed, *divmod(step, plan.steps), group.rank, 1]
-        loss = _step(network, inputs, labels, optimiser, scaler, run, dropout)
+        pixels = recipe.size_at(step / plan.steps)
+        loss = _step(network, inputs, labels, optimiser, scaler, run, dropout, pixels)
         if run.watch:
             run.watch(step, group.mean(loss))
         done = step + 1
@@ -131,13 +132,17 @@ def make_optimiser(network: Any, recipe: Recipe) -> Any:
 
 
 def _step(
-    network: Any, inputs: Any, labels: Any, optimiser: Any, scaler: Any, run: Run, dropout: list[int]
-) -> Any:
+    network: Any, inputs: Any, labels: Any, optimiser: Any, scaler: Any, run: Run, dropout: list[int],
+    pixels: int | None,
+) -> Any:  # fmt: skip
     # Dropout draws from torch's global generator; seed it from the step and put it back afterwards.
     with torch.random.fork_rng(devices=[run.on] if run.on.type == "cuda" else []):
         torch.manual_seed(int(np.random.default_rng(dropout).integers(2**62)))
         with run.autocast():
-            outputs = network(to_inputs(unwrapped(network), inputs, run.on))
+            seen = to_inputs(unwrapped(network), inputs, run.on)
+            if pixels is not None:
+                seen = interpolate(seen, (pixels, pixels), mode="bilinear", antialias=True)
+            outputs = network(seen)
             loss = cross_entropy(outputs.float(), labels.to(run.on, non_blocking=True))
         optimiser.zero_grad(set_to_none=True)
         scaler.scale(loss).backward()
