@@ -1,0 +1,212 @@
+"""The monitor's band that learns: does it hold what turns out as often as asked for, also where labels come late?
+
+    python benchmarks/band.py [--tables TABLES.npz ...] [--logits CIFAR.npz ...] [--quick]
+
+Windows of 300 rows are drawn from recorded predictions and estimated as the monitor does; two rows of three get
+labels. The predictions: those that ship with the package; natural tables as `benchmarks/natural_tables.py` writes
+them, made first where none are given; files of logits as `benchmarks/auto.py` takes them. Sequences of 120 windows
+are made of them: a quiet start, then another group or corruption every 3 to 14 windows, home again in between. The band
+of a sequence knows nothing of its family of data: the misses from elsewhere that it starts with are those of the other
+families, all alike (with `--as-shipped`, the monitor's own). Beside it, in the same run, the band of disagreement
+itself (what a monitor shows that does not learn) and split conformal intervals that are not adapted (the quantile of
+all misses known so far). Printed: the share of windows held in windows 1 to 30, 31 to 60 and after, mean half widths in
+points, the families' shares after window 30, and the share that one stretch in twenty of windows 31 to 90 fell below;
+then the twenty misses of all families together.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from natural import targets
+
+import labelfree as lf
+from labelfree.monitor.jobs.learning import ELSEWHERE, LEAST, Miss, doubt, reach
+
+ROWS, LABELLED, LENGTH, HOME = 300, 2 / 3, 120, "home"
+
+#: Of each group of a task: its windows, each a miss in units of doubt and the doubt.
+Task = dict[str, np.ndarray]
+Rule = Callable[[Sequence[Miss], float], float]
+
+
+def window(source: lf.Source, target: lf.Target, labels: np.ndarray, rng: np.random.Generator) -> list[float]:
+    """Miss in units of doubt, and doubt, of one window drawn from a target."""
+    rows = rng.choice(len(labels), min(ROWS, len(labels)), replace=False)
+    drawn = lf.Target(**{target.kind: target.scores[rows]})
+    found = lf.estimate(source, drawn, interval=True, replicates=50, level=0.9)
+    ends, band = found.sampling or found.interval, found.details.get("band") or {}
+    seen = {"low": ends.low, "high": ends.high, "band_low": band.get("low"), "band_high": band.get("high")}
+    known = rng.random(len(rows)) < LABELLED
+    realised = np.mean(drawn.predictions[known] != labels[rows][known])
+    return [abs(realised - found.error) / doubt(seen), doubt(seen)]
+
+
+def recorded(path: Path | None) -> tuple[lf.Source, Iterator[tuple[str, lf.Target, np.ndarray]]]:
+    """Source and targets of a file of logits; those that ship with the package without one."""
+    if path is None:
+        demo = lf.demo_data()
+        place = {name: j for j, name in enumerate(demo.source.classes)}
+        labels = np.array([place[name] for name in demo.labels])
+        return demo.source, ((HOME if n == "clean" else n, t, labels) for n, t in demo.targets.items())
+    held = np.load(path, allow_pickle=False)
+    names = [k[:-7] for k in held.files if k.endswith("_logits") and k != "val_logits"]
+    source = lf.Source(logits=held["val_logits"].astype(np.float32), labels=held["val_labels"].astype(int))
+    labels = held["labels"].astype(int)
+    sets = ((n, lf.Target(logits=held[f"{n}_logits"].astype(np.float32))) for n in names)
+    return source, ((HOME if n == "clean" else n, target, labels) for n, target in sets)
+
+
+def halves(source: lf.Source) -> tuple[lf.Source, lf.Target, np.ndarray]:
+    """Half of a source's rows as the source, the others as what comes from home."""
+    order = np.random.default_rng(1).permutation(source.n)
+    first, rest = order[: source.n // 2], order[source.n // 2 :]
+    kept = lf.Source(**{source.kind: source.scores[first]}, labels=source.labels[first])
+    return kept, lf.Target(**{source.kind: source.scores[rest]}), source.labels[rest]
+
+
+def tasks(options: argparse.Namespace) -> Iterator[tuple[str, Task]]:
+    """Every task: the family of its data, and the windows of its groups."""
+    count, rng = 2 if options.quick else options.windows, np.random.default_rng(0)
+
+    def drawn(source: lf.Source, sets: Iterator[tuple[str, lf.Target, np.ndarray]], count: int) -> Task:
+        return {n: np.array([window(source, t, y, rng) for _ in range(count)]) for n, t, y in sets}
+
+    for path in [None, *options.logits]:
+        yield (
+            "shipped" if path is None else path.stem,
+            drawn(*recorded(path), count if path is None else count // 2),
+        )
+    for path in options.tables or [None]:
+        for key, whole, sets in targets(path, options.quick):
+            source, target, labels = halves(whole)
+            home = [(HOME, target, labels)]
+            yield key.split("_")[0], drawn(source, iter([*home, *sets]), count)
+
+
+def sequence(task: Task, rng: np.random.Generator) -> np.ndarray:
+    """(LENGTH, 2) misses and doubts of windows that follow one another."""
+    out, at, left = [], HOME, rng.integers(10, 26)
+    while len(out) < LENGTH:
+        if not left:
+            away = at != HOME and rng.random() < 0.4
+            at, left = HOME if away else list(task)[rng.integers(len(task))], rng.integers(3, 15)
+        out.append(task[at][rng.integers(len(task[at]))])
+        left -= 1
+    return np.array(out)
+
+
+def play(windows: np.ndarray, rule: Rule, level: float, delay: int) -> tuple[np.ndarray, np.ndarray]:
+    """Whether each window's band held, and how wide it was; the truth of a window comes `delay` windows later."""
+    past: list[Miss] = []
+    half = np.empty(len(windows))
+    for t, (size, unit) in enumerate(windows):
+        known = max(0, t - delay)
+        q = rule([*past[:known], *(Miss(m.window_id, m.time, None) for m in past[known:])], level)
+        past.append(Miss(t, t, bool(size <= q), float(size)))
+        half[t] = min(q * unit, 1.0)
+    return np.array([miss.covered for miss in past]), half
+
+
+def shares(pool: Sequence[np.ndarray]) -> tuple[float, ...]:
+    """Twenty misses that stand for many; each array counts alike."""
+    sizes = np.concatenate(pool)
+    order, weight = np.argsort(sizes), np.concatenate([np.full(len(p), 1 / len(p) / len(pool)) for p in pool])
+    below = np.cumsum(weight[order])
+    at = [*np.arange(1, 20) / 20, 0.995]
+    return tuple(round(float(sizes[order][np.searchsorted(below, share)]), 2) for share in at)
+
+
+def learning(others: Sequence[np.ndarray]) -> Rule:
+    """The monitor's rule, starting from the misses of other families."""
+    given = shares(others) if others else ELSEWHERE
+    return lambda past, level: reach(past, level, given)
+
+
+def not_adapted(past: Sequence[Miss], level: float) -> float:
+    """Split conformal: the quantile of the misses known so far, everything before there are enough."""
+    sizes = sorted(miss.size for miss in past if miss.size is not None)
+    rank = math.ceil((len(sizes) + 1) * level - 1e-9)
+    return sizes[rank - 1] if rank <= len(sizes) else math.inf
+
+
+def main() -> None:
+    """Print a block for every level and delay."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--tables", type=Path, nargs="+", default=[])
+    parser.add_argument("--logits", type=Path, nargs="+", default=[])
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--runs", type=int, default=6, help="sequences of every task")
+    parser.add_argument("--windows", type=int, default=8, help="drawn from every group")
+    parser.add_argument("--as-shipped", action="store_true", help="start from the monitor's own misses")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    held: dict[str, list[Task]] = {}
+    for family, task in tasks(options):
+        held.setdefault(family, []).append(task)
+    sizes = {f: np.concatenate([w[:, 0] for task in each for w in task.values()]) for f, each in held.items()}
+    rules: dict[str, Callable[[str], Rule]] = {
+        "learning band": lambda family: learning(
+            [s for f, s in sizes.items() if f != family and not options.as_shipped]
+        ),
+        "band of disagreement": lambda _: lambda past, level: 1.0,
+        "conformal, not adapted": lambda _: not_adapted,
+    }
+    found = []
+    for level in [0.9] if options.quick else [0.8, 0.9, 0.95]:
+        for delay in [14] if options.quick else [0, 5, 14, 30]:
+            print(f"level {level:.0%}, labels {delay} windows late")
+            for name, rule in rules.items():
+                each = {f: runs(held[f], rule(f), level, delay, options) for f in held}
+                found.append({"level": level, "delay": delay, "rule": name, **told(each)})
+                print(f"  {name:24s} {line(found[-1])}", flush=True)
+    print(
+        f"misses in units of doubt (at least {LEAST:.0%}), families {', '.join(held)}: {shares(list(sizes.values()))}"
+    )
+    if options.json:
+        options.json.write_text(json.dumps(found, indent=1))
+
+
+def runs(
+    each: Sequence[Task], rule: Rule, level: float, delay: int, options: argparse.Namespace
+) -> tuple[np.ndarray, np.ndarray]:
+    """Held and half width of all sequences of a family, as many for each family whatever its tasks."""
+    count = math.ceil((2 if options.quick else 6 * options.runs) / len(each))
+    made = [
+        play(sequence(task, np.random.default_rng([i, number])), rule, level, delay)
+        for number, task in enumerate(each)
+        for i in range(count)
+    ]
+    return np.array([h for h, _ in made]), np.array([w for _, w in made])
+
+
+def told(each: dict[str, tuple[np.ndarray, np.ndarray]]) -> dict[str, object]:
+    """Means over families, each alike."""
+    parts = (slice(0, 30), slice(30, 60), slice(60, None))
+    return {
+        "held": [float(np.mean([h[:, part].mean() for h, _ in each.values()])) for part in parts],
+        "half": [float(np.mean([w[:, part].mean() for _, w in each.values()])) for part in parts],
+        "families": {f: float(h[:, 30:].mean()) for f, (h, _) in each.items()},
+        "one_in_twenty": float(
+            np.quantile([run for h, _ in each.values() for run in h[:, 30:90].mean(1)], 0.05)
+        ),
+    }
+
+
+def line(row: dict) -> str:
+    """A result as text."""
+    held = " ".join(f"{share:5.1%}" for share in row["held"])
+    half = " ".join(f"{100 * width:4.1f}" for width in row["half"])
+    families = " ".join(f"{f} {share:.0%}" for f, share in row["families"].items())
+    return f"held {held}  half width {half}  1 in 20 {row['one_in_twenty']:.0%}  {families}"
+
+
+if __name__ == "__main__":
+    main()
