@@ -10,8 +10,8 @@ of a sequence knows nothing of its family of data: the misses from elsewhere tha
 families, all alike (with `--as-shipped`, the monitor's own). Beside it, in the same run, the band of disagreement
 itself (what a monitor shows that does not learn) and split conformal intervals that are not adapted (the quantile of
 all misses known so far). Printed: the share of windows held in windows 1 to 30, 31 to 60 and after, mean half widths in
-points, the families' shares after window 30, and the share that one stretch in twenty of windows 31 to 90 fell below;
-then the twenty misses of all families together.
+points, the least and the largest share of a family after window 30, and the share that one stretch in twenty of windows
+31 to 90 fell below; then the twenty misses of all families together.
 """
 
 from __future__ import annotations
@@ -204,8 +204,8 @@ def line(row: dict) -> str:
     """A result as text."""
     held = " ".join(f"{share:5.1%}" for share in row["held"])
     half = " ".join(f"{100 * width:4.1f}" for width in row["half"])
-    families = " ".join(f"{f} {share:.0%}" for f, share in row["families"].items())
-    return f"held {held}  half width {half}  1 in 20 {row['one_in_twenty']:.0%}  {families}"
+    least, most = (pick(row["families"].values()) for pick in (min, max))
+    return f"held {held}  half width {half}  families {least:.0%} to {most:.0%}  1 in 20 {row['one_in_twenty']:.0%}"
 
 
 if __name__ == "__main__":

@@ -128,6 +128,29 @@ def test_the_band_learns_from_enough_labels_of_windows_before(lite_client):
     assert by_day[8]["cause"] == "labels"
 
 
+def test_doubt_is_half_the_wider_of_interval_and_band_and_at_least_a_point():
+    interval, wide = {"low": 0.20, "high": 0.26}, {"band_low": 0.1, "band_high": 0.3}
+    assert doubt(interval) == pytest.approx(0.03)
+    assert doubt({**interval, **wide}) == doubt(wide) == pytest.approx(0.1)
+    assert doubt({"low": 0.1, "high": 0.3, "band_low": 0.20, "band_high": 0.26}) == pytest.approx(0.1)
+    assert doubt({"low": 0.2, "high": 0.201}) == doubt({"low": None, "band_high": None}) == 0.01
+
+
+@pytest.mark.parametrize(("count", "labels", "judged"), [(20, 20, True), (20, 19, False), (60, 30, True)])
+def test_a_small_window_is_judged_once_all_its_labels_are_there(lite_client, count, labels, judged):
+    client = lite_client
+    put_source(client)
+    rows, _ = rows_json(count)
+    post(client, rows)
+    settle_down(client.store)
+    judge(client, rows, labels)
+    with client.store.read() as connection:
+        (miss,) = history(connection, 1)
+        assert history(connection, 1, before=miss.time) == []
+        assert history(connection, 1, before=miss.time + 1) == [miss]
+    assert (miss.covered is not None) == (miss.size is not None) == judged
+
+
 def test_a_miss_is_judged_by_the_band_that_was_first_published(lite_client):
     client = lite_client
     put_source(client)
@@ -144,6 +167,10 @@ def test_a_miss_is_judged_by_the_band_that_was_first_published(lite_client):
         (miss,) = history(connection, 1)
     values = {**first["interval"], "band_low": first["band"]["low"], "band_high": first["band"]["high"]}
     assert miss.size == pytest.approx(abs(last["realised"]["error"] - first["error"]) / doubt(values))
+    with client.store.write() as connection:  # a later band that would have held
+        connection.execute(text("UPDATE revisions SET learned_low = 0, learned_high = 1 WHERE revision > 1"))
+        assert history(connection, 1) == [miss]
+    assert not miss.covered
     name = 'labelfree_realised_error_ratio{model="m",segment="",version="v1"}'
     post(client, rows_json(60, seed=5, day=2, prefix="n")[0])
     settle_down(client.store)

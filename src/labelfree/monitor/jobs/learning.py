@@ -32,8 +32,8 @@ from labelfree.monitor.store.schema import revisions, windows
 #: Misses of `auto` in units of its doubt, at shares 0.05, 0.10, ..., 0.95 and 0.995, over windows of 300 rows of
 #: seven families of data that count alike: five of natural tables, Fashion-MNIST and CIFAR-10 under corruptions.
 ELSEWHERE = (
-    0.02, 0.04, 0.06, 0.08, 0.09, 0.11, 0.13, 0.15, 0.17, 0.20,
-    0.23, 0.26, 0.29, 0.32, 0.36, 0.42, 0.49, 0.60, 0.91, 2.73,
+    0.02, 0.03, 0.05, 0.07, 0.09, 0.10, 0.12, 0.15, 0.17, 0.20,
+    0.22, 0.25, 0.28, 0.31, 0.35, 0.40, 0.47, 0.55, 0.81, 3.05,
 )  # fmt: skip
 #: How far one window moves the level, and how many misses are remembered.
 STEP, MEMORY = 0.05, 200
@@ -74,7 +74,7 @@ def reach(past: Sequence[Miss], level: float, elsewhere: Sequence[float] = ELSEW
     """q after these windows, in order of time; infinite where everything must be allowed for.
 
     >>> reach([], 0.9), reach([Miss(i, i, True, i / 10) for i in range(30)], 0.9)
-    (0.6, 1.8)
+    (0.55, 1.8)
     """
     judged = [miss for miss in past if miss.size is not None]
     last = max((i for i, miss in enumerate(past) if miss.size is not None), default=-1)
@@ -91,8 +91,8 @@ def reach(past: Sequence[Miss], level: float, elsewhere: Sequence[float] = ELSEW
 def learned(past: Sequence[Miss], values: Mapping[str, Any], level: float) -> tuple[float, float]:
     """The band around an estimate, cut to [0, 1].
 
-    >>> learned([], {"error": 0.25, "low": 0.0, "high": 0.5}, 0.9)
-    (0.1, 0.4)
+    >>> learned([], {"error": 0.5, "low": 0.25, "high": 0.75}, 0.9)
+    (0.3625, 0.6375)
     """
     half = reach(past, level) * doubt(values)
     return max(0.0, values["error"] - half), min(1.0, values["error"] + half)
