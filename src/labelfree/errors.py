@@ -1,4 +1,4 @@
-"""What can go wrong, each with what to do about it.
+"""What can go wrong, each with what to do about it, and what is said along the way.
 
 Every message says what arrived, what was wanted, and what to try. The command prints it as one line
 and leaves with exit code 2; in Python it is the exception's text.
@@ -30,6 +30,10 @@ def _spelt(c: str) -> str:
 
 #: Marks that make a terminal or a browser show the letters around them in another order.
 DIRECTIONS = frozenset("\u200e\u200f\u061c\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+class Note(str):
+    """A sentence on how data was read: it stands among an answer's warnings, and speaks against nothing."""
 
 
 class LabelfreeError(Exception):

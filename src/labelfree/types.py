@@ -14,7 +14,7 @@ import numpy.typing as npt
 from labelfree import _door, _samples
 from labelfree._door import FloatArray, IntArray
 from labelfree._seal import Seal, seal
-from labelfree.errors import InputError, nearest
+from labelfree.errors import InputError, Note, nearest
 
 S = TypeVar("S", bound="Sample")
 
@@ -235,9 +235,8 @@ class Source(Sample):
             raise InputError(f"source labels: all {self.n} rows are unlabelled; wanted some with labels")
         n, kept = self.n, np.flatnonzero(~missing)
         self._set(**{**vars(self.take(kept)), "_seal": None, "kept": kept})
-        self._set(
-            notes=(*self.notes, f"{n - len(kept):,} of {n:,} source rows have no label and were dropped")
-        )
+        said = Note(f"{n - len(kept):,} of {n:,} source rows have no label and were dropped")
+        self._set(notes=(*self.notes, said))
         return array[kept]
 
     @classmethod
@@ -370,7 +369,7 @@ def _notes(where: str, checked: _door.Scores, lost: int) -> tuple[str, ...]:
     if lost:
         rows = "1 row weighs" if lost == 1 else f"{lost:,} rows weigh"
         notes.append(f"{rows} next to nothing beside the {where}'s heaviest row, and counts as nothing")
-    return tuple(notes)
+    return tuple(map(Note, notes))
 
 
 def meeting_notes(source: Source, target: Any) -> tuple[str, ...]:
@@ -384,7 +383,7 @@ def meeting_notes(source: Source, target: Any) -> tuple[str, ...]:
         if sample.decided:
             share = f"{100 * sample.decided:.1f}%"
             notes.append(
-                f"the deployed decisions differ from the largest score in {share} of the {where}'s rows"
+                Note(f"the deployed decisions differ from the largest score in {share} of the {where}'s rows")
             )
     for where, sample, other, absent in (
         ("source", source, "target", target),

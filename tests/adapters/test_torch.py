@@ -111,6 +111,15 @@ def test_probabilities_are_said(data):
     x, y = data
     model = torch.nn.Sequential(torch.nn.Linear(5, 3), torch.nn.Softmax(dim=1))
     assert collect(model, [(x, y)], kind="probs").source().kind == "probs"
+    found = collect(model, [(x, y)])
+    for make in (found.source, found.target):
+        with pytest.raises(lf.InputError, match="softmax") as refused:
+            make()
+        assert "probs=" not in str(refused.value)  # which no adapter takes
+        assert make(kind="probs").kind == "probs"
+        assert make(insist=True).kind == "logits"
+    with pytest.raises(lf.InputError, match="kind 'scores'"):
+        found.target(kind="scores")
 
 
 @pytest.mark.parametrize(

@@ -179,3 +179,60 @@ def test_a_column_that_source_has_too_widens_its_slices(labelfree, tmp_path):
     assert "not what the scores themselves miss" in plain["kind"]
     for one, more in zip(plain["slices"], told["slices"], strict=True):
         assert more["interval"]["high"] > one["interval"]["high"]
+
+
+def sited(path, times=("x", "y"), delimiter=",", rows=200):
+    """A table of two classes with a column `site`, and labels that follow the probabilities."""
+    rng = np.random.default_rng(0)
+    head, lines = ["prob_a", "prob_b", "site", "label"], []
+    for i, a in enumerate(rng.random(rows).round(3)):
+        lines.append([f"{a:.3f}", f"{1 - a:.3f}", times[i % len(times)], "ab"[int(rng.random() > a)]])
+    path.write_text("\n".join(delimiter.join(line) for line in (head, *lines)) + "\n")
+    return path
+
+
+def test_a_note_on_how_a_file_was_read_is_no_warning(labelfree, tmp_path):
+    commas, tabs = sited(tmp_path / "s.csv"), sited(tmp_path / "t.csv", delimiter="\t")
+    words = ("-m", "ac", "--replicates", "0")
+    plain, noted = (labelfree("estimate", commas, path, *words).out.splitlines() for path in (commas, tabs))
+    assert [line for line in noted if line not in plain] == [
+        f"note: {tabs}: its columns are separated by tabs"
+    ]
+    assert "nothing seen speaks against it" in noted[-1]
+    decided = labelfree("estimate", commas, tabs, *words, "--threshold", "b=0.9").out
+    assert decided.count("note: the deployed decisions differ") == 2
+    assert "nothing seen speaks against it" in decided
+    findings = json.loads(labelfree("report", commas, tabs, "--json", "--replicates", "0").out)["findings"]
+    assert [f["level"] for f in findings if "tabs" in f["meaning"]] == ["ok"]
+
+
+def test_a_source_column_that_cannot_be_read_is_said(labelfree, tmp_path):
+    target = sited(tmp_path / "t.csv", ("2026-01-01", "2026-01-02"))
+    source = sited(tmp_path / "s.csv", ("noon", "midnight"))
+    words = (source, target, "--by", "site:1d", "--replicates", "20", "--json")
+    ran = labelfree("slices", *words, "-m", "ac")
+    (said,) = [w for w in ran.json["warnings"] if str(source) in w]
+    assert said.startswith("intervals do not hold what the scores missed on the source")
+    assert "not what the scores themselves miss" in ran.json["kind"]
+    ran = labelfree("report", *words)
+    assert ran.code == 0
+    assert str(source) in ran.err
+
+
+def test_the_report_shows_the_intervals_of_slices(labelfree, tmp_path):
+    path = sited(tmp_path / "s.csv", ("x", "y", "y"))
+    words = (path, path, "--by", "site", "--replicates", "60")
+    told = labelfree("slices", *words, "--json").json
+    (table,) = labelfree("report", *words, "--json").json["slices"]
+    spans = {s["name"]: (s["low"], s["high"]) for s in told["slices"]}
+    assert {r["slice"]: tuple(r["interval"].values()) for r in table["rows"]} == spans
+    assert table["kind"] == told["kind"]
+    assert "missed of each slice on the source" in table["kind"]
+    page = tmp_path / "r.html"
+    labelfree("report", *words, "-o", page)
+    written = labelfree("report", *words, "--format", "md").out
+    for low, high in spans.values():
+        span = f"{100 * low:.1f}% to {100 * high:.1f}%"
+        assert span in page.read_text()
+        assert span in written
+    assert "missed of each slice on the source" in page.read_text()

@@ -58,8 +58,10 @@ def test_markdown_holds_every_table_of_the_summary(hostile):
 
     (table,) = held["slices"]
     head, rows = found.pop(escape("<b>day</b>"))
-    assert head[1:] == ["rows", "estimated error"]
-    assert rows == [[escape(r["slice"]), str(r["rows"]), in_percent(r["error"])] for r in table["rows"]]
+    assert head[1:] == ["rows", "estimated error", "interval"]
+    for row, r in zip(rows, table["rows"], strict=True):
+        span = f"{in_percent(r['interval']['low'])} to {in_percent(r['interval']['high'])}"
+        assert row == [escape(r["slice"]), str(r["rows"]), in_percent(r["error"]), span]
 
     _, rows = found.pop("predicted class")
     assert rows == [[escape(r["class"]), str(r["rows"]), in_percent(r["error"])] for r in held["classes"]]

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from labelfree import _door
 from labelfree.adapters._rows import Rows, open_rows
-from labelfree.adapters.collected import Collected
+from labelfree.adapters.collected import Collected, check_kind
 from labelfree.errors import InputError, MissingDependencyError
 
 #: A batch taken apart: what the model is called with, and labels or None.
@@ -82,10 +82,7 @@ def collect(
 def _check(torch: Any, model: Any, kind: str) -> None:
     if not isinstance(model, torch.nn.Module):
         raise InputError(f"collect: arrived a {type(model).__name__}; wanted a torch.nn.Module")
-    if kind not in ("logits", "probs"):
-        raise InputError(
-            f"collect: kind {kind!r} is not known; wanted 'logits' or 'probs': what the model returns"
-        )
+    check_kind(kind, "collect")
 
 
 def import_torch() -> Any:

@@ -11,7 +11,7 @@ from labelfree.cli import files, limits, options
 from labelfree.cli.records import print_json
 from labelfree.cli.screen import alarm, console, plain_table, warn, working
 from labelfree.cli.words import spoken
-from labelfree.errors import InputError
+from labelfree.errors import InputError, Note
 
 if TYPE_CHECKING:
     from labelfree.estimators import Pair
@@ -282,7 +282,7 @@ def _verdict(answer: Comparison, first: str) -> str:
         return f"in short: {one.method} is a score, no error; compare it between targets"
     held = one.interval
     span = f", {percent(held.low)} to {percent(held.high)}," if held else ""
-    against = len(answer.warnings) + len(answer.own_warnings(one))
+    against = sum(not isinstance(text, Note) for text in (*answer.warnings, *answer.own_warnings(one)))
     doubt = f"{against} warning{'s' * (against > 1)} above" if against else "nothing seen speaks against it"
     return (
         f"in short: about {percent(one.error)}{span} of TARGET's rows are wrong, {percent(answer.source['error'])} of "

@@ -49,6 +49,7 @@ __all__ = [
     "at_least",
     "column_of",
     "marginal_of",
+    "on_source",
     "reads",
     "refuse_overwriting",
 ]
@@ -326,6 +327,21 @@ def column_of(path: Path, name: str, rows: int | Sample | Scan) -> Any:
     whole = rows.n if rows.kept is None else None
     values = read_groups(path, [name], whole)[name]
     return values if rows.kept is None else values[rows.kept]
+
+
+def on_source(path: Path, names: Iterable[str], source: Source) -> tuple[dict[str, Any], list[str]]:
+    """Those of TARGET's columns that SOURCE has too, and what is to be said of those that cannot be read there."""
+    from labelfree.errors import LabelfreeError
+    from labelfree.io import holds
+
+    found, unread = {}, []
+    for name in names:
+        if holds(path, name):
+            try:
+                found[name] = column_of(path, name, source)
+            except LabelfreeError as problem:
+                unread.append(f"intervals do not hold what the scores missed on the source: {problem}")
+    return found, unread
 
 
 def marginal_of(name: str, source: Source) -> Any:

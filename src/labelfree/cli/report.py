@@ -58,6 +58,7 @@ def report(
         note("--groups are rows that are resampled together; --by COLUMN shows the error by a column")
     with working() as say:
         known, unknown, truth = reading.both(source, target, say, second=second, check=check)
+        there, unread = files.on_source(source, names, known)
         made = build(
             known,
             unknown,
@@ -66,6 +67,7 @@ def report(
             marginal=files.marginal_of(marginal, known),
             proportions=proportions,
             by={name: files.column_of(target, name, unknown) for name in names} or None,
+            source_by=there,
             groups=groups and files.column_of(target, groups, unknown),
             source_groups=source_groups and files.column_of(source, source_groups, known),
             level=level,
@@ -78,6 +80,8 @@ def report(
         if out is not None:
             say(f"writing {out}")
             made.save(out, wanted)
+    for text in unread:
+        note(text)
     _print(made, wanted, out)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,7 +15,6 @@ from labelfree.cli.words import now_called, spoken, unlike
 
 if TYPE_CHECKING:
     from labelfree.trust import Slices
-    from labelfree.types import Source
 
 
 @files.reads
@@ -57,6 +57,7 @@ def slices(
     with working() as say:
         known, unknown, _ = reading.both(source, target, say, whole=data is not None)
         columns = {name: files.column_of(data or target, name, unknown) for name in names}
+        there, unread = files.on_source(source, names, known)
         say("resampling")
         found = cut(
             known,
@@ -71,23 +72,13 @@ def slices(
             seed=seed,
             groups=groups and files.column_of(target, groups, unknown),
             source_groups=source_groups and files.column_of(source, source_groups, known),
-            source_by=_on_source(source, names, known),
+            source_by=None if len(there) < len(names) else there if len(there) > 1 else there[names[0]],
         )
+        found = replace(found, warnings=(*found.warnings, *unread))
     if as_json:
         print_json(found.to_dict(), context, known, unknown)
     else:
         _print(found, unknown.n)
-
-
-def _on_source(path: Path, names: list[str], known: Source) -> Any:
-    """The same columns of SOURCE, or None where it does not have them all."""
-    from labelfree.errors import LabelfreeError
-
-    try:
-        columns = {name: files.column_of(path, name, known) for name in names}
-    except LabelfreeError:
-        return None
-    return columns if len(columns) > 1 else columns[names[0]]
 
 
 def _print(found: Slices, rows: int) -> None:

@@ -57,5 +57,5 @@ def spoken(text: str) -> str:
     >>> spoken("use marginal='shrunk', or pass groups=; gde needs one (second=, --second)")
     'use --marginal shrunk, or pass --groups; gde needs one (--second)'
     """
-    text = re.sub(r"\b\w+=, (?=--)", "", text)
-    return _ARGUMENT.sub(lambda f: f"--{f[1].replace('_', '-')} {f[2] or ''}".rstrip(), text)
+    said = re.sub(r"\b\w+=, (?=--)", "", text)
+    return type(text)(_ARGUMENT.sub(lambda f: f"--{f[1].replace('_', '-')} {f[2] or ''}".rstrip(), said))

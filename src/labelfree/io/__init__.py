@@ -1,6 +1,7 @@
 """Files in and out: npz, npy, CSV, JSON lines, Parquet, Arrow and torch files. Nothing is ever unpickled."""
 
 from labelfree.io.columns import (
+    holds,
     read_column,
     read_columns,
     read_costs,
@@ -17,6 +18,7 @@ __all__ = [
     "Demo",
     "Form",
     "demo_data",
+    "holds",
     "is_table",
     "read_checked",
     "read_column",

@@ -72,6 +72,12 @@ def read_groups(
     return out
 
 
+def holds(path: str | Path, name: str) -> bool:
+    """Whether a file has the column or key that is asked for, as `site` or binned, `time:1d`."""
+    held = _names_in(path)
+    return split_bin(name, held)[0] in held
+
+
 def _names_in(path: str | Path) -> Sequence[str]:
     file = real_path(path)
     if file.suffix.lower() == ".npy":

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from labelfree.errors import FileError
+from labelfree.errors import FileError, Note
 from labelfree.io.blocks import Block, Tabular, guarded, numbered, unreadable
 from labelfree.io.compressed import opened_binary, opened_text
 
@@ -32,9 +32,9 @@ def open_csv(path: Path) -> Tabular:
         raise unreadable(path, path.suffix, problem) from None
     notes = []
     if delimiter != usual:
-        notes.append(f"{path}: its columns are separated by {DELIMITERS[delimiter]}")
+        notes.append(Note(f"{path}: its columns are separated by {DELIMITERS[delimiter]}"))
     if comma:
-        notes.append(f"{path}: its numbers are written with a decimal comma")
+        notes.append(Note(f"{path}: its numbers are written with a decimal comma"))
 
     def read(numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Block]:
         blocks = _blocks(path, delimiter, "," if comma else ".", numbers, texts)

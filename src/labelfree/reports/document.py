@@ -85,6 +85,7 @@ def report(
     marginal: Marginal = "source",
     proportions: str = "unknown",
     by: Any = None,
+    source_by: Any = None,
     groups: Any = None,
     source_groups: Any = None,
     level: float = 0.95,
@@ -104,6 +105,8 @@ def report(
         marginal: for the methods that take one.
         proportions: for `auto`: what is known of the target's class proportions.
         by: (n_target,) the slice of each target row, or a mapping from a name to such an array.
+        source_by: as `by`, of the source's rows, for intervals that hold what the scores missed of a slice there; see
+            `labelfree.slices`.
         groups, source_groups: (n,) the group of each row, where rows come in correlated groups that are
             resampled together; see `labelfree.interval`.
         level: of the intervals.
@@ -122,6 +125,7 @@ def report(
             marginal=marginal,
             proportions=proportions,
             by=by,
+            source_by=source_by,
             groups=groups,
             source_groups=source_groups,
             level=level,

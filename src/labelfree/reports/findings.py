@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from labelfree.errors import Note
 from labelfree.estimators import Pair
 from labelfree.estimators.span import CAUTION, OK, STOP
 from labelfree.trust.diagnosis import RANGE, examined
@@ -38,7 +39,8 @@ def findings(
             }
         )
     for text in dict.fromkeys(warnings):
-        found.append({"check": method, "level": "caution", "value": None, "meaning": text, "action": ""})
+        level = "ok" if isinstance(text, Note) else "caution"
+        found.append({"check": method, "level": level, "value": None, "meaning": text, "action": ""})
     return sorted(found, key=lambda one: -LEVELS.index(one["level"]))
 
 

@@ -43,8 +43,7 @@ def markdown(summary: dict[str, Any]) -> str:
         "</details>",
     ]
     for table in summary["slices"]:
-        lines += ["", f"| {escape(table['column'])} | rows | estimated error |", "|---|---:|---:|"]
-        lines += [f"| {escape(r['slice'])} | {r['rows']:,} | {percent(r['error'])} |" for r in table["rows"]]
+        lines += _slices(table)
     lines += ["", "| check | level | what was found |", "|---|---|---|"]
     lines += [
         f"| {escape(f['check'])} | {MARKS[f['level']]} {f['level']} | {escape(f['meaning'])} |"
@@ -76,6 +75,14 @@ def _methods(held: dict[str, Any], chosen: str) -> list[str]:
     if checked:
         lines.append(f"| truth | {percent(truth)} | | |")
     return lines
+
+
+def _slices(table: dict[str, Any]) -> list[str]:
+    lines = ["", f"| {escape(table['column'])} | rows | estimated error | interval |", "|---|---:|---:|---:|"]
+    for r in table["rows"]:
+        span = f"{percent(r['interval']['low'])} to {percent(r['interval']['high'])}"
+        lines.append(f"| {escape(r['slice'])} | {r['rows']:,} | {percent(r['error'])} | {span} |")
+    return [*lines, "", f"Intervals: {100 * table['level']:g}%, {escape(table['kind'])}."]
 
 
 def _origin(origin: dict[str, Any], answer: dict[str, Any]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The estimated error by predicted class and by slice, from SCOT's posteriors."""
+"""The estimated error by predicted class and by slice, from the posteriors behind the answer."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from labelfree.estimators.posterior import Belief
 from labelfree.estimators.scanned import ScanView
 from labelfree.estimators.view import View
 from labelfree.scans import Total
+from labelfree.trust.answers import answer
 from labelfree.trust.posteriors import Slice, sliced
 from labelfree.trust.resampling import Resampling
 
@@ -41,18 +42,28 @@ def class_table(target: View | ScanView, believed: Belief) -> list[dict[str, Any
 
 
 def slice_tables(
-    pair: Pair, by: Any, settings: Resampling, method: str, **options: Any
+    pair: Pair, by: Any, settings: Resampling, method: str, source_by: Any = None, **options: Any
 ) -> list[dict[str, Any]]:
     """For every column of slices: its slices with simultaneous intervals, the largest slices first."""
     if by is None:
         return []
     named = by if isinstance(by, Mapping) else {"group": by}
+    there = source_by if isinstance(source_by, Mapping) else {"group": source_by}
+    said = answer(pair, method, **options).warnings
     tables = []
     for name, values in named.items():
-        found = sliced(pair, values, settings, method, **options)
+        found = sliced(pair, values, settings, method, there.get(name), **options)
         order = sorted(found.slices, key=lambda one: -one.share)
-        rows = [_row(one) for one in order[:MOST_SLICES]]
-        tables.append({"column": str(name), "rows": rows, "left_out": max(0, len(order) - MOST_SLICES)})
+        tables.append(
+            {
+                "column": str(name),
+                "rows": [_row(one) for one in order[:MOST_SLICES]],
+                "left_out": max(0, len(order) - MOST_SLICES),
+                "level": found.level,
+                "kind": found.kind,
+                "warnings": [text for text in found.warnings if text not in said],
+            }
+        )
     return tables
 
 

@@ -36,6 +36,7 @@ def summarise(
     marginal: Marginal,
     proportions: str,
     by: Any,
+    source_by: Any,
     groups: Any,
     source_groups: Any,
     level: float,
@@ -82,7 +83,7 @@ def summarise(
         "costs": costs_table(pair, marginal),
         "reliability": reliability_table(pair.source),
         "classes": class_table(pair.target, pair.belief(method, **own)),
-        "slices": slice_tables(pair, by, settings, method, **own),
+        "slices": slice_tables(pair, by, settings, method, source_by, **own),
         "findings": found,
         "provenance": provenance(source, target, options, about),
     }

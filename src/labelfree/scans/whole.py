@@ -14,7 +14,7 @@ import numpy.typing as npt
 from labelfree import _door
 from labelfree._door import ZERO
 from labelfree._lockstep import Memo, reader, together
-from labelfree.errors import FileError, InputError
+from labelfree.errors import FileError, InputError, Note
 from labelfree.scans.parts import ENTRIES, Chunk, Engine, Held, Part, Threads
 from labelfree.scans.visits import Digests, Opening, Visit, opened, whole_part
 from labelfree.types import Target, class_order
@@ -186,7 +186,7 @@ class Scan:
         decimals, worst = self.opening.decimals, self.opening.correction
         if decimals is None:
             return self._notes
-        said = (
+        said = Note(
             f"the target's probabilities are rounded to {decimals} decimals: "
             f"rows sum to 1 within {worst:.2g} and were renormalised"
         )

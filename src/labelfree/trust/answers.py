@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from labelfree import _door
-from labelfree.errors import InputError
+from labelfree.errors import InputError, Note
 from labelfree.estimators.auto import check_proportions
 from labelfree.estimators.pair import Pair, taken
 from labelfree.estimators.registry import DEFAULT, METHODS, accepts, find
@@ -238,7 +238,7 @@ def _chosen(pair: Pair, methods: Sequence[str] | None) -> tuple[list[str], list[
         return chosen, []
     if pair.target.second is not None:
         return list(METHODS), []
-    left_out = "gde left out: it needs a second model's predictions (second=, --second)"
+    left_out = Note("gde left out: it needs a second model's predictions (second=, --second)")
     return [name for name, method in METHODS.items() if not method.needs_second], [left_out]
 
 
