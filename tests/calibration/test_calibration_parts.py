@@ -1,5 +1,7 @@
 """Calibration with weights and at its bounds: weights are repeats, optima are stationary, bounds are said."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -105,3 +107,23 @@ def test_probabilities_taken_at_their_word_stay_as_they_are():
 def test_what_is_no_calibration_is_refused(name):
     with pytest.raises(lf.InputError, match="is not known"):
         fit_calibration(name, lf.Source(probs=[[0.7, 0.3]], labels=[0]))
+
+
+def test_a_large_source_is_calibrated_in_pieces(weighted, monkeypatch):
+    """The same temperature, and no copies of all scores but the one in double precision; there were four."""
+    z, y, times = weighted
+    source = lf.Source(logits=z, labels=y, weights=times)
+    whole = fit_calibration("temperature", source)
+    monkeypatch.setattr("labelfree._door.CHUNK_SCORES", 7 * 3)
+    pieces = fit_calibration("temperature", source)
+    assert pieces.calibrator.temperature == pytest.approx(whole.calibrator.temperature, rel=1e-12)
+    assert pieces.report == pytest.approx(whole.report, rel=1e-12)
+
+    monkeypatch.setattr("labelfree._door.CHUNK_SCORES", 10_000)
+    rng = np.random.default_rng(0)
+    large = lf.Source(logits=rng.normal(size=(20_000, 30)).astype("f4"), labels=rng.integers(0, 30, 20_000))
+    tracemalloc.start()
+    fit_calibration("temperature", large)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 3.0 * large.scores.nbytes

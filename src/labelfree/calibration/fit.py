@@ -145,10 +145,12 @@ def fit_calibration(name: str, source: Source) -> Calibration:
 
 
 def _quality(source: Source, calibrator: Calibrator, z: FloatArray) -> tuple[float, float]:
-    logits = calibrator.transform(z)
-    confidence = softmax(logits)[np.arange(source.n), source.predictions]
-    correct = source.predictions == source.labels
-    return mean_nll(logits, source.labels, source.mass), ece(confidence, correct, source.mass)
+    nll, mass, confidence = 0.0, source.mass, np.empty(source.n)
+    for rows in chunks(*z.shape):
+        logits = calibrator.transform(z[rows])
+        nll += mean_nll(logits, source.labels[rows], mass[rows])
+        confidence[rows] = softmax(logits)[np.arange(len(logits)), source.predictions[rows]]
+    return nll, ece(confidence, source.predictions == source.labels, mass)
 
 
 def log_scores(sample: Sample, rows: slice, floor: float = 0.0) -> npt.NDArray[np.float64]:

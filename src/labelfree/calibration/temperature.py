@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from labelfree._door import chunks
 from labelfree.calibration.metrics import FloatArray
 
 #: The range in which the temperature is sought.
@@ -56,15 +57,19 @@ def fit_temperature(
         labels: (n,) class indices.
         mass: (n,) row masses that sum to 1.
     """
-    z = logits - logits.max(axis=1, keepdims=True)
-    of_label = float(mass @ z[np.arange(len(labels)), labels])
 
     def slope(b: float) -> tuple[float, float]:
-        p = np.exp(b * z)
-        p /= p.sum(axis=1, keepdims=True)
-        mean = np.einsum("ij,ij->i", p, z)
-        square = np.einsum("ij,ij,ij->i", p, z, z)
-        return float(mass @ mean) - of_label, float(mass @ np.maximum(square - mean**2, 0.0))
+        found = of_label = rate = 0.0
+        for rows in chunks(*logits.shape):  # so that nothing is copied whole
+            z, m = logits[rows] - logits[rows].max(axis=1, keepdims=True), mass[rows]
+            p = np.exp(b * z)
+            p /= p.sum(axis=1, keepdims=True)
+            mean = np.einsum("ij,ij->i", p, z)
+            square = np.einsum("ij,ij,ij->i", p, z, z)
+            found += float(m @ mean)
+            of_label += float(m @ z[np.arange(len(z)), labels[rows]])
+            rate += float(m @ np.maximum(square - mean**2, 0.0))
+        return found - of_label, rate
 
     low, high = 1.0 / HIGHEST, 1.0 / LOWEST
     at_low, at_high = slope(low)[0], slope(high)[0]
