@@ -7,7 +7,8 @@ import pytest
 
 import labelfree as lf
 from labelfree.errors import InputError
-from labelfree.estimators.auto import Auto, Signs, bluntness, choose
+from labelfree.estimators import auto
+from labelfree.estimators.auto import Auto, Choice, Signs, bluntness, choose
 from labelfree.estimators.novelty import Rows, novelty
 from labelfree.estimators.registry import make
 from labelfree.labelshift import JTest, resample_to
@@ -55,13 +56,25 @@ def chosen(answers=ANSWERS, error=0.1, proportions="unknown", **seen):
 
 
 def test_the_rule_by_hand_near_the_source():
-    """Nothing novel: DoC has half, the middle one of DoC 0.2, ATC-NE 0.3, COT 0.36 the other."""
-    assert chosen(kind="none", novelty=0.0) == {"doc": 0.5, "atc-ne": 0.5}
+    """Nothing novel: DoC has half, the middle one of DoC 0.2, ATC-NE 0.3, COT 0.36 the other; the rise 1.25 times."""
+    assert chosen(kind="none", novelty=0.0) == {"doc": 0.625, "atc-ne": 0.625, "unchanged": -0.25}
     assert chosen(kind="none", novelty=0.0, answers={**ANSWERS, "atc-ne": 0.9}) == {
-        "doc": 0.5,
-        "cot:shrunk": 0.5,
+        "doc": 0.625,
+        "cot:shrunk": 0.625,
+        "unchanged": -0.25,
     }
-    assert chosen(kind="none", novelty=0.0, blunt=1.0) == {"doc": 0.5, "atc-ne": 0.5}
+    assert chosen(kind="none", novelty=0.0, blunt=1.0) == {"doc": 0.625, "atc-ne": 0.625, "unchanged": -0.25}
+    told = str(choose(signs(kind="none", novelty=0.0), ANSWERS, 0.1, "unknown"))
+    assert told == "62% doc, 62% atc-ne, less 25% unchanged"
+
+
+def test_a_rise_beyond_everything_ends_at_everything(demo, monkeypatch):
+    def wild(*_):
+        return Choice.of({"doc": 30.0, "unchanged": -29.0}, "made up")
+
+    monkeypatch.setattr(auto, "choose", wild)
+    found = lf.estimate(source_of(demo), lf.Target(logits=demo["zoom_blur_logits"]), "auto")
+    assert found.error == found.interval.high == 1.0
 
 
 def test_half_of_a_gain_is_believed():
@@ -127,13 +140,13 @@ def test_bluntness_is_the_source_error_beside_a_blind_guess():
 
 def test_novelty_goes_from_near_to_far():
     mixed = chosen(novelty=0.055, strange=0.4)
-    assert mixed == pytest.approx({"scot:shrunk": 0.5, "doc": 0.25, "atc-ne": 0.25})
+    assert mixed == pytest.approx({"scot:shrunk": 0.5, "doc": 0.3125, "atc-ne": 0.3125, "unchanged": -0.125})
 
 
 def test_what_the_user_knows_decides():
     assert chosen(strange=0.2, proportions="same") == {"scot:shrunk": 1.0}
     assert chosen(kind="label", proportions="same") == {"scot:shrunk": 1.0}
-    near = {"doc": 0.25, "atc-ne": 0.25}
+    near = {"doc": 0.3125, "atc-ne": 0.3125, "unchanged": -0.125}
     assert chosen(strange=0.2, proportions="changed") == pytest.approx({"cott:mlls": 0.5, **near})
     assert chosen(kind="label", novelty=0.0, proportions="changed") == pytest.approx(
         {"label-shift": 0.5, **near}

@@ -43,8 +43,9 @@ PROPORTIONS: Final = {
 #: As novelty goes from the first to the second, the answer goes from the methods that take the source's
 #: calibration for valid to those that do not.
 FAMILIAR, NOVEL = 0.03, 0.08
-#: A gain in confidence is believed by so much: errors rarely fall under a shift as far as confidence says.
-GAIN = 0.5
+#: A gain in confidence is believed by so much, a loss by so much: under a shift errors rarely fall as far as
+#: confidence says, and mostly rise further, since calibration suffers too.
+GAIN, LOSS = 0.5, 1.25
 #: The unexplained mass r is the share of the target's (class, runner-up) pairs that the source cannot show at
 #: any label shares. Where only Fashion-MNIST's images changed, SCOT at the source's proportions and COTT at the
 #: MLLS ones differed by at most 1.2 r^2; from 2 r^2 on, those proportions are refuted.
@@ -82,7 +83,7 @@ class Choice:
     """What `auto` took, and why.
 
     Attributes:
-        parts: the methods with their weights, which sum to 1, the heaviest first.
+        parts: the methods with their weights, which sum to 1, the heaviest first; `unchanged` may have one below 0.
         reason: one sentence.
     """
 
@@ -92,7 +93,7 @@ class Choice:
     @staticmethod
     def of(weights: Mapping[str, float], reason: str) -> Choice:
         """A choice from weights by label."""
-        kept = sorted(((w, label) for label, w in weights.items() if w > 0.0), reverse=True)
+        kept = sorted(((w, label) for label, w in weights.items() if w != 0.0), reverse=True)
         parts = [
             Part(method, marginal or None, w)
             for w, label in kept
@@ -103,7 +104,10 @@ class Choice:
     def __str__(self) -> str:
         if len(self.parts) == 1:
             return self.parts[0].label
-        return ", ".join(f"{100 * part.weight:.0f}% {part.label}" for part in self.parts)
+        return ", ".join(
+            f"{'less ' * (part.weight < 0.0)}{abs(100 * part.weight):.0f}% {part.label}"
+            for part in self.parts
+        )
 
 
 @dataclass(frozen=True)
@@ -134,7 +138,8 @@ class Auto(Estimator):
     decide in general; *novelty* is the hint that carried over to data it was not tuned on.
 
     1. Little is novel: **near** the source. The mean of DoC and the middle one of DoC, COT and ATC-NE. Where
-       that is below the source's error, half the gain is believed.
+       that is below the source's error, half the fall is believed; where it is above, the rise counts 1.25
+       times (as a weight, `unchanged` is then below zero).
     2. Much is novel: **far** from it. If other class proportions explain the difference
        (`labelfree.labelshift.j_test`), label-shift. If more changed, SCOT at the source's proportions, unless
        they are refuted: let r be the mass of (predicted class, runner-up) pairs that no label shares explain,
@@ -217,7 +222,7 @@ class Auto(Estimator):
                 shares = np.asarray(reading.details["label_marginal"])
         signs = seen(shares)
         choice = choose(signs, answers, self.source_error_, self.proportions)
-        error = float(sum(part.weight * answers[part.label] for part in choice.parts))
+        error = float(np.clip(sum(part.weight * answers[part.label] for part in choice.parts), 0.0, 1.0))
         if self.proportions == "same" and signs.kind == "label":
             warnings.append(
                 "the class proportions were said to be the source's, but other proportions explain all that changed"
@@ -330,9 +335,9 @@ def _near(answers: Mapping[str, float], source_error: float) -> dict[str, float]
     """Weights where the target is familiar."""
     weights: dict[str, float] = defaultdict(float, {"doc": 0.5})
     weights[_middle(answers, NEAR)] += 0.5
-    if sum(w * answers[label] for label, w in weights.items()) >= source_error:
-        return weights
-    return {"unchanged": 1.0 - GAIN, **{label: GAIN * w for label, w in weights.items()}}
+    lost = sum(w * answers[label] for label, w in weights.items()) >= source_error
+    believed = LOSS if lost else GAIN
+    return {"unchanged": 1.0 - believed, **{label: believed * w for label, w in weights.items()}}
 
 
 def _middle(answers: Mapping[str, float], names: tuple[str, ...]) -> str:
@@ -351,7 +356,7 @@ def _reason(kind: str, novel: float, given_up: float, proportions: str) -> str:
         "changed": ", the class proportions are said to have changed",
     }
     where = (
-        "the target looks familiar: its confidence is believed"
+        "the target looks familiar: its confidence is believed, a rise in error more than a fall"
         if novel <= 0.0
         else "much of the target is unlike the source: its confidence is not taken at its word"
         if novel >= 1.0
