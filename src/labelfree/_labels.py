@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence, Set
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -109,7 +109,7 @@ def as_labels(values: Any, n: int, k: int, classes: Names | None, what: str) -> 
         raise InputError(f"{what}: {len(array)} labels for {n} rows of scores; wanted one label per row")
     distinct, first, place = _distinct(array)
     by_name = {} if classes is None else {name: j for j, name in enumerate(classes)}
-    as_index = classes is None or _are_indices(distinct, by_name)
+    as_index = classes is None or are_indices(distinct, by_name)
     lookup = np.empty(len(distinct), dtype=np.intp)
     for u in np.argsort(first):  # so that the first wrong row is the one named
         value, row = distinct[u], int(first[u])
@@ -147,9 +147,9 @@ def _whole(value: Any) -> int | None:
     return int(value) if isinstance(value, float) and value.is_integer() else None
 
 
-def _are_indices(values: list[Any], by_name: dict[Hashable, int]) -> bool:
+def are_indices(values: list[Any], names: Iterable[Hashable]) -> bool:
     """Whether labels beside class names are column numbers: whole numbers, where no class is called like one."""
-    if any(not isinstance(name, str) or _is_number(name) for name in by_name):
+    if any(not isinstance(name, str) or _is_number(name) for name in names):
         return False
     return all(is_missing(v) or (_whole(v) is not None and not isinstance(v, bool)) for v in values)
 

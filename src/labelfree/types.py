@@ -235,6 +235,8 @@ class Source(Sample):
             raise InputError(f"source labels: all {self.n} rows are unlabelled; wanted some with labels")
         n, kept = self.n, np.flatnonzero(~missing)
         self._set(**{**vars(self.take(kept)), "_seal": None, "kept": kept})
+        if self.decided is not None:
+            self._set(decided=float(np.mean(self.predictions != _door.argmax(self.scores))))
         said = Note(f"{n - len(kept):,} of {n:,} source rows have no label and were dropped")
         self._set(notes=(*self.notes, said))
         return array[kept]

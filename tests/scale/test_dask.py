@@ -13,6 +13,7 @@ from pyarrow import parquet
 import labelfree as lf
 from labelfree.errors import FileError, InputError
 
+from . import test_source
 from .samples import answers, folded, rows, wanted
 
 distributed = pytest.importorskip("distributed", reason="dask and distributed are not installed")
@@ -105,6 +106,19 @@ def test_a_dask_frame_is_worked_on_where_its_partitions_are(client, folder):
     np.testing.assert_allclose(first, truth, rtol=1e-12)
     assert first.tobytes() == spread.fold(folded()).tobytes()
     assert len(alone.peek()) > 0
+
+
+def test_workers_bring_a_source_home(client, tmp_path, small_parts):
+    """The rows that are read whole, from files and from a frame; and the same ones are drawn."""
+    dd = pytest.importorskip("dask.dataframe")
+    same_source, table = test_source.same, test_source.labelled(4000)
+    parquet.write_table(table, tmp_path / "a.parquet", row_group_size=500)
+    whole = lf.read_source(tmp_path / "a.parquet", weight="w", id="row")
+    for data in (tmp_path / "a.parquet", dd.read_parquet(tmp_path / "a.parquet")):
+        scan = lf.scan(data, weight="w", id="row", dask=client)
+        same_source(scan.source(), whole)
+        here = lf.scan(tmp_path / "a.parquet", weight="w", id="row").source(most=500, seed=3)
+        same_source(scan.source(most=500, seed=3), here)
 
 
 def test_a_refusal_comes_home_as_it_was_said(client, tmp_path, small_parts):

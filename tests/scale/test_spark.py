@@ -10,6 +10,7 @@ import pytest
 import labelfree as lf
 from labelfree.errors import FileError, InputError
 
+from . import test_source
 from .samples import answers, folded, rows, wanted
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
@@ -62,6 +63,15 @@ def test_every_answer_is_that_of_files(spark, tmp_path):
     frame = spark.read.parquet(str(tmp_path / "a.parquet")).persist()
     here = answers(lf.scan(tmp_path / "a.parquet", weight="w"))
     assert answers(lf.scan(frame, weight="w")) == pytest.approx(here, abs=1e-9)
+
+
+def test_partitions_bring_a_source_home(spark, tmp_path):
+    from pyarrow import parquet
+
+    parquet.write_table(test_source.labelled(3000), tmp_path / "a.parquet")
+    scan = lf.scan(spark.read.parquet(str(tmp_path / "a.parquet")).persist(), weight="w", id="row")
+    test_source.same(scan.source(), lf.read_source(tmp_path / "a.parquet", weight="w", id="row"))
+    assert scan.source(most=300).n < 500
 
 
 def test_a_bad_row_and_a_frame_that_changes(spark):

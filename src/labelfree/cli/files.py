@@ -145,10 +145,8 @@ class Reading:
 
     def source(self, path: Path) -> Source:
         """SOURCE alone."""
-        from labelfree import io
-
-        self._refuse_scanning(f"{path} is read whole")
-        return io.read_source(path, self.form(path, self.labels), self.labels)
+        self._refuse_scanning(f"{path} is read once")
+        return self._known(path, self.form(path, self.labels))
 
     def both(
         self,
@@ -172,7 +170,7 @@ class Reading:
         _refuse_two_from_stdin(source, target, self.labels, second, target_labels, *others)
         form = self.form(source, target, self.labels, second, target_labels, *others)
         say(f"reading {source}")
-        known = io.read_source(source, form, self.labels)
+        known = self._known(source, form, say)
         if isinstance(form.threshold, float) and known.classes is not None and known.k == 2:
             form = form.but(
                 threshold={known.classes[1]: form.threshold}
@@ -189,6 +187,18 @@ class Reading:
         if check and truth is None:
             raise InputError(f"{target}: --check was asked for, but there are no labels to check against")
         return known, unknown, truth if check else None
+
+    def _known(self, path: Path, form: Form, say: Say | None = None) -> Source:
+        """SOURCE; of one that is large no row is held twice, and of too many rows some are kept."""
+        from labelfree import io
+        from labelfree.scale import scan_if_large
+
+        found = None if str(path) == "-" else scan_if_large(path, form)
+        if found is None:
+            return io.read_source(path, form, self.labels)
+        found.progress = None if say is None else Pace(say)
+        apart = None if self.labels is None else io.read_labels(self.labels, form, found.classes)
+        return found.source(apart)
 
     def _refuse_scanning(self, why: str) -> None:
         """Options about scans change nothing where nothing is scanned."""

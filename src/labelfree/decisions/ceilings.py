@@ -72,7 +72,7 @@ class Ceiling(Result):
 
 
 def ceiling(
-    source: Source,
+    source: Source | Scan,
     target: Target | Scan,
     *,
     level: float = 0.95,

@@ -55,7 +55,7 @@ class Suitability(Result):
 
 
 def suitable(
-    source: Source,
+    source: Source | Scan,
     target: Target | Scan,
     margin: float = 0.05,
     *,

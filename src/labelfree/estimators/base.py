@@ -23,8 +23,8 @@ from labelfree.estimators.saved import read_document, restored, write_document
 from labelfree.estimators.scanned import ScanView, check_target, view_of
 from labelfree.estimators.view import View
 from labelfree.results import Estimate, Interval
-from labelfree.scans import Scan
-from labelfree.types import Source, Target, check_sample
+from labelfree.scans import Scan, as_source
+from labelfree.types import Source, Target
 
 E = TypeVar("E", bound="Estimator")
 
@@ -70,10 +70,10 @@ class Estimator(ABC):
         check_calibration(calibration)
         self.calibration = calibration
 
-    def fit(self: E, source: Source) -> E:
+    def fit(self: E, source: Source | Scan) -> E:
         """Calibrate on the source and learn what the method needs from it."""
-        check_sample(source, Source, "fit")
-        return self.fit_view(View(source, fit_calibration(self.calibration, source)))
+        held = as_source(source, "fit")
+        return self.fit_view(View(held, fit_calibration(self.calibration, held)))
 
     def fit_view(self: E, view: View) -> E:
         """Learn from a source that is calibrated already, so that several methods can share the work."""

@@ -28,8 +28,8 @@ from labelfree.estimators.shift import ShiftVerdict, verdict
 from labelfree.estimators.view import SoftPlan, View
 from labelfree.labelshift import LabelShares, Marginal
 from labelfree.results import Estimate
-from labelfree.scans import Scan
-from labelfree.types import Source, Target, check_sample, meeting_notes
+from labelfree.scans import Scan, as_source
+from labelfree.types import Source, Target, meeting_notes
 
 Array = npt.NDArray[np.float64]
 T = TypeVar("T")
@@ -60,18 +60,18 @@ class Pair:
 
     def __init__(
         self,
-        source: Source,
+        source: Source | Scan,
         target: Target | Scan,
         calibration: str = "temperature",
         *,
         seed: int = 0,
         verb: str = "labelfree",
     ) -> None:
-        check_sample(source, Source, verb)
+        known = as_source(source, verb)
         check_target(target, verb)
-        aligned = target.aligned(source.classes, source.k)
-        fitted = fit_calibration(calibration, source)
-        self._meet(View(source, fitted), view_of(aligned, fitted), seed)
+        aligned = target.aligned(known.classes, known.k)
+        fitted = fit_calibration(calibration, known)
+        self._meet(View(known, fitted), view_of(aligned, fitted), seed)
 
     def _meet(self, source: View, target: View | ScanView, seed: int) -> None:
         self.source, self.target, self.seed = source, target, seed

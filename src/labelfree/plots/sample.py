@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from labelfree.calibration import fit_calibration
-from labelfree.errors import InputError
 from labelfree.estimators import Pair
 from labelfree.estimators.view import View
 from labelfree.labelshift import Marginal
@@ -22,6 +21,7 @@ from labelfree.plots.evidence import (
     proportions_table,
     reliability_table,
 )
+from labelfree.scans import Scan, as_source
 from labelfree.types import Source, Target
 
 SOURCE, TARGET = PALETTE[0], PALETTE[1]
@@ -31,28 +31,31 @@ WIDTH, HEIGHT = 4.6, 3.2
 SMALL = 8
 
 
-def confidence(source: Source, target: Target, *, calibration: str = "temperature") -> Any:
+def confidence(source: Source | Scan, target: Target | Scan, *, calibration: str = "temperature") -> Any:
     """How sure the model is on source and on target: two histograms of (calibrated) confidence."""
     return draw_confidence(confidence_table(Pair(source, target, calibration, verb="plots")))
 
 
-def proportions(source: Source, target: Target, *, calibration: str = "temperature") -> Any:
+def proportions(source: Source | Scan, target: Target | Scan, *, calibration: str = "temperature") -> Any:
     """Class shares: source labels and predictions, target predictions, estimated target labels."""
     return draw_proportions(proportions_table(Pair(source, target, calibration, verb="plots")))
 
 
 def costs(
-    source: Source, target: Target, *, calibration: str = "temperature", marginal: Marginal = "source"
+    source: Source | Scan,
+    target: Target | Scan,
+    *,
+    calibration: str = "temperature",
+    marginal: Marginal = "source",
 ) -> Any:
     """Transport costs of source and target rows with the threshold that COTT learned on the source."""
     return draw_costs(costs_table(Pair(source, target, calibration, verb="plots"), marginal))
 
 
-def reliability(source: Source, *, calibration: str = "temperature") -> Any:
+def reliability(source: Source | Scan, *, calibration: str = "temperature") -> Any:
     """Accuracy against confidence on the source, before and after calibration; the diagonal is perfect."""
-    if not isinstance(source, Source):
-        raise InputError("plots.reliability: wanted labelfree.Source(...)")
-    return draw_reliability(reliability_table(View(source, fit_calibration(calibration, source))))
+    known = as_source(source, "plots.reliability")
+    return draw_reliability(reliability_table(View(known, fit_calibration(calibration, known))))
 
 
 def draw_confidence(table: dict[str, Any]) -> Any:

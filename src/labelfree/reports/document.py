@@ -77,7 +77,7 @@ class Report(Result):
 
 
 def report(
-    source: Source,
+    source: Source | Scan,
     target: Target | Scan,
     method: str = DEFAULT,
     *,

@@ -17,7 +17,7 @@ from labelfree.reports.findings import findings, verdict
 from labelfree.reports.provenance import provenance
 from labelfree.reports.slices import class_table, slice_tables
 from labelfree.results import SCHEMA, Comparison, Estimate, Interval, percent
-from labelfree.scans import Scan
+from labelfree.scans import Scan, as_source
 from labelfree.trust.answers import answer as trusted_answer
 from labelfree.trust.answers import compared, true_error
 from labelfree.trust.resampling import Resampling
@@ -28,7 +28,7 @@ FEWEST_REPLICATES = 50
 
 
 def summarise(
-    source: Source,
+    source: Source | Scan,
     target: Target | Scan,
     method: str,
     *,
@@ -50,7 +50,8 @@ def summarise(
     find(method)
     settings = Resampling(max(replicates, FEWEST_REPLICATES), level, seed, groups, source_groups)
     progress("calibration")
-    pair = Pair(source, target, calibration, seed=seed, verb="report")
+    known = as_source(source, "report")
+    pair = Pair(known, target, calibration, seed=seed, verb="report")
     truth = true_error(target, target_labels)
     comparison = compared(pair, marginal=marginal, proportions=proportions, truth=truth, progress=progress)
     answer = _chosen(comparison, method)
@@ -74,7 +75,7 @@ def summarise(
     }
     return {
         "schema": SCHEMA,
-        "answer": {**_answer(answer, source, about), "interval_notes": notes},
+        "answer": {**_answer(answer, known, about), "interval_notes": notes},
         "verdict": verdict(found),
         "comparison": comparison.to_dict(),
         "marginals": _marginals(pair, method),
@@ -85,7 +86,7 @@ def summarise(
         "classes": class_table(pair.target, pair.belief(method, **own)),
         "slices": slice_tables(pair, by, settings, method, source_by, **own),
         "findings": found,
-        "provenance": provenance(source, target, options, about),
+        "provenance": provenance(known, target, options, about),
     }
 
 

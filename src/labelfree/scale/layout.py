@@ -10,13 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from labelfree import _door
+from labelfree._labels import are_indices, is_missing
 from labelfree._times import bin_times, split_bin
 from labelfree.errors import InputError
 from labelfree.io.blocks import Block
 from labelfree.io.form import Form
 from labelfree.io.tables import both_columns, scores_in
 from labelfree.io.values import coded, known, labels_in, numbers_of
-from labelfree.scans import Chunk, rows_of
+from labelfree.scans import LABELS, Chunk, rows_of
+from labelfree.scans.visits import renumbered
 
 Array = npt.NDArray[Any]
 #: About how many scores are decoded in one go, and how many rows at least: a short batch of many columns costs more
@@ -34,7 +36,8 @@ class Layout:
         classes: the names of the classes; one more than `scores` where one column stands for two.
         dtype: what the scores are stored as, at the highest precision of all files.
         names: all columns, of which some may be asked for.
-        prediction, weight, second, id: the columns that hold these, or None.
+        prediction, weight, second, id, label: the columns that hold these, or None.
+        drop: whether rows may be without a label.
         threshold: as in `Form`.
         zone: the time zone that binned times are counted in.
         batch_rows: how many rows are read in one go: decided once, so that every worker sums the same chunks.
@@ -49,6 +52,8 @@ class Layout:
     weight: str | None = None
     second: str | None = None
     id: str | None = None
+    label: str | None = None
+    drop: bool = False
     threshold: float | Mapping[Hashable, float] | None = None
     zone: str | None = None
     batch_rows: int = 0
@@ -65,8 +70,15 @@ class Layout:
     def reads(self, columns: Sequence[str] = ()) -> list[str]:
         """The columns of the table that a chunk is made of."""
         own = (self.prediction, self.weight, self.second, self.id)
-        asked = [known(split_bin(name, self.names)[0], self.names, "target") for name in columns]
+        asked = [self._column(name) for name in columns]
         return list(dict.fromkeys([*self.scores, *(n for n in own if n is not None), *asked]))
+
+    def _column(self, asked: str) -> str:
+        """The column that is read for one that is asked for."""
+        if asked == LABELS:
+            assert self.label is not None  # `Scan.source` has looked
+            return self.label
+        return known(split_bin(asked, self.names)[0], self.names, "target")
 
     def chunk(self, block: Block, columns: Sequence[str] = ()) -> Chunk:
         """The rows of a block; what is wrong with one is said with its file and number there."""
@@ -81,9 +93,10 @@ class Layout:
                 block.first,
                 predictions=self._decisions(block, scores),
                 weights=weights,
-                second=None if self.second is None else self._labels(block, self.second, "second model's"),
+                second=None if self.second is None else self._decided(block, self.second, "second model's "),
                 ids=None if self.id is None else _plain(block.batch.column(self.id)),
-                columns={name: self._other(block, name) for name in columns},
+                labels=self._truth(block) if LABELS in columns else None,
+                columns={name: self._other(block, name) for name in columns if name != LABELS},
             )
 
     def chunks(self, blocks: Iterable[Block], columns: Sequence[str] = ()) -> Iterator[Chunk]:
@@ -101,7 +114,7 @@ class Layout:
 
     def _decisions(self, block: Block, scores: Array) -> npt.NDArray[np.intp] | None:
         if self.prediction is not None:
-            return self._labels(block, self.prediction, "target")
+            return self._decided(block, self.prediction)
         return self.decided(scores)
 
     def decided(self, scores: Array) -> npt.NDArray[np.intp] | None:
@@ -110,22 +123,41 @@ class Layout:
             return None
         return _door.above_threshold(scores, self.kind, self.classes, self.threshold, "target")
 
-    def _labels(self, block: Block, name: str, whose: str) -> npt.NDArray[np.intp]:
-        """(b,) class numbers; each distinct value is looked up once, all rows only to name a wrong one."""
-        values, codes = coded(block.batch.column(name))
-        used, place = np.unique(codes, return_inverse=True)
-        distinct = _objects([values[u] for u in used])
-        what = f"{whose} predictions"
+    def _decided(self, block: Block, name: str, whose: str = "") -> npt.NDArray[np.intp]:
+        """(b,) class numbers of a column of decisions."""
         try:
-            found = _door.as_labels(
-                labels_in(distinct, self.classes), len(distinct), self.k, self.classes, what
-            )
-        except InputError:
-            rows = labels_in(distinct[place], self.classes)
+            return self._looked_up(*_distinct(block, name), f"{whose}predictions")
+        except InputError as problem:
+            raise InputError(f"{problem}; --prediction-column '' leaves them out") from None
+
+    def _truth(self, block: Block) -> npt.NDArray[np.intp]:
+        """(b,) the labels, as `Chunk` has them."""
+        assert self.label is not None
+        values, place = _distinct(block, self.label)
+        there = np.array([not (self.drop and is_missing(v)) for v in values], np.bool_)
+        out = np.full(len(place), -1, np.intp)
+        rows = np.flatnonzero(there[place])
+        if len(rows):
+            values, place = values[there], (np.cumsum(there) - 1)[place[rows]]
             try:
-                return _door.as_labels(rows, len(rows), self.k, self.classes, what)
+                out[rows] = self._looked_up(values, place, "source labels")
             except InputError as problem:
-                raise InputError(f"{problem}; --prediction-column '' leaves them out") from None
+                raise InputError(renumbered(str(problem), lambda row: int(rows[row]))) from None
+            if self.classes is not None and are_indices(
+                labels_in(values, self.classes).tolist(), self.classes
+            ):
+                out[rows] += self.k
+        return out
+
+    def _looked_up(
+        self, values: npt.NDArray[np.object_], place: npt.NDArray[np.intp], what: str
+    ) -> npt.NDArray[np.intp]:
+        """(b,) class numbers; each distinct value is looked up once, all rows only to name a wrong one."""
+        try:
+            found = _door.as_labels(labels_in(values, self.classes), len(values), self.k, self.classes, what)
+        except InputError:
+            rows = labels_in(values[place], self.classes)
+            return _door.as_labels(rows, len(rows), self.k, self.classes, what)
         return np.asarray(found[place], dtype=np.intp)
 
     def _other(self, block: Block, name: str) -> Array:
@@ -135,6 +167,13 @@ class Layout:
         if width is None:
             return np.asarray(_objects(values)[codes])
         return bin_times(_objects(values)[codes], width, f"{column!r}", self.zone)
+
+
+def _distinct(block: Block, name: str) -> tuple[npt.NDArray[np.object_], npt.NDArray[np.intp]]:
+    """The distinct values of a column, and (b,) which of them each row holds."""
+    values, codes = coded(block.batch.column(name))
+    used, place = np.unique(codes, return_inverse=True)
+    return _objects([values[u] for u in used]), place
 
 
 def _plain(column: Any) -> Array:
@@ -195,6 +234,8 @@ def table_layout(
         weight=form.weight,
         second=second,
         id=form.id,
+        label=form.label if form.label in names else None,
+        drop=form.drop_unlabelled,
         threshold=form.threshold,
         zone=zone,
     )

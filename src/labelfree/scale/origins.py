@@ -31,12 +31,14 @@ def scan(
 ) -> Scan:
     """A target of any size; every function takes it where it takes a `Target`, and reads it in passes.
 
+    With labels it is taken where a `Source` is, too: read in one pass, and kept (`Scan.source`).
+
     Args:
         data: a path, a folder or a glob (Parquet, Arrow, Feather, `.npy`; also CSV and JSON lines), a
             `pyarrow.dataset.Dataset`, a polars frame or LazyFrame, a DuckDB relation, a Dask or Spark DataFrame,
             an Arrow table, or a function that returns a fresh iterator of Arrow record batches each time.
         form: what the columns do not say by themselves; or its fields by name, such as `kind="probs"`,
-            `weight="w"`: see `labelfree.io.Form`. Logits or probabilities are never guessed.
+            `weight="w"`, `label="truth"`: see `labelfree.io.Form`. Logits or probabilities are never guessed.
         second: the column of a second model's predictions, for GDE.
         zone: the time zone that binned times are counted in.
         engine: who carries the work to the parts; by default threads of this process.
@@ -73,6 +75,9 @@ def scan(
         second=layout.second is not None,
         ids=layout.id is not None,
         columns=layout.names,
+        label=form.label,
+        labelled=layout.label is not None,
+        drop=form.drop_unlabelled,
         tolerance=form.tolerance,
         insist=form.insist,
         name=str(data) if isinstance(data, str | Path) else f"the {type(data).__name__}",

@@ -12,6 +12,8 @@ import numpy.typing as npt
 from labelfree._threads import in_turn
 from labelfree.types import Target
 
+#: A column to ask for: the labels, as class numbers.
+LABELS = "\0labels"
 #: Entries of a chunk, about: enough for a thread to work on for milliseconds.
 ENTRIES = 1 << 19
 
@@ -27,6 +29,8 @@ class Chunk:
         weights: (b,) row weights, or None.
         second: (b,) a second model's predictions, or None.
         ids: (b,) what rows are known by, or None.
+        labels: (b,) where they were asked for (`LABELS`): class numbers, K more where a label is a column's number
+            beside class names, and -1 where there is none.
         columns: (b,) other columns that were asked for, by name.
         known: what the steps of one pass share, by key.
     """
@@ -38,6 +42,7 @@ class Chunk:
     weights: npt.NDArray[np.float64] | None = None
     second: npt.NDArray[np.intp] | None = None
     ids: npt.NDArray[Any] | None = None
+    labels: npt.NDArray[np.intp] | None = None
     columns: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
     known: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 

@@ -78,6 +78,7 @@ class Visit:
         kind, tolerance, insist: what the scores are, and how strictly they are looked at.
         order: (K,) the columns in the order of the source's classes, or None.
         columns: other columns to read.
+        who: whose rows they are, for messages: the target's or the source's.
         opening: whether rows are checked; once is enough.
     """
 
@@ -87,6 +88,7 @@ class Visit:
     insist: bool = False
     order: npt.NDArray[np.intp] | None = None
     columns: tuple[str, ...] = ()
+    who: str = "target"
     opening: bool = False
 
     def __call__(self, part: Part, start: int) -> Total:
@@ -94,9 +96,9 @@ class Visit:
         total: Total | None = None
         digest = 0
         for raw, chunk, seen in whole_part(part, self.order, self.columns):
-            look = (
-                opened(chunk, self.kind, self.tolerance, self.insist) if self.opening else Opening(len(chunk))
-            )
+            look = Opening(len(chunk))
+            if self.opening:
+                look = opened(chunk, self.kind, self.tolerance, self.insist, self.who)
             here = Total((look, *(step(chunk, start + seen) for step in self.steps)))
             total = here if total is None else total + here
             digest ^= _digest(raw, seen)
@@ -143,11 +145,11 @@ def _digest(chunk: Chunk, seen: int) -> int:
     return hash((bits & 0xFFFFFFFFFFFFFFFF, seen))
 
 
-def opened(chunk: Chunk, kind: str, tolerance: float | None, insist: bool) -> Opening:
+def opened(chunk: Chunk, kind: str, tolerance: float | None, insist: bool, who: str = "target") -> Opening:
     """Check the rows of a chunk; what is wrong is said with their file and number in it."""
     with rows_of(chunk.where, chunk.first):
-        checked = _door.as_scores(chunk.scores, kind, "target", tolerance, insist=True)
-        weights = None if chunk.weights is None else _weights(chunk.weights)
+        checked = _door.as_scores(chunk.scores, kind, who, tolerance, insist=True)
+        weights = None if chunk.weights is None else _weights(chunk.weights, who)
     least, zeros = 1.0, False
     if kind == "probs":
         smallest = float(chunk.scores.min())
@@ -171,12 +173,12 @@ def opened(chunk: Chunk, kind: str, tolerance: float | None, insist: bool) -> Op
     )
 
 
-def _weights(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _weights(values: npt.NDArray[np.float64], who: str) -> npt.NDArray[np.float64]:
     bad = ~((values >= 0.0) & (values <= HEAVIEST))
     if bad.any():
         row = int(np.argmax(bad))
         raise InputError(
-            f"target weights: row {row} is {values[row]:g}; wanted weights from 0 to {HEAVIEST:g}"
+            f"{who} weights: row {row} is {values[row]:g}; wanted weights from 0 to {HEAVIEST:g}"
         )
     return values
 
@@ -192,9 +194,12 @@ class rows_of:  # noqa: N801 (reads as a word in `with rows_of(where, first)`)
 
     def __exit__(self, kind: Any, problem: Any, trace: Any) -> None:
         if isinstance(problem, InputError) and not isinstance(problem, FileError):
-            raise FileError(f"{self.where}: {_moved(str(problem), self.first)}") from None
+            raise FileError(f"{self.where}: {renumbered(str(problem), self._number)}") from None
+
+    def _number(self, row: int) -> int:
+        return row + self.first
 
 
-def _moved(text: str, first: int) -> str:
-    """A message about a row of a chunk, with the row's number in its file."""
-    return re.sub(r"\brow (\d+)", lambda found: f"row {int(found[1]) + first}", text, count=1)
+def renumbered(text: str, number: Callable[[int], int]) -> str:
+    """A message about a row, with the number that the row has elsewhere."""
+    return re.sub(r"\brow (\d+)", lambda found: f"row {number(int(found[1]))}", text, count=1)

@@ -15,18 +15,20 @@ from labelfree import _door
 from labelfree._door import ZERO
 from labelfree._lockstep import Memo, reader, together
 from labelfree.errors import FileError, InputError, Note
+from labelfree.scans.labelled import source_of
 from labelfree.scans.parts import ENTRIES, Chunk, Engine, Held, Part, Threads
 from labelfree.scans.visits import Digests, Opening, Visit, opened, whole_part
-from labelfree.types import Target, class_order
+from labelfree.types import Source, Target, check_sample, class_order
 
 S = TypeVar("S")
 T = TypeVar("T")
 
 
 class Scan:
-    """A target that is read anew in every pass; every function takes it where it takes a `Target`.
+    """Rows that are read anew in every pass; every function takes them where it takes a `Target`, or a `Source`.
 
-    Made by `labelfree.scan`. Answers are those of a `Target` of the same rows; memory does not grow with rows.
+    Made by `labelfree.scan`. Answers are those of a `Target` of the same rows; memory does not grow with rows. What
+    stands for a source is read once and kept (`source`).
 
     Args:
         parts: the rows, in parts; those without rows are passed over.
@@ -39,6 +41,8 @@ class Scan:
         second: whether rows carry a second model's predictions.
         ids: whether rows carry ids.
         columns: other columns that may be asked for.
+        label, labelled: the column of labels, and whether there is one.
+        drop: whether rows without a label are left out of a source.
         tolerance, insist: as for `Target`.
         notes: what was found out about the form, a sentence each.
         name: for messages and `repr`.
@@ -61,6 +65,9 @@ class Scan:
         second: bool = False,
         ids: bool = False,
         columns: tuple[str, ...] = (),
+        label: str = "label",
+        labelled: bool = False,
+        drop: bool = False,
         tolerance: float | None = None,
         insist: bool = False,
         notes: tuple[str, ...] = (),
@@ -75,7 +82,8 @@ class Scan:
         self.engine: Engine = Threads() if engine is None else engine
         self.weighted, self.decisions, self.has_second, self.has_ids = weighted, decisions, second, ids
         self.columns, self.tolerance, self.insist = columns, tolerance, insist
-        self._notes = notes
+        self.label, self.labelled, self.drop = label, labelled, drop
+        self._notes, self._who = notes, "target"
         self._order: npt.NDArray[np.intp] | None = None
         self.progress: Callable[[int, int], None] | None = None
         self._state = _State()
@@ -98,6 +106,23 @@ class Scan:
         twin = object.__new__(Scan)
         vars(twin).update({**vars(self), "classes": classes, "_order": order})
         return twin
+
+    def source(self, labels: Any = None, *, most: int | None = None, seed: int = 0) -> Source:
+        """These rows with their labels as a `Source`: all of them, read in one pass; of too many, some.
+
+        Rows are held once, at the precision that they are stored in. Beyond `most` rows each is drawn with the same
+        chance, by its number and the seed alone; the source's notes say so, and `kept` holds the numbers.
+
+        Args:
+            labels: (n,) the labels, where they are no column of the rows.
+            most: how many rows to keep, about; by default 3,355,443 of ten classes, 66,444 of 1,000.
+            seed: of the draw.
+        """
+        twin = object.__new__(Scan)
+        vars(twin).update({**vars(self), "_who": "source"})
+        if labels is not None:
+            return source_of(twin, labels, most, seed)
+        return self._state.memo.get(("source", most, seed), lambda: source_of(twin, None, most, seed))
 
     def fold(self, step: Callable[[Chunk, int], S], columns: Sequence[str] = ()) -> S:
         """The sum of `step(chunk, number of its first row)` over all chunks, in one pass.
@@ -129,6 +154,7 @@ class Scan:
             insist=self.insist,
             order=self._order,
             columns=columns,
+            who=self._who,
             opening=self._state.opening is None,
         )
         results = self._state.run(self, visit)
@@ -187,7 +213,7 @@ class Scan:
         if decimals is None:
             return self._notes
         said = Note(
-            f"the target's probabilities are rounded to {decimals} decimals: "
+            f"the {self._who}'s probabilities are rounded to {decimals} decimals: "
             f"rows sum to 1 within {worst:.2g} and were renormalised"
         )
         return (*self._notes, said)
@@ -206,6 +232,15 @@ class Scan:
 
     def __repr__(self) -> str:
         return f"Scan({self.kind}, {self.n:,} rows x {self.k} classes in {len(self.parts):,} parts)"
+
+
+def as_source(given: Any, verb: str) -> Source:
+    """A `Source` as it is, and a scan as the source that it holds; refuses anything else."""
+    if isinstance(given, Scan):
+        return given.source()
+    check_sample(given, Source, verb)
+    source: Source = given
+    return source
 
 
 def scan_of(target: Target) -> Scan:
@@ -274,9 +309,9 @@ class _State:
 
     def _admit(self, scan: Scan, opening: Opening) -> None:
         if opening.alike and scan.k > 1:
-            raise InputError(_door.LIKE_PROBABILITIES.format(what="target logits"))
+            raise InputError(_door.LIKE_PROBABILITIES.format(what=f"{scan._who} logits"))
         if not opening.mass > 0.0:
             raise InputError(
-                "target weights: they sum to zero; wanted at least one row with a positive weight"
+                f"{scan._who} weights: they sum to zero; wanted at least one row with a positive weight"
             )
         self.opening = opening

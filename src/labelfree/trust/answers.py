@@ -29,7 +29,7 @@ DOUBTS = {
 
 
 def estimate(
-    source: Source,
+    source: Source | Scan,
     target: Target | Scan,
     method: str = DEFAULT,
     *,
@@ -62,7 +62,7 @@ def estimate(
     return answer(pair, method, settings if interval else None, **options)
 
 
-def interval(source: Source, target: Target | Scan, method: str = DEFAULT, **options: Any) -> Estimate:
+def interval(source: Source | Scan, target: Target | Scan, method: str = DEFAULT, **options: Any) -> Estimate:
     """Estimate the error on the target with an interval for its sampling error: `estimate(..., interval=True)`.
 
     The estimand is the error of the population that the target rows came from, under the method's own
@@ -94,7 +94,7 @@ def interval(source: Source, target: Target | Scan, method: str = DEFAULT, **opt
 
 @renamed(level="false_alarms")
 def shift_test(
-    source: Source,
+    source: Source | Scan,
     target: Target | Scan,
     *,
     calibration: str = "temperature",
@@ -122,7 +122,7 @@ def shift_test(
 
 
 def compare(
-    source: Source,
+    source: Source | Scan,
     target: Target | Scan,
     methods: Sequence[str] | None = None,
     *,

@@ -15,6 +15,7 @@ from labelfree.errors import InputError
 from labelfree.estimators.pair import Pair
 from labelfree.estimators.registry import find
 from labelfree.results import Estimate
+from labelfree.scans import Scan, as_source
 from labelfree.trust.backtests.judgement import judged
 from labelfree.trust.backtests.natural import cuts
 from labelfree.trust.backtests.record import Backtest, NotTried, Trial
@@ -22,7 +23,7 @@ from labelfree.trust.backtests.shifts import LEAST_ROWS, Untried, made_shifts
 from labelfree.trust.columns import Groups, row_groups, row_times
 from labelfree.trust.resampling import Resampling, with_interval
 from labelfree.trust.words import renamed
-from labelfree.types import Source, Target, check_sample
+from labelfree.types import Source, Target
 
 Indices = npt.NDArray[np.intp]
 
@@ -34,7 +35,7 @@ MOST_REPEATS = 10_000
 
 @renamed(groups="by", times="time")
 def backtest(
-    source: Source,
+    source: Source | Scan,
     *,
     methods: str | Sequence[str] = METHODS,
     by: Any = None,
@@ -69,6 +70,7 @@ def backtest(
     Deployed predictions stay where scores become sharper. Where scores become noisier, decisions that were the
     largest score follow the noise, and the others stay: the rule behind them is not known.
     """
+    source = as_source(source, "backtest")
     names = _check(source, methods, repeats, replicates, seed)
     settings = Resampling(replicates, seed=seed) if replicates else None
     columns = row_groups(by, source.n)
@@ -132,9 +134,8 @@ def _weightless(source: Source, *parts: Indices) -> str:
     return "all rows weigh nothing"
 
 
-def _check(source: Any, methods: Any, repeats: Any, replicates: Any, seed: Any) -> list[str]:
+def _check(source: Source, methods: Any, repeats: Any, replicates: Any, seed: Any) -> list[str]:
     """The methods' names; whatever else arrived is refused before any work."""
-    check_sample(source, Source, "backtest")
     _door.check_count(repeats, "repeats", 1, most=MOST_REPEATS)
     for value, what in ((replicates, "replicates"), (seed, "seed")):
         _door.check_count(value, what, 0)

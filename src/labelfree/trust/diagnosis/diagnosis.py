@@ -106,7 +106,7 @@ class Diagnosis(Result):
 
 
 def doctor(
-    source: Source,
+    source: Source | Scan,
     target: Target | Scan,
     *,
     calibration: str = "temperature",

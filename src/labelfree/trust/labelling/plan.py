@@ -15,6 +15,7 @@ from labelfree.errors import InputError
 from labelfree.estimators.pair import Pair
 from labelfree.labelshift import Marginal
 from labelfree.results import Result, percent
+from labelfree.scans import Scan
 from labelfree.trust.labelling.strata import DOUBT, LEAST, Strata, plain_labels
 from labelfree.trust.words import renamed
 from labelfree.types import Source, Target
@@ -81,7 +82,7 @@ class Plan(Result):
     def from_table(
         cls,
         table: Mapping[str, Any],
-        source: Source,
+        source: Source | Scan,
         target: Target,
         *,
         level: float = 0.95,
@@ -150,7 +151,7 @@ class Plan(Result):
 
 @renamed(labels="count")
 def budget(
-    source: Source,
+    source: Source | Scan,
     target: Target,
     *,
     margin: float = 0.02,

@@ -121,7 +121,7 @@ class Metrics(Result):
 
 
 def metrics(
-    source: Source,
+    source: Source | Scan,
     target: Target | Scan,
     method: str | None = None,
     *,

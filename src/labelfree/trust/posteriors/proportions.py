@@ -98,7 +98,7 @@ class Shares(Result):
 
 
 def label_shares(
-    source: Source,
+    source: Source | Scan,
     target: Target | Scan,
     method: str = "mlls",
     *,

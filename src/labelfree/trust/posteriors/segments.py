@@ -135,7 +135,7 @@ class Slices(Result):
 
 
 def slices(
-    source: Source,
+    source: Source | Scan,
     target: Target | Scan,
     by: Any,
     method: str | None = None,

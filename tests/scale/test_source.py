@@ -1,0 +1,359 @@
+"""A scan as a source: the rows that reading it whole gives, to the last bit; of too many, some drawn by number."""
+
+import itertools
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyarrow import parquet
+from typer.testing import CliRunner
+
+import labelfree as lf
+from labelfree.errors import FileError, InputError
+from labelfree.scans import Chunk, Scan
+from labelfree.scans.labelled import uniform
+
+from . import samples
+from .test_backends import ORIGINS, parquet_file, parquet_folder
+
+FIELDS = ("scores", "predictions", "weights", "ids", "labels")
+
+
+def labelled(n=5000, dtype=np.float32, seed=0):
+    """The rows that tests of this room share, with labels."""
+    scores, _, table = samples.rows(n, dtype, seed)
+    rng = np.random.default_rng(seed + 1)
+    labels = (1.5 * scores + rng.gumbel(size=scores.shape)).argmax(axis=1)
+    return table.append_column("label", pa.array([samples.CLASSES[j] for j in labels]))
+
+
+def same(a, b):
+    """Two sources, to the last bit."""
+    assert (a.kind, a.classes, a.n, a.decided, a.notes) == (b.kind, b.classes, b.n, b.decided, b.notes)
+    for name in FIELDS:
+        one, other = getattr(a, name), getattr(b, name)
+        assert (one is None) == (other is None)
+        if one is not None:
+            np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("origin", ORIGINS, ids=lambda f: f.__name__)
+def test_every_origin_gives_the_source_that_is_read_whole(origin, tmp_path, small_parts):
+    table = labelled(dtype=np.float64 if origin is parquet_file else np.float32)
+    parquet.write_table(table, tmp_path / "whole.pq")
+    whole = lf.read_source(tmp_path / "whole.pq", weight="w", id="row")
+    (tmp_path / "whole.pq").unlink()
+    scan = lf.scan(origin(table, tmp_path, np.random.default_rng(1)), weight="w", id="row")
+    same(scan.source(), whole)
+    assert scan.source().scores.dtype == table.schema.field("logit_cat").type.to_pandas_dtype()
+    assert scan.passes == 1
+    assert scan.source() is scan.source()
+    assert scan.source().kept is None
+
+
+def test_probabilities_a_threshold_and_one_column_for_two_classes(tmp_path, small_parts):
+    rng = np.random.default_rng(0)
+    p = rng.uniform(size=3000).astype("f4")
+    table = pa.table({"prob": p, "label": np.where(rng.uniform(size=3000) < p, "yes", "no")})
+    parquet.write_table(table, tmp_path / "a.parquet")
+    said = {"positive": "yes", "negative": "no", "threshold": 0.8}
+    same(lf.scan(table, **said).source(), lf.read_source(tmp_path / "a.parquet", **said))
+
+
+def test_labels_that_stand_apart(tmp_path, small_parts):
+    z = np.random.default_rng(0).normal(size=(4000, 3)).astype("f4")
+    labels = z.argmax(axis=1)
+    np.save(tmp_path / "a.npy", z)
+    same(lf.scan(tmp_path / "a.npy", kind="logits").source(labels), lf.Source(logits=z, labels=labels))
+    with pytest.raises(InputError, match="3999 labels for 4000 rows"):
+        lf.scan(tmp_path / "a.npy", kind="logits").source(labels[1:])
+    some = lf.scan(tmp_path / "a.npy", kind="logits").source(labels, most=1000)
+    np.testing.assert_array_equal(some.scores, z[some.kept])
+    np.testing.assert_array_equal(some.labels, labels[some.kept])
+
+
+class Rows:
+    """A part that holds some labelled rows, read in chunks."""
+
+    def __init__(self, name, arrays, size):
+        self.name, self.arrays, self.size = name, arrays, size
+        self.rows = len(arrays["scores"])
+
+    def read(self, columns=()):
+        for lo in range(0, self.rows, self.size):
+            held = {name: value[lo : lo + self.size] for name, value in self.arrays.items()}
+            yield Chunk(where=self.name, first=lo, **held)
+
+
+def cut(arrays, cuts, size, **how):
+    ends = [0, *sorted(cuts), len(arrays["scores"])]
+    parts = [
+        Rows(f"part {i}", {name: value[lo:hi] for name, value in arrays.items()}, size)
+        for i, (lo, hi) in enumerate(itertools.pairwise(ends))
+    ]
+    return Scan(parts, "logits", 4, weighted=True, decisions=True, labelled=True, **how)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@given(
+    cuts=st.lists(st.integers(0, 900), max_size=6),
+    size=st.integers(1, 1000),
+    most=st.integers(1, 1200),
+    seed=st.integers(0, 2**40),
+    drop=st.booleans(),
+)
+def test_the_same_rows_are_drawn_however_they_are_cut(cuts, size, most, seed, drop):
+    rng = np.random.default_rng(1)
+    arrays = {
+        "scores": rng.normal(size=(900, 4)),
+        "predictions": rng.integers(0, 4, 900),
+        "weights": rng.uniform(1, 2, 900),
+        "labels": np.where(rng.random(900) < 0.3 * drop, -1, rng.integers(0, 4, 900)),
+    }
+    there = arrays["labels"] >= 0
+    wanted = np.flatnonzero(there & ((uniform(0, 900, seed) < most / there.sum()) | (most >= there.sum())))
+    scan = cut(arrays, cuts, size, drop=drop)
+    if not len(wanted):
+        with pytest.raises(InputError):
+            scan.source(most=most, seed=seed)
+        return
+    source = scan.source(most=most, seed=seed)
+    np.testing.assert_array_equal(wanted if source.kept is None else source.kept, wanted)
+    for name in ("scores", "predictions", "labels"):
+        np.testing.assert_array_equal(getattr(source, name), arrays[name][wanted])
+    np.testing.assert_allclose(source.mass, arrays["weights"][wanted] / arrays["weights"][wanted].sum())
+    said = " ".join(source.notes)
+    assert ("drawn at random" in said) == (len(wanted) < there.sum())
+    assert ("have no label and were dropped" in said) == (not there.all())
+
+
+def test_rows_are_drawn_evenly_and_independently():
+    """Against the binomial law: counts of a row over seeds, of pairs of neighbours, and over rows of one seed."""
+    drawn = np.array([uniform(10**9, 400, seed) < 0.3 for seed in range(2000)])
+    counts = drawn.sum(axis=0)
+    assert abs(counts - 600).max() < 5 * np.sqrt(2000 * 0.3 * 0.7)
+    both = (drawn[:, 1:] & drawn[:, :-1]).sum(axis=0)
+    assert abs(both - 180).max() < 5 * np.sqrt(2000 * 0.09 * 0.91)
+    assert abs((uniform(0, 10**6, 7) < 0.3).mean() - 0.3) < 5 * np.sqrt(0.21 / 10**6)
+    assert abs(np.corrcoef(uniform(0, 10**6, 7), uniform(1, 10**6, 7))[0, 1]) < 5e-3
+    assert abs(np.corrcoef(uniform(0, 10**6, 7), uniform(0, 10**6, 8))[0, 1]) < 5e-3
+
+
+def test_what_sampling_adds_is_said_and_true():
+    """The doubt that is said, against the spread of the sample's error over seeds."""
+    scan = lf.scan(labelled(8000), prediction=None)
+    whole = scan.source().error
+    found = [scan.source(most=2000, seed=seed) for seed in range(40)]
+    off = 100 * np.std([s.error - whole for s in found])
+    said = float(found[0].notes[-1].split("off by about ")[1].split(" ")[0])
+    assert said == pytest.approx(off, rel=0.4)
+    target = lf.scan(samples.rows(1000, seed=5)[2])
+    pair = lf.Pair(found[0], target)
+    assert any("were kept, drawn at random (seed 0)" in w for w in pair.estimate("ac").warnings)
+
+
+def test_every_verb_takes_a_scanned_source(tmp_path):
+    table = labelled(1500)
+    parquet.write_table(table, tmp_path / "a.parquet")
+    scan, whole = (
+        lf.scan(tmp_path / "a.parquet", weight="w"),
+        lf.read_source(tmp_path / "a.parquet", weight="w"),
+    )
+    target = lf.read_target(tmp_path / "a.parquet")
+    other = lf.scan(tmp_path / "a.parquet")
+    verbs = [
+        lambda s: lf.estimate(s, target),
+        lambda s: lf.compare(s, other, ["ac", "cott", "scot"]),
+        lambda s: lf.interval(s, target, "doc", replicates=20),
+        lambda s: lf.doctor(s, target),
+        lambda s: lf.metrics(s, target),
+        lambda s: lf.slices(s, other, "site", "doc", replicates=20),
+        lambda s: lf.label_shares(s, target),
+        lambda s: lf.shift_test(s, target),
+        lambda s: lf.ceiling(s, target),
+        lambda s: lf.suitable(s, target),
+        lambda s: lf.backtest(s, repeats=1, methods=["ac", "doc"]),
+        lambda s: lf.budget(s, target, count=50),
+        lambda s: lf.METHODS["cot"]().fit(s).estimate(target),
+    ]
+    for verb in verbs:
+        assert verb(scan).to_dict() == verb(whole).to_dict()
+    lf.plots.reliability(scan)
+    report = lf.report(scan, target, replicates=0).summary
+    assert report["answer"]["source_error"] == whole.error
+
+
+def spoilt(row, value, n=2000):
+    labels = labelled(n)["label"].to_pylist()
+    labels[row] = value
+    table = labelled(n)
+    return table.set_column(table.schema.get_field_index("label"), "label", pa.array(labels))
+
+
+def test_a_bad_row_is_named_with_its_file_and_its_number_there(tmp_path, small_parts):
+    parquet.write_table(labelled(2000), tmp_path / "a.parquet", row_group_size=300)
+    later = tmp_path / "b.parquet"
+    parquet.write_table(spoilt(1234, "zebra"), later, row_group_size=300)
+    with pytest.raises(
+        FileError, match=r"b\.parquet: source labels: row 1234 is 'zebra', which is not a class"
+    ):
+        lf.scan(tmp_path).source()
+    parquet.write_table(spoilt(1234, None), later, row_group_size=300)
+    with pytest.raises(FileError, match=r"b\.parquet: source labels: row 1234 is missing.*drop_unlabelled"):
+        lf.scan(tmp_path).source(most=10)  # every row is looked at, not only those that are drawn
+    parquet.write_table(spoilt(1234, "zebra").slice(1), later, row_group_size=300)
+    both = pa.concat_tables([spoilt(1230, None), spoilt(1234, "zebra")])
+    parquet.write_table(both, later, row_group_size=5000)
+    with pytest.raises(FileError, match=r"b\.parquet: source labels: row 3234 is 'zebra'"):
+        lf.scan(tmp_path, drop_unlabelled=True).source()
+    frame = labelled(2000).to_pandas()
+    frame.loc[77, "logit_owl"] = np.nan
+    frame.to_parquet(later)
+    with pytest.raises(FileError, match=r"b\.parquet: .*row 77"):
+        lf.scan(tmp_path).source()
+    frame.loc[77, "logit_owl"] = np.inf
+    frame.to_parquet(later)
+    with pytest.raises(FileError, match=r"b\.parquet: source logits: row 77, column 2 is inf"):
+        lf.scan(tmp_path).source()
+
+
+def test_rows_without_a_label_are_dropped_as_when_read_whole(tmp_path, small_parts):
+    table = spoilt(5, None)
+    parquet.write_table(table, tmp_path / "a.parquet", row_group_size=300)
+    whole = lf.read_source(tmp_path / "a.parquet", drop_unlabelled=True)
+    found = lf.scan(tmp_path / "a.parquet", drop_unlabelled=True).source()
+    same(found, whole)
+    np.testing.assert_array_equal(found.kept, whole.kept)
+    nothing = pa.array([None] * len(table), pa.string())
+    none = table.set_column(table.schema.get_field_index("label"), "label", nothing)
+    with pytest.raises(InputError, match="none of 2,000 rows has one"):
+        lf.scan(none, drop_unlabelled=True).source()
+
+
+def test_few_labels_among_many_rows_are_all_kept():
+    """One row in fifty has a label; those count, not the others."""
+    labels = [name if i % 50 == 0 else None for i, name in enumerate(labelled(5000)["label"].to_pylist())]
+    table = labelled(5000).drop_columns("label").append_column("label", pa.array(labels))
+    source = lf.scan(table, drop_unlabelled=True).source(most=100)
+    np.testing.assert_array_equal(source.kept, np.arange(0, 5000, 50))
+
+
+def test_names_in_some_parts_and_column_numbers_in_others_are_refused(tmp_path, small_parts):
+    """Either alone is read; each part by itself would be, and reading both whole refuses them too."""
+    numbers = labelled(2000)
+    at = numbers.schema.get_field_index("label")
+    index = {name: str(j) for j, name in enumerate(samples.CLASSES)}
+    numbers = numbers.set_column(at, "label", pa.array([index[v] for v in numbers["label"].to_pylist()]))
+    same(lf.scan(numbers).source(), lf.scan(labelled(2000)).source())
+    parquet.write_table(numbers, tmp_path / "a.parquet")
+    parquet.write_table(labelled(2000), tmp_path / "b.parquet")
+    with pytest.raises(FileError, match=r"2,000 labels are column numbers and 2,000 are class names"):
+        lf.scan(tmp_path).source()
+    with pytest.raises(FileError):
+        lf.read_source(tmp_path)
+
+
+def test_a_scan_without_labels_is_no_source():
+    with pytest.raises(FileError, match=r"no column 'label' \(found logit_cat.*label=NAME"):
+        lf.estimate(lf.scan(samples.rows(100)[2]), lf.scan(samples.rows(100)[2]))
+    with pytest.raises(FileError, match="no column 'lable'; did you mean 'label'"):
+        lf.scan(labelled(100), label="lable").source()
+    with pytest.raises(InputError, match="most 0: wanted 1 or more"):
+        lf.scan(labelled(100)).source(most=0)
+
+
+def test_a_pass_that_was_kept_is_not_made_again(tmp_path, small_parts):
+    found = [lf.scan(labelled(2000), checkpoint=tmp_path, threads=2) for _ in range(2)]
+    same(found[0].source(), found[1].source())
+    assert [scan.engine.kept for scan in found] == [0, 1]
+
+
+def test_the_command_reads_a_large_source_in_one_pass(tmp_path, monkeypatch):
+    from labelfree.cli.app import app
+
+    for name in ("source", "target"):
+        (tmp_path / name).mkdir()
+    parquet_folder(labelled(5000), tmp_path / "source", np.random.default_rng(0))
+    parquet.write_table(samples.rows(1000, seed=3)[2], tmp_path / "target" / "a.parquet")
+
+    def run():
+        asked = ["estimate", str(tmp_path / "source"), str(tmp_path / "target"), "-m", "ac", "--json"]
+        asked += ["--replicates", "0", "--weight-column", "w"]
+        return CliRunner().invoke(app, asked)
+
+    whole = run()
+    monkeypatch.setattr("labelfree.transport.streamed.KEPT", 100)
+    monkeypatch.setattr("labelfree.transport.streamed.WHOLE", 100)
+    parts = run()
+    assert parts.exit_code == 0, parts.output
+    import json
+
+    one, other = (json.loads(found.stdout) for found in (whole, parts))
+    assert one["source"] == other["source"]
+    assert other["estimates"][0]["error"] == pytest.approx(one["estimates"][0]["error"], abs=1e-12)
+    assert other["warnings"] == one["warnings"]
+    monkeypatch.setattr("labelfree.scans.labelled.KEPT", 1000 * 13)
+    some = json.loads(run().stdout)
+    assert 800 < some["source"]["n"] < 1200
+    assert any("5,000 labelled source rows" in text for text in some["warnings"])
+
+
+CHILD = """
+import sys, threading, time
+import numpy as np, labelfree as lf, pyarrow.parquet
+from labelfree.scale import files
+from labelfree.scans import labelled
+labelled.KEPT = int(sys.argv[2])
+files.PART_SCORES = 1 << 19  # there are always more parts than threads
+
+def anonymous():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("RssAnon"))
+
+lf.scan(sys.argv[1], threads=2).peek()
+peak, over, before = [0], [], anonymous()
+def watch():
+    while not over:
+        peak[0] = max(peak[0], anonymous())
+        time.sleep(0.002)
+
+watcher = threading.Thread(target=watch)
+watcher.start()
+source = lf.scan(sys.argv[1], threads=2).source()
+over.append(1)
+watcher.join()
+print(source.scores.nbytes / 2**20, (peak[0] - before) / 1024)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_no_row_is_held_twice(tmp_path):
+    """A row is 40 bytes of scores, and label and prediction 16 more; of rows that are not kept nothing is left."""
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal((500_000, 10), np.float32)
+    table = pa.table({f"logit_{j}": z[:, j] for j in range(10)})
+    table = table.append_column("label", pa.array(rng.integers(0, 10, len(z))))
+    folders = [tmp_path / "few", tmp_path / "many"]
+    for folder, files in zip(folders, (1, 4), strict=True):
+        folder.mkdir()
+        for i in range(files):
+            parquet.write_table(table, folder / f"{i}.parquet", use_dictionary=False, row_group_size=62_500)
+
+    def grown(kept):
+        found = []
+        for folder in folders:
+            command = [sys.executable, "-c", CHILD, str(folder), str(kept)]
+            done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
+            found.append([float(number) for number in done.stdout.split()])
+        return np.subtract(*found[::-1])
+
+    scores, peak = grown(1 << 26)
+    assert scores == pytest.approx(1_500_000 * 40 / 2**20)
+    assert peak < 2.2 * scores
+    scores, peak = grown(1 << 22)
+    assert abs(scores) < 0.1
+    assert peak < 30.0
