@@ -187,7 +187,7 @@ def _left_out(scan: Scan, made: Source, missing: int, seed: int) -> list[str]:
     """What is said of the rows that did not come home."""
     said, there = [], scan.n - missing
     if missing:
-        said.append(f"{missing:,} of {scan.n:,} source rows have no label and were dropped")
+        said.append(Note(f"{missing:,} of {scan.n:,} source rows have no label and were dropped"))
     if made.n < there:
         e = made.error
         off = 100.0 * np.sqrt(e * (1.0 - e) / made.n_effective * (1.0 - made.n / there))
