@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from labelfree import _door
-from labelfree.errors import FileError, InputError, nearest
+from labelfree.errors import FileError, InputError, Note, nearest
 from labelfree.scans.parts import LABELS, Chunk
 from labelfree.scans.visits import Total
 from labelfree.types import Source
