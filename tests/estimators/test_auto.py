@@ -65,7 +65,10 @@ def test_the_rule_by_hand_near_the_source():
     }
     assert chosen(kind="none", novelty=0.0, blunt=1.0) == {"doc": 0.625, "atc-ne": 0.625, "unchanged": -0.25}
     told = str(choose(signs(kind="none", novelty=0.0), ANSWERS, 0.1, "unknown"))
-    assert told == "62% doc, 62% atc-ne, less 25% unchanged"
+    assert told == "50% doc, 50% atc-ne, plus 25% of the rise"
+    mixed = str(choose(signs(novelty=0.055, strange=0.4), ANSWERS, 0.1, "unknown"))
+    assert mixed == "44% scot:shrunk, 28% doc, 28% atc-ne, plus 12% of the rise"
+    assert str(choose(signs(strange=0.4), ANSWERS, 0.1, "unknown")) == "scot:shrunk"
 
 
 def test_a_rise_beyond_everything_ends_at_everything(demo, monkeypatch):

@@ -102,12 +102,13 @@ class Choice:
         return Choice(tuple(parts), reason)
 
     def __str__(self) -> str:
-        if len(self.parts) == 1:
-            return self.parts[0].label
-        return ", ".join(
-            f"{'less ' * (part.weight < 0.0)}{abs(100 * part.weight):.0f}% {part.label}"
-            for part in self.parts
-        )
+        """The parts; a weight of `unchanged` below 0 is what comes on top of the others' rise over the source."""
+        kept = [part for part in self.parts if part.weight > 0.0]
+        whole = sum(part.weight for part in kept)
+        rise = f", plus {100 * (whole - 1.0):.0f}% of the rise" if len(kept) < len(self.parts) else ""
+        if len(kept) == 1:
+            return kept[0].label + rise
+        return ", ".join(f"{100 * part.weight / whole:.0f}% {part.label}" for part in kept) + rise
 
 
 @dataclass(frozen=True)
