@@ -7,7 +7,7 @@ import pytest
 
 import labelfree as lf
 from labelfree.errors import InputError
-from labelfree.estimators import auto
+from labelfree.estimators import Pair, auto
 from labelfree.estimators.auto import Auto, Choice, Signs, bluntness, choose
 from labelfree.estimators.novelty import Rows, novelty
 from labelfree.estimators.registry import make
@@ -78,6 +78,27 @@ def test_a_rise_beyond_everything_ends_at_everything(demo, monkeypatch):
     monkeypatch.setattr(auto, "choose", wild)
     found = lf.estimate(source_of(demo), lf.Target(logits=demo["zoom_blur_logits"]), "auto")
     assert found.error == found.interval.high == 1.0
+
+
+def test_a_weight_below_zero_leaves_posteriors_that_are_probabilities():
+    """A little less sure, nothing novel: the rise counts 1.25 times, row by row too."""
+    rng = np.random.default_rng(4)
+
+    def rows(n, sure):
+        y = rng.integers(3, size=n)
+        return sure * (2.0 * np.eye(3)[y] + rng.normal(size=(n, 3))), y
+
+    z, y = rows(3000, 1.0)
+    near = Pair(lf.Source(logits=z, labels=y), lf.Target(logits=rows(3000, 0.9)[0]))
+    found = near.estimate("auto")
+    assert weights(found)["unchanged"] == -0.25
+    answers = found.details["answers"]
+    half = (answers["doc"] + sorted(answers[n] for n in ("doc", "cot:shrunk", "atc-ne"))[1]) / 2
+    assert found.error == pytest.approx(answers["unchanged"] + 1.25 * (half - answers["unchanged"]))
+    posterior = near.posterior("auto")
+    assert posterior.min() >= 0.0
+    assert posterior.sum(axis=1) == pytest.approx(np.ones(3000))
+    assert near.whole.doubt(posterior).mean() == pytest.approx(found.error)
 
 
 def test_half_of_a_gain_is_believed():
