@@ -3,6 +3,7 @@
 from labelfree.transport._kernels.bidding import auction
 from labelfree.transport._kernels.moves import Moves, start
 from labelfree.transport._kernels.passes import audit, best_classes, first_best, first_score, may_move, visit
+from labelfree.transport._kernels.python import LateError, python_kernels
 from labelfree.transport._kernels.rows import softmaxed, weighed
 from labelfree.transport._kernels.search import DONE, FULL, MORE, STUCK, Search, drive, patch
 from labelfree.transport._kernels.smooth import smoothed_dual, smoothed_plan
@@ -12,6 +13,7 @@ __all__ = [
     "FULL",
     "MORE",
     "STUCK",
+    "LateError",
     "Moves",
     "Search",
     "auction",
@@ -22,6 +24,7 @@ __all__ = [
     "first_score",
     "may_move",
     "patch",
+    "python_kernels",
     "smoothed_dual",
     "smoothed_plan",
     "softmaxed",
