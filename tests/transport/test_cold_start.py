@@ -167,6 +167,7 @@ def cold(monkeypatch):
     compiled = []
     monkeypatch.setattr(_prepare, "_at_hand", lambda P: bool(compiled))
     monkeypatch.setattr(_prepare, "prepare", lambda P, progress: compiled.append(P.dtype.name))
+    monkeypatch.setattr(_kernels, "note_uncompiled", lambda seconds: None)
     monkeypatch.setattr(_prepare, "_spent", 0.0)
     monkeypatch.setattr(_prepare, "PATIENCE", 1e9)
     return compiled
@@ -213,6 +214,10 @@ def test_the_first_small_call_compiles_nothing(tmp_path):
     first = run(f"{count}{body}\nprint(len(seen.buffer))", NUMBA_CACHE_DIR=str(tmp_path))
     assert first.stdout.splitlines() == [run(MOVED).stdout.splitlines()[0], "0"]
     assert first.stderr == ""
+    (ledger,) = tmp_path.rglob("uncompiled-*")
+    ledger.write_bytes(b"." * 1000)  # who comes often has waited long enough
+    often = MOVED.replace('"float16"', '"float64"').rsplit("print", 1)[0]
+    assert "compiling the transport solver" in run(often, NUMBA_CACHE_DIR=str(tmp_path)).stderr
 
 
 def test_python_alone_gives_the_same(tmp_path):

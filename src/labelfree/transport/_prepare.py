@@ -17,8 +17,9 @@ from labelfree.transport._rows import Rows
 #: Python itself solves problems of at most so many scores and classes while no machine code is at hand: in half a
 #: second or less, and to the last bit alike.
 FEW_SCORES, FEW_CLASSES = 1 << 15, 32
-#: Seconds that a process may spend on that before it compiles after all, which takes a few times longer.
-PATIENCE = 2.0
+#: Seconds that a process may spend on that before it compiles after all, and all processes of a cache folder together:
+#: about as long as compiling takes, so that nobody who comes often waits for more than twice the least.
+PATIENCE, TOGETHER = 2.0, 8.0
 
 T = TypeVar("T")
 _ready: set[str] = set()
@@ -28,29 +29,31 @@ _spent = 0.0
 def with_kernels(rows: Rows, work: Callable[[Rows], T], progress: Callable[[str], None] | None) -> T:
     """Do work on rows: by machine code, compiled where there is none, or by Python itself where that is quicker."""
     global _spent
+    from labelfree.transport import _kernels
+
     n, k = rows.P.shape
     if n * k <= FEW_SCORES and min(n, k) <= FEW_CLASSES and _spent < PATIENCE and not _at_hand(rows.P):
-        from labelfree.transport import _kernels
-
         begun = time.thread_time()
         try:
             return work(replace(rows, python=_kernels.python_kernels(PATIENCE - _spent)))
         except _kernels.LateError:
             pass
         finally:
-            _spent += time.thread_time() - begun
+            taken = time.thread_time() - begun
+            _spent += taken
+            _kernels.note_uncompiled(taken)
     prepare(rows.P, progress)
     return work(rows)
 
 
 def _at_hand(P: npt.NDArray[Any]) -> bool:
-    """Whether the smallest kernel was compiled before, here or by another process; Python alone needs none."""
+    """Whether the smallest kernel was compiled before, here or by another process, or is to be by now."""
     if _name(P) in _ready:
         return True
     from labelfree.transport import _kernels
 
     first: Any = _kernels.first_score
-    if not hasattr(first, "py_func"):
+    if not hasattr(first, "py_func") or _kernels.uncompiled() > TOGETHER:  # NUMBA_DISABLE_JIT: Python alone
         return True
     from numba import typeof
 
