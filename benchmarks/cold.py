@@ -3,7 +3,7 @@
     python benchmarks/cold.py [--quick] [--json FILE]
 
 Processor seconds of the whole process, by method: with an empty cache (cold), with the cache that the cold run
-left behind (warm), and of the imports alone, the opponent: `import labelfree, numba, scipy.optimize` and the
+left behind (again), and of the imports alone, the opponent: `import labelfree, numba, scipy.optimize` and the
 command's own modules. What counts is cold beyond imports: at most 3 s for SCOT, 8 s for COTT. Processor time, since
 a busy machine stretches the clock; a busy machine also makes processor time longer, by its shared caches.
 """

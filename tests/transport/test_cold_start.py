@@ -14,10 +14,13 @@ import numpy as np
 import pytest
 
 import labelfree
-from labelfree.transport import _kernels
+from labelfree.transport import Problem, _kernels, _prepare, solve
 
-#: Nothing has to move, so the search, most of the machine code, is not needed and not compiled.
-SOLVE = "from labelfree.transport import Problem, solve; print(solve(Problem([[.9, .1], [.4, .6]], [1, 1])).value)"
+#: Too large for Python itself; nothing has to move, so the search, most of the machine code, is not compiled.
+SOLVE = """
+from labelfree.transport import Problem, solve
+print(solve(Problem([[.9, .1], [.4, .6]] * 10_000, [1, 1])).value)
+"""
 MOVED = """
 import numpy as np
 from labelfree.transport import Problem, smoothed, solve
@@ -66,11 +69,11 @@ def warm(tmp_path_factory):
 
 def test_compiles_once_and_says_so(warm):
     folder, first = warm
-    assert first.stdout == "0.25\n"
+    assert float(first.stdout) == pytest.approx(0.25)
     assert "compiling the transport solver for float64 scores" in first.stderr
     assert "once per environment" in first.stderr
     second = run(SOLVE, NUMBA_CACHE_DIR=str(folder))
-    assert second.stdout == "0.25\n"
+    assert second.stdout == first.stdout
     assert second.stderr == ""
 
 
@@ -92,7 +95,7 @@ def test_damaged_machine_code_is_compiled_again(warm, tmp_path, ending, damage):
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_bytes(data)
     answer = run(SOLVE, NUMBA_CACHE_DIR=str(tmp_path))
-    assert answer.stdout == "0.25\n"
+    assert float(answer.stdout) == pytest.approx(0.25)
     assert run(SOLVE, NUMBA_CACHE_DIR=str(tmp_path)).stderr == ""
 
 
@@ -101,7 +104,7 @@ def test_a_full_disk_is_no_reason_to_fail(tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 
     answer = run(SOLVE, NUMBA_CACHE_DIR=str(tmp_path), preexec_fn=full)
-    assert answer.stdout == "0.25\n"
+    assert float(answer.stdout) == pytest.approx(0.25)
     assert "Traceback" not in answer.stderr
     assert not [file for file in tmp_path.rglob("*") if file.is_file() and file.stat().st_size]
 
@@ -114,7 +117,7 @@ CacheImpl._locator_classes = [c for c in CacheImpl._locator_classes if "UserProv
 
 def test_where_nothing_else_can_be_written_temporary_files_keep_the_code(tmp_path):
     environment = {"TMPDIR": str(tmp_path), "NUMBA_CACHE_DIR": ""}
-    assert run(NO_LOCATOR + SOLVE, **environment).stdout == "0.25\n"
+    assert float(run(NO_LOCATOR + SOLVE, **environment).stdout) == pytest.approx(0.25)
     (folder,) = tmp_path.glob("labelfree-*")
     assert folder.stat().st_mode & 0o777 == 0o700
     assert run(NO_LOCATOR + SOLVE, **environment).stderr == ""
@@ -125,7 +128,7 @@ def test_a_folder_that_others_can_write_is_not_trusted(tmp_path):
     folder.mkdir()
     folder.chmod(0o777)
     answer = run(NO_LOCATOR + SOLVE, TMPDIR=str(tmp_path), NUMBA_CACHE_DIR="")
-    assert answer.stdout == "0.25\n"
+    assert float(answer.stdout) == pytest.approx(0.25)
     assert "set NUMBA_CACHE_DIR" in answer.stderr
     assert list(folder.iterdir()) == []
 
@@ -143,6 +146,78 @@ def test_changed_kernels_are_compiled_again(tmp_path):
     moves.write_text(moves.read_text() + "# changed\n")
     os.utime(moves, (1e9, 1e9))
     assert "compiling" in run(SOLVE, **environment).stderr
+
+
+def small(dtype, k, weighted):
+    """A problem with ties and splits; of many classes, more than rows."""
+    rng, n = np.random.default_rng(k), 300 if k < 20 else 60
+    probs = rng.dirichlet(np.full(k, 0.1), n).round(2).astype(dtype)
+    return Problem(probs, np.arange(1.0, k + 1.0), rng.random(n) if weighted else None)
+
+
+def said(plan):
+    """Everything about a plan, to the last bit."""
+    split = plan.split_rows, plan.split_classes, plan.split_mass, plan.split_cost
+    return plan.certificate, *(x.tolist() for x in (plan.assigned, plan.cost, plan.prices, *split))
+
+
+@pytest.fixture
+def cold(monkeypatch):
+    """As if no machine code were at hand, and nothing spent; what is compiled after all is kept here."""
+    compiled = []
+    monkeypatch.setattr(_prepare, "_at_hand", lambda P: bool(compiled))
+    monkeypatch.setattr(_prepare, "prepare", lambda P, progress: compiled.append(P.dtype.name))
+    monkeypatch.setattr(_kernels, "note_uncompiled", lambda seconds: None)
+    monkeypatch.setattr(_prepare, "_spent", 0.0)
+    monkeypatch.setattr(_prepare, "PATIENCE", 1e9)
+    return compiled
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize(
+    ("k", "weighted", "tol"), [(5, False, 0.0), (5, True, 0.0), (12, False, 0.01), (70, True, 0.0)]
+)
+def test_small_problems_are_solved_by_python_to_the_last_bit(monkeypatch, cold, dtype, k, weighted, tol):
+    monkeypatch.setattr(_prepare, "FEW_SCORES", 1 << 20)
+    monkeypatch.setattr(_prepare, "FEW_CLASSES", 1 << 20)
+    problem = small(dtype, k, weighted)
+    plain = solve(problem, tol=tol)
+    assert cold == []
+    assert _prepare._spent > 0.0
+    monkeypatch.setattr(_prepare, "FEW_SCORES", 0)
+    assert said(solve(problem, tol=tol)) == said(plain)
+    assert len(cold) == 1
+
+
+def test_python_gives_up_what_takes_too_long(monkeypatch, cold):
+    expected = said(solve(small("float64", 5, True)))
+    monkeypatch.setattr(_prepare, "PATIENCE", _prepare._spent + 1e-9)
+    assert said(solve(small("float64", 5, True))) == expected
+    assert cold == ["float64"]  # in the middle of a search
+    cold.clear()
+    assert _prepare._spent >= _prepare.PATIENCE
+    monkeypatch.setattr(_kernels, "python_kernels", None)
+    solve(small("float64", 5, True))  # and not tried again
+    assert cold == ["float64"]
+
+
+@pytest.mark.parametrize("shape", [(_prepare.FEW_SCORES // 2 + 1, 2), (40, 40)])
+def test_large_problems_are_compiled(cold, shape):
+    probs = np.random.default_rng(0).dirichlet(np.ones(shape[1]), shape[0])
+    solve(Problem(probs, np.ones(shape[1])))
+    assert cold == ["float64"]
+
+
+def test_the_first_small_call_compiles_nothing(tmp_path):
+    count = "import numba.core.event as e\nwith e.install_recorder('numba:compile') as seen:\n"
+    body = "\n".join("    " + line for line in MOVED.strip().splitlines()[:-1])
+    first = run(f"{count}{body}\nprint(len(seen.buffer))", NUMBA_CACHE_DIR=str(tmp_path))
+    assert first.stdout.splitlines() == [run(MOVED).stdout.splitlines()[0], "0"]
+    assert first.stderr == ""
+    (ledger,) = tmp_path.rglob("uncompiled-*")
+    ledger.write_bytes(b"." * 1000)  # who comes often has waited long enough
+    often = MOVED.replace('"float16"', '"float64"').rsplit("print", 1)[0]
+    assert "compiling the transport solver" in run(often, NUMBA_CACHE_DIR=str(tmp_path)).stderr
 
 
 def test_python_alone_gives_the_same(tmp_path):
@@ -181,8 +256,6 @@ def test_warm_up_leaves_nothing_to_compile(tmp_path):
 
 
 def test_notice_goes_to_progress_or_the_log(monkeypatch, caplog):
-    from labelfree.transport import _prepare
-
     class Fresh:
         stats = type("Stats", (), {"cache_hits": {}, "cache_path": "somewhere"})
 

@@ -126,3 +126,33 @@ def test_arrays_are_not_samples():
             call(source.scores, target)
         with pytest.raises(InputError, match=rf"{verb}: arrived Source; wanted labelfree.Target\("):
             call(source, source)
+
+
+@pytest.mark.parametrize(
+    ("call", "line"),
+    [
+        (
+            lambda s, t: lf.compare(s, t, ["ac"], marginal="mine"),
+            "marginal 'mine' is not known",
+        ),  # AC reads none
+        (lambda s, t: lf.shift_test(s, t, seed=-1), "seed -1: wanted 0"),
+        (
+            lambda s, t: backtest(s, by=["a", ["b"] * s.n], repeats=1),
+            "rows have different lengths",
+        ),
+    ],
+)
+def test_what_nothing_would_read_is_refused_too(call, line):
+    with pytest.raises(InputError, match=line):
+        call(*samples())
+
+
+def test_progress_says_whether_an_interval_is_on_its_way():
+    from labelfree.estimators import Pair
+    from labelfree.trust.answers import compared
+    from labelfree.trust.resampling import Resampling
+
+    for settings, said in ((None, ["ac"]), (Resampling(20), ["ac, with its interval"])):
+        heard = []
+        compared(Pair(*samples()), ["ac"], settings, progress=heard.append)
+        assert heard == said

@@ -84,8 +84,6 @@ def active_items(
     rows: Rows, u: Units, assigned: Indices, margin: npt.NDArray[np.float32], T: Units
 ) -> Indices:
     """The items whose class could change while prices move apart by no more than T."""
-    from labelfree.transport import _kernels
-
     widest = T[~np.eye(len(u), dtype=bool)].max() / ONE
     # Scores lie in [0, 1], so so wide a T lets nearly every row through; looking at pairs would save nothing.
     if widest > 0.5:
@@ -96,7 +94,7 @@ def active_items(
 
     def task(lo: int, hi: int) -> None:
         part = items[lo:hi]
-        _kernels.may_move(rows.P, rows.rows(part), assigned[part], u, T, keep[lo:hi])
+        rows.kernels.may_move(rows.P, rows.rows(part), assigned[part], u, T, keep[lo:hi])
 
     for _ in rows.crew.map(task, spans(len(items), max(1, CHUNK // len(u)))):
         pass
@@ -165,7 +163,7 @@ class Active:
         # Threads share the classes, not the pieces: each class's list and moves are then written by one of
         # them in the order of the pieces, so nothing depends on their number.
         def task(lo: int, hi: int) -> None:
-            _kernels.start(self.moves, count, lo, hi)
+            rows.kernels.start(self.moves, count, lo, hi)
 
         for _ in rows.crew.map(task, spans(k, -(-k // rows.crew.threads))):
             pass
@@ -182,7 +180,7 @@ class Active:
         phases = max(1, min(1024, WORK // len(u) ** 2))
         at_first = float(np.abs(excess).sum())
         while True:
-            status = _kernels.drive(self.moves, u, excess, self.search, phases, typical, enough)
+            status = self.rows.kernels.drive(self.moves, u, excess, self.search, phases, typical, enough)
             watch(1.0 - float(np.abs(excess).sum()) / at_first)
             if status == _kernels.DONE or status == _kernels.STUCK:
                 return bool(status == _kernels.DONE)
@@ -193,7 +191,7 @@ class Active:
         """Fill the classes at prices u by direct moves, whatever they lose."""
         from labelfree.transport import _kernels
 
-        while _kernels.patch(self.moves, u, excess) == _kernels.FULL:
+        while self.rows.kernels.patch(self.moves, u, excess) == _kernels.FULL:
             self._grow()
 
     def _grow(self) -> None:

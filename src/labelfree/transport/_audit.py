@@ -116,13 +116,11 @@ def _certificate(
 
 def _read(rows: Rows, u: Floats, assigned: Indices, cost: Floats) -> tuple[float, Floats]:
     """One pass: sum_i mass_i max_j (p_ij - u_j), each row's cost, and the mass that each class holds."""
-    from labelfree.transport import _kernels
-
     n, k = rows.P.shape
 
     def task(lo: int, hi: int) -> tuple[float, Floats]:
         held = np.zeros(k)
-        return _kernels.audit(rows.P, lo, hi, rows.weights, u, assigned, cost, held), held
+        return rows.kernels.audit(rows.P, lo, hi, rows.weights, u, assigned, cost, held), held
 
     sums = list(rows.crew.map(task, spans(n, max(1, CHUNK // k))))
     scale = 1.0 if rows.weights.size else 1.0 / n

@@ -32,8 +32,6 @@ def auction_prices(rows: Rows, watch: Callable[[float], None], tol: float) -> Un
 
 
 def _auction(rows: Rows, u: Units, eps: int) -> None:
-    from labelfree.transport import _kernels
-
     k, m = len(u), rows.items
     mass = rows.units(rows.rows(np.arange(m)))
     room = _room(rows, int(mass.sum()))
@@ -43,7 +41,7 @@ def _auction(rows: Rows, u: Units, eps: int) -> None:
     ends = np.array([0, len(bidders)])
     some = max(1, CHUNK // k)
     for _ in range(0, PATIENCE * m, some):
-        done = _kernels.auction(
+        done = rows.kernels.auction(
             rows.P, rows.step, mass, u, room, held, first, after, bid, bidders, ends, eps, some
         )
         if done < some:

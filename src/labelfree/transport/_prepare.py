@@ -1,16 +1,67 @@
-"""Compile the kernels: say so when a solve has to, or do it ahead of time."""
+"""Compile the kernels: say so when a solve has to, or do it ahead of time; and do without where that is quicker."""
 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from labelfree.transport._rows import Rows
+
+#: Python itself solves problems of at most so many scores and classes while no machine code is at hand: in half a
+#: second or less, and to the last bit alike.
+FEW_SCORES, FEW_CLASSES = 1 << 15, 32
+#: Seconds that a process may spend on that before it compiles after all, and all processes of a cache folder together:
+#: about as long as compiling takes, so that nobody who comes often waits for more than twice the least.
+PATIENCE, TOGETHER = 2.0, 8.0
+
+T = TypeVar("T")
 _ready: set[str] = set()
+_spent = 0.0
+
+
+def with_kernels(rows: Rows, work: Callable[[Rows], T], progress: Callable[[str], None] | None) -> T:
+    """Do work on rows: by machine code, compiled where there is none, or by Python itself where that is quicker."""
+    global _spent
+    from labelfree.transport import _kernels
+
+    n, k = rows.P.shape
+    if n * k <= FEW_SCORES and min(n, k) <= FEW_CLASSES and _spent < PATIENCE and not _at_hand(rows.P):
+        begun = time.thread_time()
+        try:
+            return work(replace(rows, python=_kernels.python_kernels(PATIENCE - _spent)))
+        except _kernels.LateError:
+            pass
+        finally:
+            taken = time.thread_time() - begun
+            _spent += taken
+            _kernels.note_uncompiled(taken)
+    prepare(rows.P, progress)
+    return work(rows)
+
+
+def _at_hand(P: npt.NDArray[Any]) -> bool:
+    """Whether the smallest kernel was compiled before, here or by another process, or is to be by now."""
+    if _name(P) in _ready:
+        return True
+    from labelfree.transport import _kernels
+
+    first: Any = _kernels.first_score
+    if not hasattr(first, "py_func") or _kernels.uncompiled() > TOGETHER:  # NUMBA_DISABLE_JIT: Python alone
+        return True
+    from numba import typeof
+
+    return first._cache.load_overload((typeof(P[:1]),), first.targetctx) is not None
+
+
+def _name(P: npt.NDArray[Any]) -> str:
+    return "float16" if P.dtype == np.uint16 else P.dtype.name
 
 
 def prepare(P: npt.NDArray[Any], progress: Callable[[str], None] | None) -> None:
@@ -19,7 +70,7 @@ def prepare(P: npt.NDArray[Any], progress: Callable[[str], None] | None) -> None
     The announcement goes to `progress` if there is one, else to the logger "labelfree.transport", whose
     warnings Python shows on stderr; ``logging.getLogger("labelfree").setLevel("ERROR")`` silences it.
     """
-    name = "float16" if P.dtype == np.uint16 else P.dtype.name
+    name = _name(P)
     if name in _ready:
         return
     from labelfree.transport import _kernels

@@ -62,6 +62,9 @@ class Rows:
         weights: (n,) row masses, empty if all are equal.
         unit: units per weight.
         class_mass: (K,) q.
+        crew: the threads that read them.
+        step: one row out of so many.
+        python: the exact solver's kernels as Python runs them, where it does (see `_prepare`).
     """
 
     P: npt.NDArray[Any]
@@ -70,6 +73,14 @@ class Rows:
     class_mass: Floats
     crew: Crew
     step: int = 1
+    python: Any = None
+
+    @property
+    def kernels(self) -> Any:
+        """The exact solver's kernels: compiled, or as Python runs them."""
+        from labelfree.transport import _kernels
+
+        return self.python or _kernels
 
     @property
     def items(self) -> int:
@@ -82,11 +93,11 @@ class Rows:
 
     def best_classes(self, u: Units, assigned: Indices, margin: npt.NDArray[np.float32]) -> Units:
         """Assign every row to its best class at prices u; return the units that each class receives."""
-        from labelfree.transport import _kernels
+        kernels = self.kernels
 
         def task(lo: int, hi: int) -> Units:
             held = np.zeros(len(u), np.int64)
-            _kernels.best_classes(
+            kernels.best_classes(
                 self.P, self.step, lo, hi, self.weights, self.unit, u, self.class_mass, assigned, margin, held
             )
             return held

@@ -13,6 +13,7 @@ With more classes than rows the roles are exchanged (`_wide`).
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +23,7 @@ from labelfree.transport._active import Active, active_items, rehearsed, whole
 from labelfree.transport._audit import audited
 from labelfree.transport._bids import auction_prices
 from labelfree.transport._forest import Part, cancel_cycles
-from labelfree.transport._prepare import prepare
+from labelfree.transport._prepare import with_kernels
 from labelfree.transport._rows import Crew, Floats, Indices, Rows, all_rows
 from labelfree.transport._units import ONE, Units, class_units
 from labelfree.transport._wide import other_prices, turned, turned_back
@@ -79,25 +80,35 @@ def solve(
     small = problem.n * problem.k <= SMALL  # there a second thread costs more than it brings
     with Crew(1 if small and threads is None else threads) as crew:
         rows = all_rows(problem, crew)
-        prepare(rows.P, progress)
         given = None if prices is None else _checked_prices(prices, problem.k)
-        wide = problem.k > problem.n
-        asked = turned(problem) if wide else problem
-        there = all_rows(asked, crew) if wide else rows
-        if wide and given is not None:
-            given = other_prices(problem, given)
-        u = _first_prices(there, None if given is None else on_grid(given), watch("finding prices"), tol)
-        for enough in (tol, 0.0):
-            assigned, parts, total = _solve(there, u, watch("moving mass"), enough)
-            found = u / ONE
-            if wide:
-                units = there.units(np.arange(problem.k))
-                assigned, parts = turned_back(assigned, parts, units, problem.n)
-                found = other_prices(asked, found)
-            solution = audited(problem, rows, assigned, parts, total, found)
-            if enough == 0.0 or solution.certificate.gap <= tol:
-                break
-        return solution
+        return with_kernels(rows, lambda rows: _solved(problem, rows, tol, given, watch), progress)
+
+
+def _solved(
+    problem: Problem,
+    rows: Rows,
+    tol: float,
+    given: Floats | None,
+    watch: Callable[[str], Callable[[float], None]],
+) -> Transport:
+    """`solve`, once threads and kernels are at hand."""
+    wide = problem.k > problem.n
+    asked = turned(problem) if wide else problem
+    there = replace(all_rows(asked, rows.crew), python=rows.python) if wide else rows
+    if wide and given is not None:
+        given = other_prices(problem, given)
+    u = _first_prices(there, None if given is None else on_grid(given), watch("finding prices"), tol)
+    for enough in (tol, 0.0):
+        assigned, parts, total = _solve(there, u, watch("moving mass"), enough)
+        found = u / ONE
+        if wide:
+            units = there.units(np.arange(problem.k))
+            assigned, parts = turned_back(assigned, parts, units, problem.n)
+            found = other_prices(asked, found)
+        solution = audited(problem, rows, assigned, parts, total, found)
+        if enough == 0.0 or solution.certificate.gap <= tol:
+            break
+    return solution
 
 
 def solve_rows(rows: Rows, u: Units, wanted: Units) -> tuple[Indices, dict[Part, int], int]:

@@ -1,8 +1,10 @@
 """The compiled inside of the solver: contiguous arrays in, arrays and an integer status out."""
 
 from labelfree.transport._kernels.bidding import auction
+from labelfree.transport._kernels.cache import note_uncompiled, uncompiled
 from labelfree.transport._kernels.moves import Moves, start
 from labelfree.transport._kernels.passes import audit, best_classes, first_best, first_score, may_move, visit
+from labelfree.transport._kernels.python import LateError, python_kernels
 from labelfree.transport._kernels.rows import softmaxed, weighed
 from labelfree.transport._kernels.search import DONE, FULL, MORE, STUCK, Search, drive, patch
 from labelfree.transport._kernels.smooth import smoothed_dual, smoothed_plan
@@ -12,6 +14,7 @@ __all__ = [
     "FULL",
     "MORE",
     "STUCK",
+    "LateError",
     "Moves",
     "Search",
     "auction",
@@ -21,11 +24,14 @@ __all__ = [
     "first_best",
     "first_score",
     "may_move",
+    "note_uncompiled",
     "patch",
+    "python_kernels",
     "smoothed_dual",
     "smoothed_plan",
     "softmaxed",
     "start",
+    "uncompiled",
     "visit",
     "weighed",
 ]

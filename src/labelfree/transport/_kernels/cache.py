@@ -66,14 +66,42 @@ class Careful(FunctionCache):  # type: ignore[misc, unused-ignore]
 
 def keep(compiled: Any) -> None:
     """Keep a compiled function's machine code on disk, wherever that is possible."""
+    global _folder
     for _ in range(2):
         try:
             compiled._cache = Careful(compiled.py_func)
+            _folder = Path(compiled._cache.cache_path)
             return
         except Exception:  # numba: "no locator available", neither beside the source nor in the user's cache
             if numba.config.CACHE_DIR or (folder := _last_resort()) is None:
                 return
             numba.config.CACHE_DIR = folder
+
+
+#: The folder that keeps machine code, once a kernel has found one.
+_folder: Path | None = None
+
+
+def _ledger() -> Path | None:
+    return None if _folder is None else _folder / f"uncompiled-{sources()[:16]}"
+
+
+def uncompiled() -> float:
+    """Seconds that processes with this cache have spent on running kernels without compiling them."""
+    ledger = _ledger()
+    with suppress(OSError):
+        return 0.0 if ledger is None else ledger.stat().st_size / 100.0
+    return 0.0
+
+
+def note_uncompiled(seconds: float) -> None:
+    """Add to `uncompiled`, if the disk can be written: a byte for every hundredth of a second."""
+    ledger = _ledger()
+    with suppress(OSError):
+        if ledger is not None:
+            ledger.parent.mkdir(parents=True, exist_ok=True)
+            with ledger.open("ab") as file:
+                file.write(b"." * round(100 * seconds))
 
 
 def _last_resort() -> str | None:

@@ -159,7 +159,8 @@ def slices(
     every method misses alike is not in them: where scores are off in one slice and not in another, truth lies
     outside, the more surely the more rows there are (docs/trust.md). With `source_by` that is measured: b, the
     mean of wrong - doubt over a slice's source rows, and its standard error s; the interval then reaches further by b
-    on the side of its sign and by z s (Bonferroni over the slices) on both. A slice of fewer than 5 effective rows gets
+    on the side of its sign, and z s (Bonferroni over the slices) joins t* s_g on both as errors that have nothing to do
+    with each other do: by the root of the sum of squares. A slice of fewer than 5 effective rows gets
     [0, 1]: one row resampled is the same row.
 
     Args:
@@ -218,8 +219,9 @@ def sliced(
     least, most = np.min([centre, *others], axis=0), np.max([centre, *others], axis=0)
     kind = BOTH if method == DEFAULT else SAMPLING
     if source_by is not None:
-        under, over, unknown = _missed_on_source(pair.source, source_by, names, settings.level)
-        least, most = least - under, most + over
+        missed, reach, unknown = _missed_on_source(pair.source, source_by, names, settings.level)
+        least, most = least + np.minimum(missed, 0.0), most + np.maximum(missed, 0.0)
+        half = np.hypot(half, reach)
         kind = kind.replace(" only", "").replace(f"; {_UNSEEN}", f", {SEEN}")
         if unknown:
             warnings.append(f"slices without {FEWEST} source rows, {_UNSEEN}: {', '.join(unknown[:5])}")
@@ -242,23 +244,24 @@ def sliced(
 def _missed_on_source(
     source: View, by: Any, names: Sequence[str], level: float
 ) -> tuple[Array, Array, list[str]]:
-    """(G,) how far the scores were off within each slice of the source, up and down; and the slices not seen there."""
+    """(G,) how far the scores were off within each slice of the source, and by how much that may be chance;
+    and the slices not seen there.
+    """
     own, number = slice_numbers(by, source.n)
     missed = (source.predictions != source.labels) - source.doubt(source.probs)
     z = NormalDist().inv_cdf(1.0 - (1.0 - level) / (2.0 * len(names)))
-    under, over, unknown = np.zeros(len(names)), np.zeros(len(names)), []
+    off, reach, unknown = np.zeros(len(names)), np.zeros(len(names)), []
     for g, name in enumerate(names):
         rows = np.flatnonzero(number == own.index(name)) if name in own else np.empty(0, np.intp)
         if len(rows) < FEWEST:
             unknown.append(name)
             continue
         share = source.mass[rows] / source.mass[rows].sum()
-        mean = float(share @ missed[rows])
+        off[g] = share @ missed[rows]
         # One row more, wrong or right, so that a slice without a mistake does not promise none.
-        spread = float(share @ (missed[rows] - mean) ** 2) + 1.0 / len(rows)
-        reach = z * math.sqrt(spread * float(share @ share))
-        under[g], over[g] = max(0.0, -mean) + reach, max(0.0, mean) + reach
-    return under, over, unknown
+        spread = float(share @ (missed[rows] - off[g]) ** 2) + 1.0 / len(rows)
+        reach[g] = z * math.sqrt(spread * float(share @ share))
+    return off, reach, unknown
 
 
 def _refuse_dust(by: Any, slices: int, n: int) -> None:
