@@ -90,5 +90,6 @@ def _scanning(probs: npt.NDArray[np.float64], dtypes: Sequence[str]) -> None:
     for mass in (None, np.ones(n)):
         block = Block(probs, 0, mass, probs.argmax(axis=1))
         _steps.visited(block, u, T, 1.0)
+        _steps.leeways(block, u, u, 1.0)
         _steps.certified(block, choice, u / 1.0, None)
         _steps.weighed(block, np.zeros(k), np.ones(k, np.bool_))

@@ -2,7 +2,15 @@
 
 from labelfree.transport._kernels.bidding import auction
 from labelfree.transport._kernels.moves import Moves, start
-from labelfree.transport._kernels.passes import audit, best_classes, first_best, first_score, may_move, visit
+from labelfree.transport._kernels.passes import (
+    audit,
+    best_classes,
+    first_best,
+    first_score,
+    leeway,
+    may_move,
+    visit,
+)
 from labelfree.transport._kernels.rows import softmaxed, weighed
 from labelfree.transport._kernels.search import DONE, FULL, MORE, STUCK, Search, drive, patch
 from labelfree.transport._kernels.smooth import smoothed_dual, smoothed_plan
@@ -20,6 +28,7 @@ __all__ = [
     "drive",
     "first_best",
     "first_score",
+    "leeway",
     "may_move",
     "patch",
     "smoothed_dual",
