@@ -45,6 +45,8 @@ PER_CLASS, WORTH = 100, 0.7
 #: How far a class first looks for its price, in bins of 2**FIRST; how much of the way all classes then go at once:
 #: each looks for itself, and what one gives another takes.
 FIRST, AT_ONCE = 40, 0.7
+#: Such passes go on while each leaves at most this share of the rows that would come home.
+SLOW = 0.9
 #: Entries that a rehearsal reads: the better the guess, the fewer rows come home.
 REHEARSAL = 1 << 20
 #: How much further than in a rehearsal prices may move, and how many rehearsals make a guess.
@@ -219,7 +221,7 @@ def _search(blocks: Blocks, sample: Sample, q: Floats, u: Units, crew: Crew) -> 
         wanted = class_units(q, total, int(unit)) - held
         excess = held + inside - class_units(q, total, int(unit))
         need = T if few else rehearsed(here, u, excess, total, safety, REHEARSAL)
-        enough, moved = bool((need <= SAFETY * T).all()), 4 * T
+        enough, moved = bool((need <= SAFETY * T).all()), T
         if enough and (wanted >= 0).all():
             after = u.copy()
             assigned, parts, _ = solve_rows(home, after, wanted)
@@ -231,7 +233,7 @@ def _search(blocks: Blocks, sample: Sample, q: Floats, u: Units, crew: Crew) -> 
         if enough:  # the guess was wrong
             safety *= 8
             need = (
-                _apart(SAFETY * np.maximum(T, moved) + safety * LEAST * ONE)
+                _apart(2 * SAFETY * np.maximum(T, moved) + safety * LEAST * ONE)
                 if few
                 else rehearsed(here, u, excess, total, safety, REHEARSAL)
             )
@@ -276,7 +278,7 @@ def _counted(blocks: Blocks, here: Rows, u: Units, unit: float, q: Floats) -> tu
     live, shift = q > 0.0, np.full(blocks.k, FIRST, np.int64)
     T, coming, before, way = _apart(np.full((blocks.k, blocks.k), np.inf)), 1.0, np.inf, 1.0
     for _ in range(BETTER):
-        if coming * blocks.n * blocks.k <= HOME or coming > WORTH * before:
+        if coming * blocks.n * blocks.k <= HOME or coming > SLOW * before:
             break
         table = blocks.reduce(_steps.leeways, u, shift, unit)
         d = np.where(live, _own_moves(table, shift, q, int(unit)), 0.0)
