@@ -31,21 +31,22 @@ from labelfree.transport._reference import reference_value
 
 EXACT = 1e-9
 LARGE = {"KEPT": 0, "AUCTION_ROWS": 0, "SAMPLE": 1 << 12}
+#: As if there were so many classes that a sample says little of each.
+MANY = {**LARGE, "SAMPLE": 1 << 9, "PER_CLASS": 1 << 20, "HOME": 64}
 
 
-@pytest.fixture
-def large(monkeypatch):
+@pytest.fixture(params=[LARGE, MANY], ids=["large", "many"])
+def large(request, monkeypatch):
     """Make small problems take the road of large ones: a sample, rows that come home, rows that do not."""
-    for name, value in LARGE.items():
+    for name, value in request.param.items():
         monkeypatch.setattr(streamed, name, value)
 
 
-@pytest.fixture(params=["whole", "large"])
+@pytest.fixture(params=["whole", "large", "many"])
 def road(request, monkeypatch):
-    """Both roads: everything at home, or a sample."""
-    if request.param == "large":
-        for name, value in LARGE.items():
-            monkeypatch.setattr(streamed, name, value)
+    """All roads: everything at home, or a sample, or one that says little."""
+    for name, value in {"whole": {}, "large": LARGE, "many": MANY}[request.param].items():
+        monkeypatch.setattr(streamed, name, value)
     return request.param
 
 
@@ -75,7 +76,7 @@ def check(p, q, mass, at, **options):
 @given(data=st.data(), seed=st.integers(0, 10**6), weighted=st.booleans(), tied=st.booleans())
 def test_random_cuts_give_the_same_exact_plan(road, data, seed, weighted, tied):
     rng = np.random.default_rng(seed)
-    n, k = int(rng.integers(40 if road == "large" else 1, 400)), int(rng.integers(2, 8))
+    n, k = int(rng.integers(1 if road == "whole" else 40, 400)), int(rng.integers(2, 8))
     p, q, mass = network(n, k, seed)
     if tied:
         p = rng.integers(0, 4, (n, k)) / 3
@@ -258,6 +259,29 @@ def test_fewer_rows_come_home_once_a_pass_has_counted(monkeypatch):
     assert better.value == pytest.approx(solve(Problem(probs, q)).value, abs=1e-12)
     assert abs(better.certificate.gap) < 1e-12
     assert better.certificate.violation < 1e-12
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_with_many_classes_every_class_counts_its_own_price(monkeypatch, dtype, weighted):
+    """A sample of three rows a class says little: without counting all rows come home, with it a few."""
+    rng = np.random.default_rng(5)
+    z = 1.5 * rng.normal(size=(20_000, 150))
+    z[np.arange(len(z)), rng.integers(0, 150, len(z))] += 5.0
+    probs = np.exp(z - z.max(axis=1, keepdims=True))
+    probs = (probs / probs.sum(axis=1, keepdims=True)).astype(dtype)
+    q = rng.poisson(4, 150) * (np.arange(150) > 1)  # some classes have no mass
+    mass = rng.random(len(z)) + 0.5 if weighted else None
+    for name, value in {"KEPT": 0, "WHOLE": 0, "SAMPLE": 450 * 150, "HOME": 2_000 * 150}.items():
+        monkeypatch.setattr(streamed, name, value)
+    plan, blocks = check(probs, q, mass, [0, 17, 9_000, 9_000, 19_999])
+    assert plan.value == pytest.approx(solve(Problem(probs, q, mass)).value, abs=EXACT)
+    assert plan.home < 5_000
+    assert plan.passes <= 12
+    again, pieces = check(probs, q, mass, [5_000])
+    np.testing.assert_array_equal(plan_of(plan, blocks)[0], plan_of(again, pieces)[0])
+    monkeypatch.setattr(streamed, "PER_CLASS", 0)
+    assert check(probs, q, mass, [5_000])[0].home > 3 * plan.home
 
 
 def test_rows_that_tie_do_not_keep_the_search_from_ending(monkeypatch):

@@ -14,12 +14,12 @@ import numpy.typing as npt
 
 from labelfree.transport._rows import Rows
 
-#: Python itself solves problems of at most so many scores and classes while no machine code is at hand: in half a
-#: second or less, and to the last bit alike.
-FEW_SCORES, FEW_CLASSES = 1 << 15, 32
+#: Python itself solves problems of at most so many scores and classes while no machine code is at hand: in a
+#: second or two, and to the last bit alike.
+FEW_SCORES, FEW_CLASSES = 1 << 16, 32
 #: Seconds that a process may spend on that before it compiles after all, and all processes of a cache folder together:
 #: about as long as compiling takes, so that nobody who comes often waits for more than twice the least.
-PATIENCE, TOGETHER = 2.0, 8.0
+PATIENCE, TOGETHER = 3.0, 8.0
 
 T = TypeVar("T")
 _ready: set[str] = set()
@@ -141,5 +141,6 @@ def _scanning(probs: npt.NDArray[np.float64], dtypes: Sequence[str]) -> None:
     for mass in (None, np.ones(n)):
         block = Block(probs, 0, mass, probs.argmax(axis=1))
         _steps.visited(block, u, T, 1.0)
+        _steps.leeways(block, u, u, 1.0)
         _steps.certified(block, choice, u / 1.0, None)
         _steps.weighed(block, np.zeros(k), np.ones(k, np.bool_))

@@ -17,6 +17,8 @@ from labelfree.transport.solution import TIED
 
 #: Classes up to which moments are summed by a kernel of our own.
 FEW = 32
+#: Bins that rows are counted in, for each class.
+BINS = 256
 #: A price that no row pays.
 NEVER = 1 << 56
 #: Entries that two kernels read one after the other: they should find them in the cache.
@@ -75,6 +77,15 @@ def movable(
     held, keep = np.zeros(len(u), np.int64), np.empty(len(P), np.bool_)
     _kernels.visit(P, weights, unit, u, T, T.max(axis=1), held, keep)
     return held, keep
+
+
+def leeways(block: Block, u: Units, shift: Units, unit: float) -> Units:
+    """(K, BINS) units of the rows by how much each class's price may rise until they leave: see the kernel."""
+    from labelfree.transport import _kernels
+
+    table = np.zeros((len(u), BINS), np.int64)
+    _kernels.leeway(scores(block), kernel_weights(block), unit, u, shift, table)
+    return table
 
 
 def near(block: Block, u: Units) -> Indices:

@@ -2,7 +2,8 @@
 
 1. A sample that fits memory (`take_sample`), one row out of every so many; its exact prices.
    Where too many rows would come home at these prices, passes that only count make them better first: what each
-   class has too much over all rows is taken from the sample, which moves its prices; that error is far smaller.
+   class has too much over all rows is taken from the sample, which moves its prices; that error is far smaller. With
+   so many classes that the sample has few rows of each, every class counts in bins how far its price has to move.
 2. A pass at these prices: rows that prefer their class a to any b by more than T[a, b] are counted where they are,
    the others come home. While prices move apart by no more than T, nobody else changes class (`_active`).
 3. The exact search among the rows at home, for what the others leave of the class masses. If prices moved
@@ -24,7 +25,7 @@ import numpy.typing as npt
 
 from labelfree.errors import InputError
 from labelfree.transport import _steps
-from labelfree.transport._active import rehearsal, rehearsed
+from labelfree.transport._active import FURTHEST, LEAST, rehearsal, rehearsed
 from labelfree.transport._audit import split_parts
 from labelfree.transport._rows import Crew, Floats, Indices, Rows
 from labelfree.transport._steps import Choice, Pieces
@@ -38,9 +39,14 @@ from labelfree.transport.solver import AUCTION_ROWS, on_grid, solve, solve_rows
 SAMPLE, KEPT, WHOLE = 1 << 23, 1 << 22, 1 << 26
 #: Entries that may come home; where more would, prices are made better first, in so many passes at most.
 HOME, BETTER = 1 << 23, 6
-#: That takes a sample with so many rows of a class. Unless a pass leaves at most this share of the rows that would
-#: come home, no other follows.
+#: A sample with fewer rows of a class than this says too little of its price.
+#: Unless a pass leaves at most this share of the rows that would come home, no other follows.
 PER_CLASS, WORTH = 100, 0.7
+#: How far a class first looks for its price, in bins of 2**FIRST; how much of the way all classes then go at once:
+#: each looks for itself, and what one gives another takes.
+FIRST, AT_ONCE = 40, 0.7
+#: Such passes go on while each leaves at most this share of the rows that would come home.
+SLOW = 0.9
 #: Entries that a rehearsal reads: the better the guess, the fewer rows come home.
 REHEARSAL = 1 << 20
 #: How much further than in a rehearsal prices may move, and how many rehearsals make a guess.
@@ -203,30 +209,36 @@ def _search(blocks: Blocks, sample: Sample, q: Floats, u: Units, crew: Crew) -> 
     """
     unit = row_unit(sample.total)
     here = _home(sample.probs, sample.mass if sample.weighted else None, unit, q, crew)
-    (u, T), safety = _better(blocks, here, u, unit, q), SAFETY
+    few = here.items < PER_CLASS * blocks.k
+    (u, T), safety = (_counted if few else _better)(blocks, here, u, unit, q), SAFETY
     for _ in range(ROUNDS):
         held, pile = blocks.reduce(_steps.visited, u, T, unit)
         rows, probs, mass = pile.joined()
+        del pile  # it holds the same rows
         home = _home(probs, mass if sample.weighted else None, unit, q, crew)
         inside = home.best_classes(u, np.full(len(rows), -1, dtype=np.intp), np.empty(len(rows), np.float32))
         total = int(held.sum() + inside.sum())
         wanted = class_units(q, total, int(unit)) - held
         excess = held + inside - class_units(q, total, int(unit))
-        need = rehearsed(here, u, excess, total, safety, REHEARSAL)
-        enough = bool((need <= SAFETY * T).all())
+        need = T if few else rehearsed(here, u, excess, total, safety, REHEARSAL)
+        enough, moved = bool((need <= SAFETY * T).all()), T
         if enough and (wanted >= 0).all():
-            before = u.copy()
-            assigned, parts, _ = solve_rows(home, u, wanted)
-            d = u - before
-            if len(rows) == blocks.n or (d[:, None] - d <= T).all():
+            after = u.copy()
+            assigned, parts, _ = solve_rows(home, after, wanted)
+            moved = (after - u)[:, None] - (after - u)
+            if len(rows) == blocks.n or (moved <= T).all():
                 split = split_parts(assigned, parts)
                 shares = split.mass / home.units(split.rows)
-                return _Found(u, rows, probs, assigned, (rows[split.rows], split.classes, shares))
-            u = before
-        if enough:  # the rehearsal was wrong
+                return _Found(after, rows, probs, assigned, (rows[split.rows], split.classes, shares))
+        if enough:  # the guess was wrong
             safety *= 8
-            need = rehearsed(here, u, excess, total, safety, REHEARSAL)
+            need = (
+                _apart(2 * SAFETY * np.maximum(T, moved) + safety * LEAST * ONE)
+                if few
+                else rehearsed(here, u, excess, total, safety, REHEARSAL)
+            )
         T = np.maximum(need, T)
+        del rows, probs, mass, home
     raise AssertionError("a search with every row at home must end")
 
 
@@ -240,7 +252,7 @@ def _better(blocks: Blocks, here: Rows, u: Units, unit: float, q: Floats) -> tup
     T = _guessed(here, u)
     coming = _coming(here, u, T)
     for _ in range(BETTER):
-        if coming * blocks.n * blocks.k <= HOME or here.items < PER_CLASS * blocks.k:
+        if coming * blocks.n * blocks.k <= HOME:
             break
         held, _ = blocks.reduce(_steps.visited, u, nobody, unit)
         total = int(held.sum())
@@ -254,6 +266,47 @@ def _better(blocks: Blocks, here: Rows, u: Units, unit: float, q: Floats) -> tup
         if not worth:
             break
     return u, T
+
+
+def _counted(blocks: Blocks, here: Rows, u: Units, unit: float, q: Floats) -> tuple[Units, Units]:
+    """The same where the sample has few rows of a class: every class looks for its own price among all rows.
+
+    A pass counts, for each class alone, how many rows it would have at every price (in bins), if the others stayed as
+    they are. All then go there at once, after the first time most of the way: a Jacobi iteration, whose errors shrink
+    the faster the more neighbours a class has. What it did last bounds what is left to do.
+    """
+    live, shift = q > 0.0, np.full(blocks.k, FIRST, np.int64)
+    T, coming, before, way = _apart(np.full((blocks.k, blocks.k), np.inf)), 1.0, np.inf, 1.0
+    for _ in range(BETTER):
+        if coming * blocks.n * blocks.k <= HOME or coming > SLOW * before:
+            break
+        table = blocks.reduce(_steps.leeways, u, shift, unit)
+        d = np.where(live, _own_moves(table, shift, q, int(unit)), 0.0)
+        u = np.where(live, u + np.rint(way * d).astype(np.int64), 0)
+        u = np.where(live, u - u[live].min(), 2 * ONE)  # nobody goes where there is no mass
+        spread = np.abs(d) + np.abs(d).mean()
+        T = _apart(SAFETY * (spread[:, None] + spread))
+        before = coming if way < 1.0 else np.inf  # the first time prices move far
+        coming, way = _coming(here, u, T), AT_ONCE
+        shift = np.ceil(np.log2(4.0 * spread / (_steps.BINS // 2) + 1.0)).astype(np.int64)
+    return u, T
+
+
+def _apart(far: Floats) -> Units:
+    """(K, K) how far prices may move apart, at most so far that every row comes home."""
+    return np.asarray(np.minimum(far, FURTHEST * ONE), np.int64)
+
+
+def _own_moves(table: Units, shift: Units, q: Floats, unit: int) -> Floats:
+    """(K,) by how much each class's price has to rise, alone, so that it keeps its mass."""
+    k, bins = table.shape
+    wanted = class_units(q, int(table[:, bins // 2 :].sum()), unit)
+    above = np.cumsum(table[:, ::-1], axis=1)
+    at = (above < wanted[:, None]).sum(axis=1)
+    last = np.minimum(at, bins - 1)
+    before = np.where(last > 0, above[np.arange(k), last - 1], 0)
+    part = (wanted - before) / np.maximum(above[np.arange(k), last] - before, 1)
+    return np.asarray((bins // 2 - last - np.clip(part, 0.0, 1.0)) * np.exp2(shift))
 
 
 def _coming(here: Rows, u: Units, T: Units) -> float:

@@ -3,7 +3,15 @@
 from labelfree.transport._kernels.bidding import auction
 from labelfree.transport._kernels.cache import note_uncompiled, uncompiled
 from labelfree.transport._kernels.moves import Moves, start
-from labelfree.transport._kernels.passes import audit, best_classes, first_best, first_score, may_move, visit
+from labelfree.transport._kernels.passes import (
+    audit,
+    best_classes,
+    first_best,
+    first_score,
+    leeway,
+    may_move,
+    visit,
+)
 from labelfree.transport._kernels.python import LateError, python_kernels
 from labelfree.transport._kernels.rows import softmaxed, weighed
 from labelfree.transport._kernels.search import DONE, FULL, MORE, STUCK, Search, drive, patch
@@ -23,6 +31,7 @@ __all__ = [
     "drive",
     "first_best",
     "first_score",
+    "leeway",
     "may_move",
     "note_uncompiled",
     "patch",

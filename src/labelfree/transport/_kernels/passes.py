@@ -125,6 +125,26 @@ def visit(
 
 
 @kernel
+def leeway(P: Array, w: Array, unit: float, u: Array, shift: Array, table: Array) -> None:
+    """Count, for each class alone, by how much its price may rise until a row leaves it, or must fall until one comes.
+
+    Shapes: P (n, K) scores, w (n,) row weights or (0,) for ones, u (K,) prices, shift (K,) a bin is 2**shift wide,
+    table (K, B) in and out: units per bin. Bin B/2 begins at 0; the last one is open, and what is below the first is
+    left out.
+    """
+    B = table.shape[1]
+    for i in range(P.shape[0]):
+        p = P[i]
+        a, best, second = top_two(p, u)
+        units = np.int64(np.rint(w[i] * unit)) if w.size else np.int64(unit)
+        for j in range(u.size):
+            x = fixed(p[j]) - u[j] - (best if j != a else second)
+            place = (x >> shift[j]) + B // 2
+            if place >= 0:
+                table[j, min(place, B - 1)] += units
+
+
+@kernel
 def first_best(P: Array, u: Array, c: Array) -> None:
     """Give each row the first class with the largest p_ij - u_j. Shapes: P (n, K), u (K,), c (n,) out."""
     for i in range(P.shape[0]):
