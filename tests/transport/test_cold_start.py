@@ -19,7 +19,7 @@ from labelfree.transport import Problem, _kernels, _prepare, solve
 #: Too large for Python itself; nothing has to move, so the search, most of the machine code, is not compiled.
 SOLVE = """
 from labelfree.transport import Problem, solve
-print(solve(Problem([[.9, .1], [.4, .6]] * 10_000, [1, 1])).value)
+print(solve(Problem([[.9, .1], [.4, .6]] * 20_000, [1, 1])).value)
 """
 MOVED = """
 import numpy as np
