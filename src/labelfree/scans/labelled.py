@@ -185,7 +185,8 @@ def _made(
 
 def _left_out(scan: Scan, made: Source, missing: int, seed: int) -> list[str]:
     """What is said of the rows that did not come home."""
-    said, there = [], scan.n - missing
+    said: list[str] = []
+    there = scan.n - missing
     if missing:
         said.append(Note(f"{missing:,} of {scan.n:,} source rows have no label and were dropped"))
     if made.n < there:
