@@ -9,6 +9,7 @@ from scipy.stats import norm
 import labelfree as lf
 from labelfree.errors import InputError
 from labelfree.trust import slices
+from labelfree.trust.posteriors import segments
 from labelfree.trust.posteriors.cuts import slice_numbers
 from labelfree.trust.posteriors.segments import _max_t
 
@@ -156,6 +157,18 @@ def test_the_reach_is_the_quantile_of_the_largest_deviation():
     half = _max_t(drawn, np.full(20, 0.3), 0.95)
     t = norm.ppf((1 + 0.95 ** (1 / 20)) / 2)
     np.testing.assert_allclose(half, t * np.linspace(0.01, 0.1, 20), rtol=0.06)
+
+
+def test_every_replicate_has_a_say(source, target, monkeypatch):
+    counted = []
+
+    def seen(drawn, centre, level):
+        counted.append((len(drawn), level))
+        return _max_t(drawn, centre, level)
+
+    monkeypatch.setattr(segments, "_max_t", seen)
+    lf.slices(source, target, np.arange(target.n) % 3, "ac", replicates=23, level=0.8)
+    assert counted == [(23, 0.8)]
 
 
 def test_by_default_the_slices_follow_auto_and_reach_over_what_other_methods_say(source, target):
