@@ -191,14 +191,11 @@ class Reading:
     def _known(self, path: Path, form: Form, say: Say | None = None) -> Source:
         """SOURCE; of one that is large no row is held twice, and of too many rows some are kept."""
         from labelfree import io
-        from labelfree.scale import scan_if_large
+        from labelfree.scale import source_if_large
 
-        found = None if str(path) == "-" else scan_if_large(path, form)
-        if found is None:
-            return io.read_source(path, form, self.labels)
-        found.progress = None if say is None else Pace(say)
-        apart = None if self.labels is None else io.read_labels(self.labels, form, found.classes)
-        return found.source(apart)
+        pace = None if say is None else Pace(say)
+        found = None if str(path) == "-" else source_if_large(path, form, self.labels, pace)
+        return io.read_source(path, form, self.labels) if found is None else found
 
     def _refuse_scanning(self, why: str) -> None:
         """Options about scans change nothing where nothing is scanned."""

@@ -12,6 +12,7 @@ from labelfree.scans import Engine, Part, Scan, Threads
 if TYPE_CHECKING:
     from labelfree.io.form import Form
     from labelfree.scale.layout import Layout
+    from labelfree.types import Source
 
 #: Where data lives in this process: nobody else can read it.
 HERE = "data of this process cannot be read by other workers; write it to files that they can read, and scan those"
@@ -150,10 +151,26 @@ def scan_if_large(path: str | Path, form: Form, **options: Any) -> Scan | None:
     from labelfree.transport.streamed import sample_step
 
     file = Path(path)
-    if not (is_parquet(file) or file.suffix.lower() in (".npy", ".arrow", ".feather")):
-        return None
     try:
+        if not (is_parquet(file) or file.suffix.lower() in (".npy", ".arrow", ".feather")):
+            return None
         found = scan(path, form, **options)
-    except LabelfreeError:
+    except (LabelfreeError, OSError):
         return None
     return None if sample_step(found.n, found.k) == 1 else found
+
+
+def source_if_large(
+    path: str | Path,
+    form: Form,
+    labels: str | Path | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Source | None:
+    """The labelled rows of a path that `scan_if_large` would scan, with labels of their own file if there is one."""
+    from labelfree.io import read_labels
+
+    found = scan_if_large(path, form)
+    if found is None:
+        return None
+    found.progress = progress
+    return found.source(None if labels is None else read_labels(labels, form, found.classes))
