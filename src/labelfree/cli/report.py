@@ -19,6 +19,14 @@ if TYPE_CHECKING:
 FORMATS = ("html", "md", "json")
 
 
+Format = Annotated[
+    str | None,
+    typer.Option(
+        "--format", help="html, md or json; by default the file's ending; md and json may go to stdout"
+    ),
+]
+
+
 @files.reads
 def report(
     context: typer.Context,
@@ -27,12 +35,7 @@ def report(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="The file to write: .html, .md or .json")
     ] = None,
-    form: Annotated[
-        str | None,
-        typer.Option(
-            "--format", help="html, md or json; by default the file's ending; md and json may go to stdout"
-        ),
-    ] = None,
+    form: Format = None,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json")] = False,
     method: options.Method = "auto",
     calibration: files.Calibration = "temperature",

@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from labelfree.trust import Slices
 
 
+Data = Annotated[
+    Path | None, typer.Option(help="The file that holds these columns, where it is not TARGET itself")
+]
+
+
 @files.reads
 def slices(
     context: typer.Context,
@@ -30,9 +35,7 @@ def slices(
             "where SOURCE has it too, intervals hold what the scores missed there",
         ),
     ],
-    data: Annotated[
-        Path | None, typer.Option(help="The file that holds these columns, where it is not TARGET itself")
-    ] = None,
+    data: Data = None,
     method: options.OneMethod = None,
     calibration: files.Calibration = "temperature",
     marginal: options.GivenMarginal = None,

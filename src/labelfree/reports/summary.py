@@ -56,12 +56,12 @@ def summarise(
     comparison = compared(pair, marginal=marginal, proportions=proportions, truth=truth, progress=progress)
     answer = _chosen(comparison, method)
     own = taken(method, marginal=marginal, proportions=proportions)
-    warnings, notes = answer.warnings, []
+    warnings = answer.warnings
     if replicates:
         progress("interval")
         answer = trusted_answer(pair, method, settings, **own)
-        notes = [text for text in answer.warnings if text not in warnings]
         comparison = _with(comparison, answer)
+    notes = [text for text in answer.warnings if text not in warnings]
     found = findings(pair, method, warnings, progress, proportions)
     progress("tables")
     options = {

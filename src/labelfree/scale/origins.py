@@ -58,19 +58,15 @@ def scan(
     if sum(given is not None for given in (engine, threads, dask)) > 1:
         raise InputError("scan: more than one of engine=, threads= and dask= arrived; wanted one of them")
     layout, parts, own = _opened(data, form, second, zone, dask)
-    carrier = own or engine or (Threads(threads) if dask is None else _dask(dask))
     if own is not None and engine is not None:
         raise InputError(f"scan: a {type(data).__name__} has its own engine; leave engine= out")
-    if checkpoint is not None:
-        from labelfree.scale.checkpoint import Checkpoint
-
-        carrier = Checkpoint(carrier, checkpoint)
+    carrier = own or engine or (Threads(threads) if dask is None else _dask(dask))
     return Scan(
         parts,
         layout.kind,
         layout.k,
         layout.classes,
-        engine=carrier,
+        engine=carrier if checkpoint is None else _kept(carrier, checkpoint),
         weighted=layout.weight is not None,
         decisions=layout.prediction is not None or layout.threshold is not None,
         second=layout.second is not None,
@@ -83,6 +79,12 @@ def scan(
         insist=form.insist,
         name=str(data) if isinstance(data, str | Path) else f"the {type(data).__name__}",
     )
+
+
+def _kept(carrier: Engine, folder: str | Path) -> Engine:
+    from labelfree.scale.checkpoint import Checkpoint
+
+    return Checkpoint(carrier, folder)
 
 
 def _dask(cluster: Any) -> Engine:
