@@ -42,8 +42,7 @@ def scan(
             `weight="w"`, `label="truth"`: see `labelfree.io.Form`. Logits or probabilities are never guessed.
         second: the column of a second model's predictions, for GDE.
         zone: the time zone that binned times are counted in.
-        engine: who carries the work to the parts; by default threads of this process.
-        threads: how many of those; by default one per processor.
+        engine, threads: who carries the work to the parts; by default threads of this process, one per processor.
         dask: a scheduler's address, or a `distributed.Client`, whose workers can read the files.
         checkpoint: a folder where finished passes are kept, so that a run that was killed goes on there.
         said: fields of `labelfree.io.Form`.
