@@ -1,7 +1,11 @@
 """Rows that the tests of this room share, and what is folded over them; workers import it too."""
 
+import itertools
+
 import numpy as np
 import pyarrow as pa
+
+from labelfree.scans import Chunk
 
 CLASSES = ("cat", "dog", "owl")
 
@@ -78,3 +82,26 @@ def answers(scan):
     found = lf.compare(known, scan, ["ac", "atc-ne", "cott", "scot", "label-shift", "auto"])
     sites = lf.slices(known, scan, "site", "doc", replicates=20).slices
     return [e.error for e in found] + [s.error for s in sites]
+
+
+class Rows:
+    """A part that holds some rows of arrays, read in chunks."""
+
+    def __init__(self, name, arrays, size):
+        self.name, self.arrays, self.size = name, arrays, size
+        self.rows = len(arrays["scores"])
+
+    def read(self, columns=()):
+        for lo in range(0, self.rows, self.size):
+            held = {name: value[lo : lo + self.size] for name, value in self.arrays.items()}
+            more = {name: held.pop(name) for name in ("site",) if name in held}
+            yield Chunk(where=self.name, first=lo, columns=more, **held)
+
+
+def parts_of(arrays, cuts, size):
+    """Rows of arrays in parts cut there, each read in chunks of that size."""
+    ends = [0, *sorted(cuts), len(arrays["scores"])]
+    return [
+        Rows(f"part {i}", {name: value[lo:hi] for name, value in arrays.items()}, size)
+        for i, (lo, hi) in enumerate(itertools.pairwise(ends))
+    ]

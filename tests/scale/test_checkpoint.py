@@ -6,11 +6,15 @@ import signal
 import subprocess
 import sys
 import textwrap
+from functools import partial
 
 import numpy as np
+import pytest
 from pyarrow import parquet
 
 import labelfree as lf
+from labelfree.errors import FileError
+from labelfree.scale.checkpoint import digest_of
 
 from .samples import folded, rows
 
@@ -71,6 +75,73 @@ def test_other_data_or_another_question_is_read_anew(tmp_path):
     assert again.tobytes() == first.tobytes()
     assert kept(other, folded())[1] == 0
     assert kept(table, lambda chunk, start: len(chunk)) == (5000, 0)
+
+
+def test_rows_that_change_are_noticed_although_the_question_is_the_same(tmp_path):
+    """Every pass of a driver is made, or kept, under its own number: the second one reads anew."""
+    held = [rows()[2]]
+    scan = lf.scan(lambda: iter(held[0].to_batches()), checkpoint=tmp_path)
+    scan.fold(_count)
+    scan.fold(_count)
+    assert [file.name[:9] for file in sorted(tmp_path.iterdir())] == ["pass-0001", "pass-0002"]
+    held[0] = rows(seed=1)[2]
+    with pytest.raises(FileError, match="changed between two passes"):
+        scan.fold(_count)
+
+
+def _count(chunk, start):
+    return len(chunk)
+
+
+def _asked(power, state):
+    def step(chunk, start):
+        return (chunk.scores**power).sum() + state
+
+    return step
+
+
+class Threshold:
+    """A question as an object."""
+
+    def __init__(self, at):
+        self.at = at
+
+    def above(self, chunk, start):
+        return (chunk.scores > self.at).sum()
+
+
+#: Questions that differ in one thing each, made anew at every call.
+QUESTIONS = [
+    lambda: partial(_count, start=1),
+    lambda: partial(_count, start=2),
+    lambda: partial(_count, 1),
+    lambda: partial(_asked, start=1),
+    lambda: _asked(1, np.zeros(3)),
+    lambda: _asked(2, np.zeros(3)),
+    lambda: _asked(1, np.ones(3)),
+    lambda: _asked(1, np.zeros(3, np.float32)),
+    lambda: _asked(1, np.zeros((3, 1))),
+    lambda: _asked(1, np.array(["a", None], dtype=object)),
+    lambda: _asked(1, np.array(["b", None], dtype=object)),
+    lambda: Threshold(0.5).above,
+    lambda: Threshold(0.25).above,
+    lambda: {"one": [1, 2.5, None]},
+    lambda: {"one": [1, 2.5, "None"]},
+    lambda: {"two": [1, 2.5, None]},
+    lambda: frozenset({"one", "two", "three"}),
+    lambda: frozenset({"one", "two"}),
+    lambda: b"one",
+    lambda: len,
+    lambda: sum,
+    lambda: Threshold,
+]
+
+
+def test_a_question_is_known_by_what_it_consists_of():
+    """Two that are equal have one digest although they are two objects; no two that differ in anything do."""
+    found = [digest_of(make()) for make in QUESTIONS]
+    assert found == [digest_of(make()) for make in QUESTIONS]
+    assert len(set(found)) == len(QUESTIONS)
 
 
 def test_a_damaged_or_foreign_file_is_never_unpickled(tmp_path):

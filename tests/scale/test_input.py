@@ -11,6 +11,7 @@ from pyarrow import parquet
 
 import labelfree as lf
 from labelfree.errors import FileError, InputError
+from labelfree.scale.files import rows_a_part
 
 
 def write(folder, name, table, **how):
@@ -90,6 +91,32 @@ def test_files_without_rows_are_passed_over_unless_all_are(tmp_path):
         lf.scan(tmp_path)
     write(tmp_path, "b.parquet", table())
     assert lf.scan(tmp_path).fold(count) == 100
+
+
+def test_weights_are_on_any_scale():
+    """A sum far below one is a sum; only nothing is refused, and what is negative."""
+    light = table(weight=np.full(100, 1e-6))
+    assert lf.scan(light, weight="weight").mass == pytest.approx(1e-4)
+    assert lf.scan(light, weight="weight").n_effective == pytest.approx(100)
+    with pytest.raises(InputError, match="target weights: they sum to zero"):
+        lf.scan(table(weight=np.zeros(100)), weight="weight").mass  # noqa: B018
+    with pytest.raises(FileError, match="target weights: row 3 is -1"):
+        lf.scan(table(weight=np.where(np.arange(100) == 3, -1.0, 1.0)), weight="weight").mass  # noqa: B018
+
+
+def test_rounded_probabilities_are_told_as_when_they_are_read_whole(small_parts):
+    p = np.random.default_rng(0).dirichlet(np.ones(3), 2000).round(3)
+    whole = lf.Target(probs=p)
+    scan = lf.scan(pa.table({f"prob_{c}": p[:, j] for j, c in enumerate("abc")}))
+    assert "rounded to 3 decimals" in " ".join(whole.notes)
+    assert scan.notes == whole.notes
+    assert scan.correction == pytest.approx(whole.correction)
+
+
+def test_parts_are_of_one_size_until_they_are_too_many():
+    assert rows_a_part(1000, 10) == rows_a_part(10**8, 10) == 419_430
+    assert rows_a_part(10**9, 10) == 3_906_250  # 256 of them
+    assert rows_a_part(10, 10**8) == 1
 
 
 def test_a_file_that_changes_between_two_passes_is_refused(tmp_path):

@@ -1,32 +1,18 @@
 """The scanned answer is the one in memory, however rows are cut, whoever carries them."""
 
-import itertools
-
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import labelfree as lf
-from labelfree.scans import Chunk, Scan
+from labelfree.scans import Scan
+
+from . import samples
 
 METHODS = list(lf.METHODS)
 N, K = 1200, 4
 CLASSES = ("a", "b", "c", "d")
-
-
-class Rows:
-    """A part that holds some rows of arrays, read in chunks."""
-
-    def __init__(self, name, arrays, size):
-        self.name, self.arrays, self.size = name, arrays, size
-        self.rows = len(arrays["scores"])
-
-    def read(self, columns=()):
-        for lo in range(0, self.rows, self.size):
-            held = {name: value[lo : lo + self.size] for name, value in self.arrays.items()}
-            more = {name: held.pop(name) for name in ("site",) if name in held}
-            yield Chunk(where=self.name, first=lo, columns=more, **held)
 
 
 def world(seed=0, kind="logits", zeros=False):
@@ -68,11 +54,7 @@ def scanned(target, cuts, size=97, kind="logits", order=range(K)):
         "predictions": place[target["predictions"]],
         "second": place[target["second"]],
     }
-    ends = [0, *sorted(cuts), N]
-    parts = [
-        Rows(f"part {i}", {name: value[lo:hi] for name, value in turned.items()}, size)
-        for i, (lo, hi) in enumerate(itertools.pairwise(ends))
-    ]
+    parts = samples.parts_of(turned, cuts, size)
     classes = tuple(CLASSES[j] for j in order)
     return Scan(parts, kind, K, classes, weighted=True, decisions=True, second=True, columns=("site",))
 
@@ -216,6 +198,6 @@ def test_rows_are_never_written_of_some_of_a_part():
     source, target = world(8)
     scan = scanned(target, [400])
     read = lf.trust.posteriors.row_reader(lf.Pair(source, scan), "ac")
-    scan.parts[1].read = lambda columns=(): iter([next(Rows.read(scan.parts[1]))])
+    scan.parts[1].read = lambda columns=(): iter([next(samples.Rows.read(scan.parts[1]))])
     with pytest.raises(lf.FileError, match="part 1: other than 800 rows were read"):
         list(lf.Pair(source, scan).target.each(read))

@@ -1,6 +1,5 @@
 """A scan as a source: the rows that reading it whole gives, to the last bit; of too many, some drawn by number."""
 
-import itertools
 import subprocess
 import sys
 
@@ -14,7 +13,7 @@ from typer.testing import CliRunner
 
 import labelfree as lf
 from labelfree.errors import FileError, InputError
-from labelfree.scans import Chunk, Scan
+from labelfree.scans import Scan
 from labelfree.scans.labelled import uniform
 
 from . import samples
@@ -76,25 +75,8 @@ def test_labels_that_stand_apart(tmp_path, small_parts):
     np.testing.assert_array_equal(some.labels, labels[some.kept])
 
 
-class Rows:
-    """A part that holds some labelled rows, read in chunks."""
-
-    def __init__(self, name, arrays, size):
-        self.name, self.arrays, self.size = name, arrays, size
-        self.rows = len(arrays["scores"])
-
-    def read(self, columns=()):
-        for lo in range(0, self.rows, self.size):
-            held = {name: value[lo : lo + self.size] for name, value in self.arrays.items()}
-            yield Chunk(where=self.name, first=lo, **held)
-
-
 def cut(arrays, cuts, size, **how):
-    ends = [0, *sorted(cuts), len(arrays["scores"])]
-    parts = [
-        Rows(f"part {i}", {name: value[lo:hi] for name, value in arrays.items()}, size)
-        for i, (lo, hi) in enumerate(itertools.pairwise(ends))
-    ]
+    parts = samples.parts_of(arrays, cuts, size)
     return Scan(parts, "logits", 4, weighted=True, decisions=True, labelled=True, **how)
 
 

@@ -92,6 +92,13 @@ def test_a_sound_plan_passes(weighted):
     assert found.dual == pytest.approx(plan.certificate.dual, abs=1e-15)
 
 
+def test_a_plan_without_split_rows_passes():
+    given = Problem([[0.9, 0.1], [0.6, 0.4]], [1, 1])
+    plan = solve(given)
+    assert len(plan.split_rows) == 0
+    assert audit(given, plan).exact
+
+
 @pytest.mark.parametrize("damage", OF_MASS)
 def test_damaged_masses_show_as_violation(damage):
     given = problem(weighted=False)

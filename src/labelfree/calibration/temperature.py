@@ -57,9 +57,13 @@ def fit_temperature(
         labels: (n,) class indices.
         mass: (n,) row masses that sum to 1.
     """
+    of_label = 0.0
+    for rows in chunks(*logits.shape):
+        part = logits[rows]
+        of_label += float(mass[rows] @ (part[np.arange(len(part)), labels[rows]] - part.max(axis=1)))
 
     def slope(b: float) -> tuple[float, float]:
-        found = of_label = rate = 0.0
+        found = rate = 0.0
         for rows in chunks(*logits.shape):  # so that nothing is copied whole
             z, m = logits[rows] - logits[rows].max(axis=1, keepdims=True), mass[rows]
             p = np.exp(b * z)
@@ -67,7 +71,6 @@ def fit_temperature(
             mean = np.einsum("ij,ij->i", p, z)
             square = np.einsum("ij,ij,ij->i", p, z, z)
             found += float(m @ mean)
-            of_label += float(m @ z[np.arange(len(z)), labels[rows]])
             rate += float(m @ np.maximum(square - mean**2, 0.0))
         return found - of_label, rate
 

@@ -57,9 +57,8 @@ def rehearsal(rows: Rows, u: Units, excess: Units, total: int, entries: int) -> 
     margin = np.empty(sample.items, np.float32)
     held = sample.best_classes(u, assigned, margin)
     share = int(held.sum()) / total
-    wanted = held - np.rint(excess * share).astype(np.int64)
-    for j in np.flatnonzero(wanted < 0):  # the sample has fewer rows there than have to go
-        wanted[j] = 0
+    # The sample may have fewer rows in a class than have to go.
+    wanted = np.maximum(held - np.rint(excess * share).astype(np.int64), 0)
     # Rounding made the sample's wishes differ from its mass; the largest class notices it least.
     wanted[np.argmax(wanted)] += held.sum() - wanted.sum()
     own = _own_margins(assigned, margin, excess / total * sample.items, len(u))

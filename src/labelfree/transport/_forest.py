@@ -45,7 +45,7 @@ def _path(neighbours: dict[int, set[int]], start: int, goal: int) -> list[int]:
             while path[-1] != start:
                 path.append(before[path[-1]])
             return path[::-1]
-        for other in sorted(neighbours[node]):
+        for other in neighbours[node]:  # in any order: a forest has one path at most
             if other not in before:
                 before[other] = node
                 queue.append(other)

@@ -107,9 +107,7 @@ def _prices(probs: Array, class_mass: Array, row_mass: Array, prices: Array) -> 
         return reads < ROUNDS
 
     found = newton(read, (u[live].min() - u[live]) / EPS, class_mass[live], tol=MISSED, more=more)
-    u = priced(found.v)
-    u[live] -= u[live].min()
-    return u
+    return priced(found.v)  # the largest v is 0, so the least price is
 
 
 def _plan(
