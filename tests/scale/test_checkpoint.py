@@ -1,5 +1,6 @@
 """A driver that was killed goes on where it was, and only with the same data and the same question."""
 
+import io
 import os
 import pickle
 import signal
@@ -14,7 +15,8 @@ from pyarrow import parquet
 
 import labelfree as lf
 from labelfree.errors import FileError
-from labelfree.scale.checkpoint import digest_of
+from labelfree.scale.checkpoint import _Plain, digest_of
+from labelfree.scans.visits import Opening
 
 from .samples import folded, rows
 
@@ -74,6 +76,10 @@ def test_other_data_or_another_question_is_read_anew(tmp_path):
     assert reused == 1
     assert again.tobytes() == first.tobytes()
     assert kept(other, folded())[1] == 0
+    for name, here in (("a", table), ("b", other)):
+        parquet.write_table(here, tmp_path / f"{name}.parquet")
+        assert kept(tmp_path / f"{name}.parquet", folded())[1] == 0
+    assert kept(tmp_path / "b.parquet", folded())[1] == 1
     assert kept(table, lambda chunk, start: len(chunk)) == (5000, 0)
 
 
@@ -110,6 +116,13 @@ class Threshold:
         return (chunk.scores > self.at).sum()
 
 
+class Limit:
+    """Another one, of the same content."""
+
+    def __init__(self, at):
+        self.at = at
+
+
 #: Questions that differ in one thing each, made anew at every call.
 QUESTIONS = [
     lambda: partial(_count, start=1),
@@ -130,6 +143,11 @@ QUESTIONS = [
     lambda: {"two": [1, 2.5, None]},
     lambda: frozenset({"one", "two", "three"}),
     lambda: frozenset({"one", "two"}),
+    lambda: frozenset({1, "one", None}),
+    lambda: [1, 2],
+    lambda: (1, 2),
+    lambda: Threshold(0.5),
+    lambda: Limit(0.5),
     lambda: b"one",
     lambda: len,
     lambda: sum,
@@ -142,6 +160,16 @@ def test_a_question_is_known_by_what_it_consists_of():
     found = [digest_of(make()) for make in QUESTIONS]
     assert found == [digest_of(make()) for make in QUESTIONS]
     assert len(set(found)) == len(QUESTIONS)
+
+
+@pytest.mark.parametrize(
+    "module, name", [("labelfree", "scan"), ("labelfree.scale.checkpoint", "Path"), ("os", "system")]
+)
+def test_only_our_own_classes_are_made_from_a_file(module, name):
+    with pytest.raises(pickle.UnpicklingError, match=f"{module}.{name} is not for checkpoints"):
+        _Plain(io.BytesIO(f"c{module}\n{name}\n.".encode())).load()
+    ours = pickle.dumps(Opening(3))
+    assert _Plain(io.BytesIO(ours)).load() == Opening(3)
 
 
 def test_a_damaged_or_foreign_file_is_never_unpickled(tmp_path):

@@ -1,5 +1,6 @@
 """What cannot be scanned is refused in one line that names the file and the row in it."""
 
+import glob
 import os
 import threading
 import time
@@ -8,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
+from pyarrow.dataset import dataset
 
 import labelfree as lf
 from labelfree.errors import FileError, InputError
@@ -47,6 +49,57 @@ def test_a_class_that_is_missing_or_new_in_a_later_file(tmp_path):
     write(tmp_path, "b.parquet", table(classes="abc"))
     with pytest.raises(FileError, match=r"b\.parquet: has a column 'logit_c'"):
         lf.scan(tmp_path)
+
+
+def test_a_data_set_whose_files_differ_in_their_classes(tmp_path):
+    """Columns of the folders' names stand in no file, and are missed in none."""
+    for month in ("01", "02"):
+        (tmp_path / f"month={month}").mkdir()
+        write(tmp_path, f"month={month}/a.parquet", table())
+    assert lf.scan(dataset(tmp_path, partitioning="hive")).fold(count) == 200
+    write(tmp_path, "month=02/a.parquet", table(classes="abc"))
+    with pytest.raises(FileError, match=r"a\.parquet: has a column 'logit_c'"):
+        lf.scan(dataset(tmp_path, partitioning="hive"))
+    write(tmp_path, "month=02/a.parquet", table(classes="a"))
+    with pytest.raises(FileError, match=r"a\.parquet: no column 'logit_b'"):
+        lf.scan(dataset(tmp_path, partitioning="hive"))
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_the_form_of_a_folder_is_that_of_its_first_name(tmp_path, monkeypatch, turned):
+    """Whatever order the system lists it in, the same file is said to be of another form."""
+    write(tmp_path, "b.parquet", table())
+    with pa.OSFile(str(tmp_path / "a.arrow"), "wb") as out, pa.ipc.new_file(out, table().schema) as writer:
+        writer.write_table(table(70))
+    found = list(glob.iglob(str(tmp_path / "*")))
+    monkeypatch.setattr(glob, "iglob", lambda *_, **__: iter(sorted(found, reverse=turned)))
+    with pytest.raises(FileError, match=r"also matches b\.parquet; of several files wanted only \.arrow"):
+        lf.scan(tmp_path / "*")
+
+
+def test_a_first_pass_is_not_made_again_without_need(small_parts):
+    """What a zero counts as is guessed from the first rows; it matters only where there is one, or nearly."""
+    p = np.random.default_rng(0).dirichlet(np.ones(3), 4000)
+    scan = lf.scan(pa.table({f"prob_{c}": p[:, j] for j, c in enumerate("abc")}))
+    assert scan.fold(count) == 4000
+    assert scan.passes == 1
+    p[3999] = [0.0, 0.5, 0.5]
+    p[3998] = [1e-200, 0.5, 0.5]
+    scan = lf.scan(pa.table({f"prob_{c}": p[:, j] for j, c in enumerate("abc")}))
+    scan.fold(count)
+    assert scan.passes == 2
+    assert scan.floor == 1e-200
+
+
+def test_functions_may_give_tables_batches_and_whatever_hands_out_arrow():
+    class Stream:
+        def __arrow_c_stream__(self, requested_schema=None):
+            return table(10).__arrow_c_stream__(requested_schema)
+
+    given = [table(30), *table(20).to_batches(), Stream()]
+    assert lf.scan(lambda: iter(given)).fold(count) == 60
+    with pytest.raises(FileError, match="gave a int; wanted Arrow record batches"):
+        lf.scan(lambda: iter([1]))
 
 
 def test_a_bad_row_is_named_with_its_file_and_its_number_there(tmp_path, small_parts):
@@ -177,15 +230,23 @@ def test_two_classes_from_one_column(small_parts):
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_npy_files_in_row_ranges(dtype, order, tmp_path, small_parts):
     scores = np.asarray(np.random.default_rng(0).normal(size=(4000, 3)) * 10, dtype, order=order)
-    np.save(tmp_path / "a.npy", scores[:3000])
-    np.save(tmp_path / "b.npy", scores[3000:])
+    np.save(tmp_path / "a.npy", np.asarray(scores[:3000], order=order))
+    np.save(tmp_path / "b.npy", np.asarray(scores[3000:], order=order))
+    assert (b"'fortran_order': True" in (tmp_path / "a.npy").read_bytes()[:200]) == (order == "F")
     scan = lf.scan(tmp_path, kind="logits")
     assert (scan.n, scan.k, scan.classes) == (4000, 3, None)
     assert len(scan.parts) > 4
-    np.testing.assert_allclose(
-        scan.fold(lambda chunk, start: chunk.scores.sum(0, dtype=float)), scores.sum(0, dtype=float)
+    np.testing.assert_array_equal(
+        np.concatenate([c.scores for part in scan.parts for c in part.read()]), scores
     )
     assert scan.peek().scores.dtype == (np.dtype("f8") if dtype == "i4" else np.dtype(dtype[-2:]))
+
+
+def test_decisions_at_a_threshold_of_npy_files(tmp_path):
+    p = np.random.default_rng(0).uniform(size=1000)
+    np.save(tmp_path / "a.npy", np.column_stack([1 - p, p]))
+    scan = lf.scan(tmp_path / "a.npy", kind="probs", threshold=0.8)
+    assert scan.fold(lambda chunk, start: int(chunk.predictions.sum())) == (p >= 0.8).sum()
 
 
 def test_a_npy_file_cut_short(tmp_path):

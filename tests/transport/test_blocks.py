@@ -188,6 +188,28 @@ def test_random_cuts_give_the_same_soft_plan_and_shares(road, data, seed, weight
     )
 
 
+def test_many_classes_are_weighed_as_few_are():
+    """More classes than the kernel of their own takes, and labels without mass."""
+    p, q, mass = network(900, 40, sharp=1.5)
+    q[3] = 0.0
+    q /= q.sum()
+    predictions, share = p.argmax(axis=1), mass / mass.sum()
+    found = soft_blocks(cut(p, [100, 450], mass=mass, predictions=predictions), q)
+    memory = soft_transport(np.log(p), q, share).posterior
+    assert found.kept == pytest.approx(share @ memory[np.arange(900), predictions], abs=EXACT)
+    assert soft_blocks(cut(p, [100, 450], mass=mass), q).kept is None
+
+
+@pytest.mark.parametrize("most", [1, 2, 4])
+def test_shares_are_given_up_after_so_many_passes(most):
+    """One more at most, where a step did not help."""
+    p, _, _ = network(3_000, 6, sharp=0.3)
+    prior = np.full(6, 1 / 6)
+    found = likely_shares(cut(p), prior, start=prior, tol=0.0, max_passes=most)
+    assert most <= found.passes <= most + (most > 1)
+    assert found.gap > 0.0
+
+
 def likelihood(p, mass, prior, shares):
     return mass @ np.log((p / prior) @ shares)
 

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from labelfree.transport import Problem, _newton
-from labelfree.transport._active import LEAST, active_items, rehearsal, rehearsed
+from labelfree.transport._active import LEAST, _rings, active_items, rehearsal, rehearsed
 from labelfree.transport._rows import Crew, all_rows, spans
 from labelfree.transport._steps import raised
-from labelfree.transport._units import ONE
+from labelfree.transport._units import ONE, class_units, row_unit
 from labelfree.transport.blocks import Block
 from labelfree.transport.entropic import ABSORB, slab
+from labelfree.transport.solver import _imbalance
 
 
 def best(n=3000, k=5, seed=0):
@@ -66,7 +67,9 @@ def test_a_sample_never_wants_less_than_nothing_of_a_class():
     assert held[0] < excess[0]
     after, _ = rehearsal(rows, u, excess, total, 5000)
     sample = rows.sample(3)
-    left = sample.best_classes(after, np.full(sample.items, -1, dtype=np.intp), np.empty(sample.items, np.float32))
+    left = sample.best_classes(
+        after, np.full(sample.items, -1, dtype=np.intp), np.empty(sample.items, np.float32)
+    )
     assert left[0] <= sample.unit  # but for a row that ties
 
 
@@ -138,3 +141,32 @@ def test_weights_out_of_range_are_read_by_logarithms():
 
 def test_rows_of_a_slab_fit_the_cache():
     assert [slab(k) for k in (1, 10, 128, 1000, 10**7)] == [65536, 6553, 512, 524, 1]
+
+
+@pytest.mark.parametrize("row", [[7], [1, 2, 5], [5, 1, 5, 2, 1, 5], [2, 2], [9, 3, 4, 3]])
+def test_pieces_of_a_row_form_a_ring(row):
+    """Going round from any piece one meets all pieces of its row, in their order, and no other."""
+    ring = _rings(np.array(row))
+    for place, here in enumerate(row):
+        met, at = [place], ring[place]
+        while at != place:
+            met.append(int(at))
+            at = ring[at]
+        mine = [i for i, other in enumerate(row) if other == here]
+        first = mine.index(place)
+        assert met == mine[first:] + mine[:first]
+
+
+@pytest.mark.parametrize("n", [1_000_003, 30_000_001])
+def test_whole_rows_are_wanted_where_class_masses_are_counts_of_rows(n):
+    """Shares of many rows are off by rounding: still no row need be split."""
+    whole = int(row_unit(float(n)))
+    counts = np.random.default_rng(n).multinomial(n, np.full(7, 1 / 7))
+    units = class_units(counts / n, n * whole, whole)
+    assert units.tolist() == [int(c) * whole for c in counts]
+
+
+def test_the_imbalance_of_prices_is_the_mass_that_has_to_move():
+    problem, rows, u, assigned, _, _ = best()
+    held = np.bincount(assigned, minlength=5) / problem.n
+    assert _imbalance(rows, u) == pytest.approx(np.abs(held - problem.class_mass).sum() / 2, abs=1e-9)

@@ -136,7 +136,7 @@ class ArrowPart(GroupsPart):
         self.stamp.check()
         with pa.OSFile(self.name) as file:
             schema = ipc.open_file(file).schema
-            fields = sorted(schema.get_field_index(name) for name in wanted)
+            fields = [schema.get_field_index(name) for name in wanted]
             reader = ipc.open_file(file, options=ipc.IpcReadOptions(included_fields=fields))
             for number in range(*self.groups):
                 whole = reader.get_batch(number)
