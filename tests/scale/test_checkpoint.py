@@ -163,7 +163,7 @@ def test_a_question_is_known_by_what_it_consists_of():
 
 
 @pytest.mark.parametrize(
-    "module, name", [("labelfree", "scan"), ("labelfree.scale.checkpoint", "Path"), ("os", "system")]
+    ("module", "name"), [("labelfree", "scan"), ("labelfree.scale.checkpoint", "Path"), ("os", "system")]
 )
 def test_only_our_own_classes_are_made_from_a_file(module, name):
     with pytest.raises(pickle.UnpicklingError, match=f"{module}.{name} is not for checkpoints"):

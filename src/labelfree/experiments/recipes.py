@@ -134,7 +134,12 @@ RECIPES: dict[str, Recipe] = {
     "cifar10-short": _ONE_CYCLE,
     "cifar10-one-cycle": replace(_ONE_CYCLE, epochs=16, warmup=3),
     "cifar10-growing": replace(
-        _ONE_CYCLE, rate=0.15, epochs=20, warmup=3, sizes=((5, 16), (14, 24)), note="ours: small images first, for a CPU"
+        _ONE_CYCLE,
+        rate=0.15,
+        epochs=20,
+        warmup=3,
+        sizes=((5, 16), (14, 24)),
+        note="ours: small images first, for a CPU",
     ),
 }
 
