@@ -198,3 +198,12 @@ def test_a_result_is_not_changed_through_its_dictionary(source, target):
     estimate = lf.estimate(source, target, "cot")
     estimate.to_dict()["details"]["certificate"]["gap"] = 9
     assert estimate.details["certificate"]["gap"] != 9
+
+
+def test_a_comparison_is_a_table_whose_columns_stand_under_each_other(source, target):
+    found = lf.compare(source, target, ["ac", "label-shift", "nuclear-norm"])
+    lines = repr(found).splitlines()[1:4]
+    assert [line.split()[0] for line in lines] == ["ac", "label-shift", "nuclear-norm"]
+    assert [line.index(word) for line, word in zip(lines, ("error", "error", "score"), strict=True)] == [
+        16
+    ] * 3

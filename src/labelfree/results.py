@@ -276,7 +276,9 @@ class Comparison(Result):
         lines = [f"{self.source['n']:,} source rows, {self.target['n']:,} target rows"]
         if self.true_error is not None:
             lines.append(f"true error {percent(self.true_error)}")
-        lines += [f"  {method:<8} {answer:<14} {miss}".rstrip() for method, answer, miss in self.rows()]
+        rows = self.rows()
+        wide = [max((len(row[at]) for row in rows), default=0) for at in (0, 1)]
+        lines += [f"  {name:<{wide[0]}}  {answer:<{wide[1]}}  {miss}".rstrip() for name, answer, miss in rows]
         lines += [f"  ! {warning}" for warning in self.warnings]
         lines += [f"  ! {e.method}: {warning}" for e in self.estimates for warning in self.own_warnings(e)]
         return "\n".join(lines)

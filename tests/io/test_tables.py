@@ -251,3 +251,17 @@ def test_what_was_said_of_a_table_reaches_its_sample(tmp_path, write_csv):
     with pytest.raises(FileError, match="insist"):
         read_target(logits)
     assert read_target(logits, insist=True).kind == "logits"
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_a_weight_column_does_not_change_the_precision_of_scores(tmp_path, dtype):
+    """Nor the scores the weights': each is kept as it is stored."""
+    p = np.random.default_rng(0).dirichlet(np.ones(3), 50).astype(dtype)
+    mass = np.linspace(1.0, 2.0, 50) + 1e-12
+    columns = {f"prob_{c}": p[:, j] for j, c in enumerate("abc")}
+    parquet.write_table(pa.table({**columns, "label": ["a"] * 50, "w": mass}), tmp_path / "a.parquet")
+    for weight in (None, "w"):
+        source = read_source(tmp_path / "a.parquet", weight=weight)
+        assert source.scores.dtype == dtype
+        np.testing.assert_array_equal(source.scores, p)
+    np.testing.assert_allclose(source.mass, mass / mass.sum(), rtol=1e-14)

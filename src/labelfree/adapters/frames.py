@@ -60,17 +60,18 @@ def from_dataframe(
     texts = {
         word: known(name, table.column_names, WHERE) for word, name in wanted.items() if name is not None
     }
-    mass = [] if weights is None else [known(weights, table.column_names, WHERE)]
+    if weights is not None:
+        known(weights, table.column_names, WHERE)
     scores = [name for name in columns.values() if name is not None]
-    matrix, held = gather(in_memory(table, WHERE), [*scores, *mass], list(texts.values()))
+    matrix, mass, held = gather(in_memory(table, WHERE), scores, list(texts.values()), weights)
     given = {
         word: held[name] if word == "ids" else labels_in(held[name], classes) for word, name in texts.items()
     }
     return Collected(
-        scores=_matrix(matrix[:, : len(scores)], columns, kind),
+        scores=_matrix(matrix, columns, kind),
         kind=kind,
         classes=classes,
-        weights=matrix[:, -1] if mass else None,
+        weights=mass,
         indexed=False,
         **given,
     )

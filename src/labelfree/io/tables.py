@@ -51,7 +51,7 @@ def open_table(path: Path) -> Tabular:
 def table_columns(path: Path, names: Sequence[str]) -> dict[str, npt.NDArray[Any]]:
     """(n,) columns of a table as objects: of CSV to the letter, of other forms as stored; None where empty."""
     table = open_table(path)
-    return gather(table, [], [known(name, table.names, path) for name in dict.fromkeys(names)])[1]
+    return gather(table, [], [known(name, table.names, path) for name in dict.fromkeys(names)])[2]
 
 
 def read_scores_table(path: Path, form: Form) -> Content:
@@ -67,11 +67,9 @@ def read_scores_table(path: Path, form: Form) -> Content:
     if form.label not in names and form.label == Form.label:  # a name that was asked for is not misspelt
         refuse_misspelt(names, [form.label], path, "column", "--label-column")
     texts = [n for n in dict.fromkeys((form.label, decision, form.id)) if n is not None and n in names]
-    weights = [] if form.weight is None else [form.weight]
-    matrix, others = gather(table, [*chosen, *weights], texts)
-    if not len(matrix):
+    scores, weights, others = gather(table, chosen, texts, form.weight)
+    if not len(scores):
         raise FileError(f"{path}: has a header but no rows; is it empty by mistake?")
-    scores = matrix[:, : len(chosen)] if weights else matrix
     labels = others.get(form.label)
     return Content(
         scores=both_columns(scores, path) if len(chosen) < len(classes) else scores,
@@ -79,7 +77,7 @@ def read_scores_table(path: Path, form: Form) -> Content:
         classes=classes,
         columns=names,
         labels=None if labels is None else labels_in(labels, classes),
-        weights=matrix[:, -1] if weights else None,
+        weights=weights,
         predictions=None if decision is None else labels_in(others[decision], classes),
         ids=None if form.id is None else others[form.id],
         likely=None if labels is not None else _likely_label(table, chosen, classes),

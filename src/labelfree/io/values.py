@@ -26,18 +26,24 @@ def shown(names: Sequence[str]) -> str:
     return ", ".join(names[:8]) + (", ..." if len(names) > 8 else "") if names else "none"
 
 
-def gather(table: Tabular, numbers: Sequence[str], texts: Sequence[str]) -> tuple[Array, dict[str, Array]]:
-    """(n, len(numbers)) numbers in one matrix, and the other columns as objects, in one pass over the table.
+def gather(
+    table: Tabular, scores: Sequence[str], texts: Sequence[str], weight: str | None = None
+) -> tuple[Array, Array | None, dict[str, Array]]:
+    """(n, len(scores)) the scores in one matrix, (n,) the weights, and the other columns as objects, in one pass.
 
-    The matrix is reserved once where the number of rows is known; beyond it only one block is in memory.
+    Memory is reserved once where the number of rows is known; beyond it only one block is held. Scores and weights
+    are kept apart, so that neither changes the other's precision.
     """
-    matrix = _Matrix(table.rows, len(numbers))
+    groups = [list(scores), [] if weight is None else [weight]]
+    held = [_Matrix(table.rows, len(names)) for names in groups]
     others = _Others(texts)
+    numbers = [name for names in groups for name in names]
     rest = [name for name in texts if name not in numbers]
     for block in table.read(numbers, rest):
-        matrix.add([numbers_of(block, name) for name in numbers], block.batch.num_rows)
+        for matrix, names in zip(held, groups, strict=True):
+            matrix.add([numbers_of(block, name) for name in names], block.batch.num_rows)
         others.add(block)
-    return matrix.finish(), others.finish()
+    return held[0].finish(), None if weight is None else held[1].finish()[:, 0], others.finish()
 
 
 def numbers_of(block: Block, name: str) -> Array:
