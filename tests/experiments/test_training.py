@@ -253,6 +253,15 @@ def test_workers_change_nothing_but_speed(images, precision):
         train(build("small", 4, 0), images, SHORT, 0, Run(precision="float16"))
 
 
+@pytest.mark.parametrize("name", ["small", "resnet20", "vgg11-cifar"])
+def test_logits_keep_their_digits_in_mixed_precision(images, name):
+    """A last layer in bfloat16 would give numbers of eight bits, which tie."""
+    network = build(name, 4, 0)
+    exact, mixed = (score(network, images, run=Run(precision=p)) for p in ("float32", "bfloat16"))
+    assert (mixed == torch.from_numpy(mixed).bfloat16().float().numpy()).mean() < 0.1
+    np.testing.assert_allclose(mixed, exact, atol=0.1 * np.abs(exact).max())
+
+
 def test_exempt_weights_do_not_decay():
     network = build("small", 4, 0)
     groups = make_optimiser(network, dataclasses.replace(SHORT, exempt=("bias",))).param_groups

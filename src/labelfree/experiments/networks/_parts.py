@@ -51,6 +51,15 @@ class Resize(nn.Module):  # type: ignore[misc]
         return nn.functional.interpolate(x, size=(self.size, self.size), mode="bilinear", align_corners=False)
 
 
+class Head(nn.Linear):  # type: ignore[misc]
+    """The last layer, in single precision even where the others are not: bfloat16 logits tie by the thousand."""
+
+    def forward(self, x: Any) -> Any:
+        """Features (n, d) of any precision to logits (n, classes) in float32."""
+        with torch.autocast(x.device.type, enabled=False):
+            return super().forward(x.float())
+
+
 def entrance(statistics: str, size: int | None = None) -> Any:
     """What images pass first: resized to ``size``, then normalised by ``statistics``. It has no weights."""
     known: dict[str, Any] = {

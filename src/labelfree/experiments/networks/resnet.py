@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import nn
 
-from labelfree.experiments.networks._parts import entrance, initialise, load_body
+from labelfree.experiments.networks._parts import Head, entrance, initialise, load_body
 
 
 def _convolution(inputs: int, outputs: int, size: int, stride: int = 1) -> Any:
@@ -91,7 +91,7 @@ class ResNet(nn.Module):  # type: ignore[misc]
                 blocks.append(block(channels, width, 2 if stage and i == 0 else 1))
                 channels = width * block.expansion
             setattr(self, f"layer{stage + 1}", nn.Sequential(*blocks))
-        self.avgpool, self.fc = nn.AdaptiveAvgPool2d(1), nn.Linear(channels, classes)
+        self.avgpool, self.fc = nn.AdaptiveAvgPool2d(1), Head(channels, classes)
 
     def forward(self, x: Any) -> Any:
         """Images (n, 3, H, W) in [0, 1] to logits (n, classes)."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import nn
 
-from labelfree.experiments.networks._parts import Normalise, initialise
+from labelfree.experiments.networks._parts import Head, Normalise, initialise
 
 
 def _block(inputs: int, outputs: int, stride: int = 1) -> list[Any]:
@@ -27,6 +27,6 @@ def small(classes: int) -> Any:
             *_block(64, 64),
             nn.AdaptiveAvgPool2d(1),
             nn.Flatten(),
-            nn.Linear(64, classes),
+            Head(64, classes),
         )
     )

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import nn
 
-from labelfree.experiments.networks._parts import entrance, initialise, load_body
+from labelfree.experiments.networks._parts import Head, entrance, initialise, load_body
 
 # Channels of the convolutions; None is a 2 x 2 maximum.
 _PLAN = [64, None, 128, None, 256, 256, None, 512, 512, None, 512, 512, None]
@@ -43,7 +43,7 @@ class VGG(nn.Module):  # type: ignore[misc]
             nn.Linear(4096, 4096),
             nn.ReLU(inplace=True),
             nn.Dropout(),
-            nn.Linear(4096, classes),
+            Head(4096, classes),
         )
 
     def forward(self, x: Any) -> Any:
@@ -73,6 +73,4 @@ def vgg11_224(classes: int, weights: Path | None = None) -> Any:
 
 def vgg11_cifar(classes: int) -> Any:
     """VGG-11 with batch normalisation for 32 x 32 images: the convolutions and one linear layer (ours)."""
-    return initialise(
-        nn.Sequential(entrance("cifar"), *_features(True), nn.Flatten(), nn.Linear(512, classes))
-    )
+    return initialise(nn.Sequential(entrance("cifar"), *_features(True), nn.Flatten(), Head(512, classes)))
