@@ -41,7 +41,6 @@ def backtest(
         list[str] | None,
         typer.Option(
             help="A column (or .npz key) of SOURCE: each group is a target for the others; may be repeated",
-            show_default=False,
         ),
     ] = None,
     time: Time = None,
@@ -89,13 +88,14 @@ def _print(found: Backtest) -> None:
     table.add_column("kind of shift")
     for method in methods:
         table.add_column(method, justify="right")
-    natural = True
+    last = None
     for kind in dict.fromkeys(row["kind"] for row in rows):
         mine = {row["method"]: row for row in rows if row["kind"] == kind}
-        if natural and not mine[methods[0]]["natural"]:  # the user's own come first
-            natural = False
-            table.add_section()
+        natural = mine[methods[0]]["natural"]
+        if last and not natural:  # the user's own come first
+            table.add_row()
         table.add_row(kind, *(_cell(mine[method]) for method in methods))
+        last = natural
     out = console()
     if found.verdict:
         out.print(spoken(found.verdict), style="bold")

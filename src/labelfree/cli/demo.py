@@ -69,7 +69,7 @@ def _print(results: dict[str, Any]) -> None:
         truth = row["true_error"]
         cells = [_shaded(row["estimates"][m], truth) for m in methods]
         table.add_row(row["shift"].replace("_", " "), f"{100 * truth:.1f}", *cells)
-    table.add_section()
+    table.add_row()
     best = min(results["mae"][method] for method in methods)
     for label, key in (("mean miss", "mae"), ("worst miss", "worst")):
         values = [results[key][m] for m in methods]

@@ -43,7 +43,6 @@ def estimate(
         int | None,
         typer.Option(
             help="Bootstrap replicates behind each interval; 0 for none.  [default: 200 for named methods]",
-            show_default=False,
         ),
     ] = None,
     level: files.Level = 0.95,

@@ -41,7 +41,6 @@ def metrics(
         str | None,
         typer.Option(
             help="Also estimate TARGET's label shares, with intervals, by bbse, rlls or mlls",
-            show_default=False,
         ),
     ] = None,
     bias_correction: BiasCorrection = False,
@@ -106,7 +105,7 @@ def _print(found: Metrics, shares: Shares | None, confusion: bool) -> None:
             str(row["class"]),
             *(percent(row[key]) for key in ("share", "predicted", "precision", "recall", "f1")),
         )
-    table.add_section()
+    table.add_row()
     for name in ("macro", "weighted", "micro"):
         cells = [percent(document["averages"][key][name]) for key in ("precision", "recall", "f1")]
         table.add_row(name, "", "", *cells)

@@ -91,19 +91,17 @@ OneMethod = Annotated[
         "--method",
         "-m",
         help="Whose posterior; see labelfree methods.  [default: auto; scot where --marginal is given]",
-        show_default=False,
     ),
 ]
 GivenMarginal = Annotated[
     str | None,
     _option(
         help="The target's label shares: source, shrunk, bbse, rlls, mlls, or a file (class,mass CSV or 1-D .npy)",
-        show_default=False,
     ),
 ]
 By = Annotated[
     list[str] | None,
-    _option("--by", help="TARGET's column (or .npz key) to slice by; may be repeated", show_default=False),
+    _option("--by", help="TARGET's column (or .npz key) to slice by; may be repeated"),
 ]
 Groups = Annotated[
     str | None,

@@ -35,7 +35,7 @@ def about(context: typer.Context) -> dict[str, Any]:
 def options_of(context: typer.Context) -> dict[str, Any]:
     """Every option of the call with its value, defaults included."""
     files = {p.name for p in context.command.params if p.param_type_name == "argument"}
-    return {name: _plain(value) for name, value in sorted(context.params.items()) if name not in files}
+    return {name: _plain(value) for name, value in context.params.items() if name not in files}
 
 
 def command_line(context: typer.Context) -> str:

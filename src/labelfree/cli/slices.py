@@ -94,7 +94,7 @@ def _print(found: Slices, rows: int) -> None:
     table.add_column("")
     for s in found.slices:
         table.add_row(s.name, percent(s.error), percent(s.low), percent(s.high), f"{s.rows:,}", s.note)
-    table.add_section()
+    table.add_row()
     table.add_row("all", percent(found.error), "", "", f"{rows:,}", "")
     out = console()
     out.print(table)

@@ -1,0 +1,231 @@
+"""What the verbs print, to the letter, on rows whose answers can be worked out by hand."""
+
+import time
+from pathlib import Path
+from textwrap import dedent
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import typer
+
+from labelfree.cli import demo, screen
+from labelfree.cli.app import VERBS, app
+from labelfree.cli.estimate import _refuse_one_file
+from labelfree.cli.options import DATA, OUTPUT, WHAT
+from labelfree.errors import InputError
+
+PLAIN = ["--calibration", "none"]
+
+
+def rows(n, every):
+    """Four kinds of rows in turn; every so many the model is wrong."""
+    kinds = [[0.875, 0.125, 0.0], [0.125, 0.75, 0.125], [0.25, 0.25, 0.5], [0.5, 0.375, 0.125]]
+    probs = np.tile(kinds, (n // 4, 1))
+    labels = probs.argmax(axis=1)
+    labels[::every] = (labels[::every] + 1) % 3
+    return {"probs": probs, "labels": labels}
+
+
+@pytest.fixture
+def few(tmp_path):
+    """80 source rows of which 16 are wrong, and 40 target rows of which 10 are, by site."""
+    np.savez(tmp_path / "s.npz", **rows(80, 5))
+    np.savez(tmp_path / "t.npz", **rows(40, 4), site=np.repeat(["east", "west"], [30, 10]))
+    return tmp_path / "s.npz", tmp_path / "t.npz"
+
+
+def shown(ran):
+    assert ran.code == 0, ran.err
+    return "\n".join(line.rstrip() for line in ran.out.splitlines())
+
+
+def text(lines):
+    return dedent(lines).strip("\n")
+
+
+def test_estimate(labelfree, few):
+    """AC's doubt is 1/8, 1/4, 1/2 and 1/2 in turn: 11/32 in mean."""
+    methods = ["-m", "ac", "-m", "unchanged", "-m", "entropy"]
+    found = labelfree("estimate", *few, *methods, *PLAIN, "--replicates", 0, "--check")
+    assert shown(found) == text("""
+        source: 80 rows, 3 classes, error 20.0%    target: 40 rows
+        method         estimate  miss  what it is
+        AC                34.4%  +9.4  mean doubt: one minus average confidence
+        Unchanged         20.0%  -5.0  the source's own error
+        Entropy    score 0.7816        mean entropy of the probabilities in nats: a score, not an error
+        truth             25.0%        by the labels in TARGET
+        in short: about 34.4% of TARGET's rows are wrong, 20.0% of SOURCE's; nothing seen speaks against it; labelfree doctor looks closer
+    """)  # noqa: E501
+
+
+def test_metrics_with_and_without_the_confusion_matrix(labelfree, few):
+    table = text("""
+        class     share  predicted  precision  recall     f1
+        0         43.8%      50.0%      68.8%   78.6%  73.3%
+        1         37.5%      25.0%      75.0%   50.0%  60.0%
+        2         18.8%      25.0%      50.0%   66.7%  57.1%
+
+        macro                           64.6%   65.1%  63.5%
+        weighted                        67.6%   65.6%  65.3%
+        micro                           65.6%   65.6%  65.6%
+    """)
+    matrix = text("""
+        true class \\ prediction, percent of all rows
+               0      1      2
+        0  34.38   3.12   6.25
+        1  12.50  18.75   6.25
+        2   3.12   3.12  12.50
+    """)
+    plain, more = (shown(labelfree("metrics", *few, "-m", "ac", *PLAIN, *w)) for w in ([], ["--confusion"]))
+    assert plain.startswith("error 34.4% by ac, ")
+    assert "; kappa 0.463\n" + table in plain
+    assert "true class" not in plain
+    assert table + "\n" + matrix + "\nestimated, not counted: it rests on what ac assumes" in more
+
+
+def test_slices(labelfree, few):
+    """East has 8, 8, 7 and 7 rows of the four kinds, west 2, 2, 3 and 3."""
+    found = shown(
+        labelfree("slices", *few, "--by", "site", "-m", "ac", *PLAIN, "--replicates", 50)
+    ).splitlines()
+    assert found[0] == "slice  error   from     to  rows"
+    assert found[1].split()[:2] == ["east", "33.3%"]
+    assert found[2].split()[:2] == ["west", "37.5%"]
+    assert found[3] == ""
+    assert found[4] == "all    34.4%                  40"
+    assert [found[0].index(word) + len(word) for word in ("error", "from", "to", "rows")] == [12, 19, 26, 32]
+    assert [line[12 - 1] + line[19 - 1] + line[26 - 1] for line in found[1:3]] == ["%%%", "%%%"]
+    assert [line[26:32].strip() for line in found[1:3]] == ["30", "10"]
+
+
+def test_backtest(labelfree, tmp_path):
+    """Groups of one's own first, then the made ones; miss and, in brackets, the worst."""
+    np.savez(tmp_path / "b.npz", **rows(320, 5), site=np.arange(320) % 2)
+    found = shown(labelfree("backtest", tmp_path / "b.npz", "-m", "ac", "-m", "doc", "--by", "site", *PLAIN))
+    lines = found.splitlines()
+    at = lines.index("mean miss (worst), in points")
+    assert lines[at + 1].split() == ["kind", "of", "shift", "ac", "doc"]
+    kinds = [line[:17].rstrip() for line in lines[at + 2 :] if not line.startswith("!")]
+    assert kinds[:4] == ["group", "new group", "", "none"]
+    assert len({len(line) for line in lines[at + 1 :] if line and not line.startswith("!")}) == 1
+    made = labelfree("backtest", tmp_path / "b.npz", "-m", "ac", *PLAIN, "--json").json
+    assert made["provenance"]["options"]["repeats"] == 2
+    assert "" not in shown(labelfree("backtest", tmp_path / "b.npz", "-m", "ac", *PLAIN)).splitlines()
+
+
+def test_the_demo_s_table(monkeypatch, capsys):
+    """The best mean stands out; near the truth is green, far from it red."""
+    monkeypatch.setenv("COLUMNS", "80")
+    shifts = [
+        {"shift": "low_contrast", "true_error": 0.5, "estimates": {"ac": 0.125, "label-shift": 0.48}},
+        {"shift": "fog", "true_error": 0.25, "estimates": {"ac": 0.1875, "label-shift": 0.1}},
+    ]
+    mae, worst = {"ac": 0.21875, "label-shift": 0.085}, {"ac": 0.375, "label-shift": 0.15}
+    demo._print({"source": {"error": 0.0875}, "shifts": shifts, "mae": mae, "worst": worst})
+    lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    assert (
+        lines[2:9]
+        == text("""
+                                Label
+        shift        truth   AC shift
+        low contrast  50.0 12.5  48.0
+        fog           25.0 18.8  10.0
+
+        mean miss          21.9   8.5
+        worst miss         37.5  15.0
+    """).splitlines()
+    )
+    assert "wrong on 8.8% of photographs" in " ".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("estimate", "style"),
+    [(0.5, "green"), (0.515, "green"), (0.53, ""), (0.59, ""), (0.61, "red"), (0.2, "red")],
+)
+def test_near_is_green_and_far_is_red(estimate, style):
+    said = demo._shaded(estimate, 0.5)
+    assert (said.plain, said.style) == (f"{100 * estimate:.1f}", style)
+
+
+def test_within_two_points_is_near():
+    assert demo._shaded(0.02, 0.0).style == "green"
+    assert demo._shaded(0.1, 0.0).style == ""
+
+
+def test_the_answer_in_short_is_that_of_the_first_method_named(labelfree, few):
+    """And of the default where every method was asked for."""
+    limit = ["--fail-above", 0.99, "--replicates", 0, *PLAIN]
+    asked = {
+        "auto": ["-m", "all"],
+        "ac": ["-m", "all", "-m", "ac"],
+        "doc": ["-m", "doc", "-m", "ac"],
+    }
+    for first, words in asked.items():
+        found = labelfree("estimate", *few, *words, *limit, "--json").json
+        assert found["limit"]["method"] == first
+        mine = next(e["error"] for e in found["estimates"] if e["method"] == first)
+        last = shown(labelfree("estimate", *few, *words, *limit)).splitlines()
+        assert any(line.startswith(f"in short: about {100 * mine:.1f}%") for line in last)
+
+
+def test_a_marginal_is_idle_only_where_no_method_takes_it(labelfree, few):
+    marginal = ["--marginal", "shrunk", "--replicates", 0]
+    assert labelfree("estimate", *few, "-m", "ac", "-m", "cot", *marginal).code == 0
+    refused = labelfree("estimate", *few, "-m", "ac", "-m", "doc", *marginal)
+    assert refused.code == 2
+    assert "--marginal shrunk: ac, doc does not transport to label shares" in refused.err
+
+
+def test_rows_of_a_scan_are_a_new_folder(tmp_path):
+    (tmp_path / "there.parquet").touch()
+    with pytest.raises(
+        InputError, match=r"7,000 rows are written as a folder .* there is something of that name"
+    ):
+        _refuse_one_file(tmp_path / "there.parquet", 7000)
+    with pytest.raises(InputError, match=r"and \.csv is one file; wanted a new name that ends in \.parquet"):
+        _refuse_one_file(tmp_path / "new.csv", 7000)
+    _refuse_one_file(tmp_path / "new.parquet", 7000)
+    _refuse_one_file(Path("NEW.PARQUET"), 7000)
+
+
+def test_the_panel_of_an_option_is_by_its_long_name():
+    command = typer.main.get_command(app)
+    found = {}
+    for verb in VERBS:
+        one = command.commands[verb]
+        for option in one.get_params(one.context_class(one)):
+            if option.param_type_name == "option":
+                found.setdefault(max(option.opts, key=len), set()).add(option.rich_help_panel)
+    assert {
+        name: found[name] for name in ("--method", "--quiet", "--out", "--logits", "--rows", "--fail-above")
+    } == {
+        "--method": {WHAT},
+        "--quiet": {OUTPUT},
+        "--out": {OUTPUT},
+        "--logits": {DATA},
+        "--rows": {OUTPUT},
+        "--fail-above": {OUTPUT},
+    }
+
+
+@pytest.mark.parametrize("takes", [0.0, 0.3])
+def test_progress_is_shown_only_while_work_takes_long(monkeypatch, takes):
+    """Work that ended in time leaves nothing behind that shows itself later."""
+    said = []
+    status = SimpleNamespace(
+        start=lambda: said.append("start"),
+        stop=lambda: said.append("stop"),
+        update=lambda words: said.append(words.plain),
+    )
+    monkeypatch.setattr(screen, "PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr("rich.console.Console.status", lambda *_, **__: status)
+    monkeypatch.setattr("sys.stderr", SimpleNamespace(isatty=lambda: True, write=len, flush=lambda: None))
+    with screen.working() as say:
+        say("reading\x1b[31m a file")
+        time.sleep(takes)
+    time.sleep(0.3)
+    assert said == ["reading\\x1b[31m a file", *(["start"] if takes else []), "stop"]
+    with screen.working(quiet=True) as say:
+        say("nothing")
+    assert "nothing" not in said
