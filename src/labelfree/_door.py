@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from labelfree._arrays import as_array, coarseness
-from labelfree._labels import IntArray, as_classes, as_labels, is_missing, missing_rows
+from labelfree._labels import IntArray, as_classes, as_labels, is_missing, missing_rows, places
 from labelfree.errors import InputError
 
 __all__ = ["FloatArray", "IntArray", "as_array", "as_classes", "as_labels", "is_missing", "missing_rows"]
@@ -153,11 +153,14 @@ def _check_logits(array: FloatArray, what: str, insist: bool) -> None:
 
 
 def like_probabilities(part: FloatArray) -> bool:
-    """Whether every row is 0 or more and sums to 1."""
+    """Whether every row is 0 or more and sums to 1, or would but for rounding to a few decimals."""
     if part.shape[1] < 2 or part.min() < 0:
         return False
     gap = np.abs(part.sum(axis=1, dtype=np.float64) - 1.0).max()
-    return bool(gap <= TOLERANCES[2])
+    if gap <= TOLERANCES[2] or gap > 0.5:
+        return bool(gap <= TOLERANCES[2])
+    decimals = rounded_to(part)
+    return decimals is not None and bool(gap <= part.shape[1] * 0.5 * 10.0**-decimals)
 
 
 def _gaps(array: FloatArray, rows: slice, what: str) -> npt.NDArray[np.float64]:
@@ -231,12 +234,13 @@ def above_threshold(
         raise InputError(f"{where} threshold: arrived with {k} classes; it is for two; pass predictions=")
     names = classes if classes is not None else (0, 1)
     chosen = dict(threshold) if isinstance(threshold, Mapping) else {names[1]: threshold}
-    if len(chosen) != 1 or next(iter(chosen)) not in names:
+    place = places(names, tuple(chosen))
+    if len(chosen) != 1 or next(iter(chosen)) not in place:
         wanted = f"one of the two classes, {names[0]!r} or {names[1]!r}"
         raise InputError(f"{where} threshold {threshold!r}: wanted {wanted}")
     ((name, least),) = chosen.items()
     check_fraction(least, f"{where} threshold", 0.9)
-    j = names.index(name)
+    j = place[name]
     out = np.empty(len(scores), dtype=np.intp)
     for rows in chunks(*scores.shape):
         part = np.asarray(scores[rows], dtype=np.float64)
@@ -310,7 +314,9 @@ def as_marginal(
     """Check a label marginal: one non-negative mass per class (or a mapping from names), summing to 1."""
     names = classes if classes is not None else tuple(range(k))
     if isinstance(values, dict):
-        unknown = [c for c in values if c not in names]
+        place = places(names, tuple(values))
+        unknown = [c for c in values if c not in place]
+        values = {names[place[c]]: mass for c, mass in values.items() if c in place}
         missing = [c for c in names if c not in values]
         if unknown or missing:
             wrong = f"{unknown[0]!r} is not a class" if unknown else f"class {missing[0]!r} has no mass"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from typing import Any
 
@@ -197,10 +198,32 @@ def _named(value: Any, row: int, by_name: dict[Hashable, int], what: str) -> int
 def spellings(value: Any) -> list[str]:
     """How a value may be written as a class name, likeliest first.
 
-    >>> spellings(2.0), spellings(True)
-    (['2', '2.0'], ['True', 'true', '1'])
+    Texts are read as what they were before somebody wrote them down: a column of whole numbers with a gap is
+    written as "2.0" by most, and truth values as "True" or "TRUE".
+
+    >>> spellings(2.0), spellings(True), spellings("2.0")
+    (['2', '2.0'], ['True', 'true', '1'], ['2.0', '2'])
     """
+    if isinstance(value, str):
+        if value.lower() in ("true", "false"):
+            return list(dict.fromkeys([value, *spellings(value.lower() == "true")]))
+        return [value, value.split(".")[0]] if re.fullmatch(r"-?\d+\.0+", value) else [value]
     if isinstance(value, bool):
         return [str(value), str(value).lower(), str(int(value))]
     whole = _whole(value)
     return [str(value)] if whole is None or isinstance(value, int) else [str(whole), str(value)]
+
+
+def places(own: Names, wanted: Names) -> dict[Hashable, int]:
+    """Which of our own names each wanted one is: the same, or else the same as written (2, "2")."""
+    here: dict[Hashable, int] = {name: j for j, name in enumerate(own)}
+    if all(name in here for name in wanted):
+        return here
+    written = {_shortest(name): j for j, name in enumerate(own)}
+    if len(written) < len(own) or len({_shortest(name) for name in wanted}) < len(wanted):
+        return here
+    return {name: written[text] for name in wanted if (text := _shortest(name)) in written}
+
+
+def _shortest(name: Hashable) -> str:
+    return min(spellings(name), key=len)

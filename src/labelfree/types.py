@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from labelfree import _door, _samples
 from labelfree._door import FloatArray, IntArray
+from labelfree._labels import places
 from labelfree._seal import Seal, seal
 from labelfree.errors import InputError, Note, nearest
 
@@ -45,6 +46,7 @@ class Sample:
     kept: IntArray | None
     notes: tuple[str, ...]
     _seal: Seal | None
+    _by_place: bool  # whether decisions are by a threshold on whatever class stands second
 
     def _enter(
         self,
@@ -93,6 +95,7 @@ class Sample:
             kept=None,
             notes=_notes(where, checked, lost),
             _seal=sealed,
+            _by_place=threshold is not None and not isinstance(threshold, Mapping),
         )
 
     def _set(self, **fields: Any) -> None:
@@ -320,6 +323,7 @@ class Target(Sample):
         order = class_order(self.classes, self.k, classes, k)
         if order is None:
             return self
+        refuse_other_second(self._by_place, order, classes)
         place = np.argsort(order)
         twin = object.__new__(Target)
         scores = np.ascontiguousarray(self.scores[:, order])
@@ -346,9 +350,10 @@ def class_order(
         own, own_k: the names of the target's columns, or None, and how many they are.
         classes, k: the source's.
     """
+    here = {} if own is None or classes is None else places(own, classes)
     if classes is not None and own is not None and own != classes:
         for name in classes:
-            if name not in own:
+            if name not in here:
                 hint = nearest(str(name), [str(c) for c in own if c not in classes])
                 raise InputError(f"target: no column for the source's class {name!r}{hint}")
     if own_k != k:
@@ -357,8 +362,16 @@ def class_order(
         raise InputError(f"target: {own_k} classes, but the source has {k}; wanted the same columns{more}")
     if classes is None or own is None or own == classes:
         return None
-    here = {name: j for j, name in enumerate(own)}
     return np.array([here[name] for name in classes], dtype=np.intp)
+
+
+def refuse_other_second(by_place: bool, order: IntArray, classes: tuple[Hashable, ...] | None) -> None:
+    """Refuse decisions by a threshold on the second column where another class stands second on the source."""
+    if by_place and classes is not None and order[-1] != len(order) - 1:
+        raise InputError(
+            f"target threshold: it is about {classes[0]!r}, the second of the target's columns, and the source's "
+            f"second class is {classes[1]!r}; name the class on both: threshold={{{classes[1]!r}: ...}}"
+        )
 
 
 def _notes(where: str, checked: _door.Scores, lost: int) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ def from_dataframe(
     logits: Columns | None = None,
     labels: str | None = None,
     weights: str | None = None,
-    predictions: str | None = None,
+    predictions: str | None = "prediction",
     second: str | None = None,
     ids: str | None = None,
 ) -> Collected:
@@ -41,7 +41,8 @@ def from_dataframe(
             may be None: it is one minus the other.
         logits: the same for logits. With neither, columns that begin with `prob_` or `logit_` are taken.
         labels: the column of true labels; a target needs none.
-        weights, predictions, ids: columns of row weights, of deployed decisions, of what rows are known by.
+        weights, ids: columns of row weights, and of what rows are known by.
+        predictions: the column of deployed decisions, read where it is there; None to leave it out.
         second: for a target, the column of a second model's predictions.
 
     >>> import pyarrow as pa
@@ -56,7 +57,8 @@ def from_dataframe(
         raise InputError(f"{WHERE}: has no rows; wanted at least one")
     kind, columns = _columns(table, probs, logits)
     classes = tuple(columns)
-    wanted = {"labels": labels, "predictions": predictions, "second": second, "ids": ids}
+    decisions = Form(prediction=predictions).wanted_prediction(table.column_names, WHERE, "predictions")
+    wanted = {"labels": labels, "predictions": decisions, "second": second, "ids": ids}
     texts = {
         word: known(name, table.column_names, WHERE) for word, name in wanted.items() if name is not None
     }

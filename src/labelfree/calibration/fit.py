@@ -61,46 +61,74 @@ Fit: TypeAlias = Callable[[FloatArray, npt.NDArray[np.intp], npt.NDArray[np.floa
 CALIBRATIONS: dict[str, Fit] = {"temperature": fit_temperature, "vector": fit_vector, "none": _fit_none}
 
 
+#: How far mean confidence may lie from accuracy on the source without a word, beyond two standard errors.
+HONEST = 0.1
+
+
 @dataclass(frozen=True)
 class Calibration:
-    """A fitted calibration with what it did to the source's likelihood and calibration error."""
+    """A fitted calibration with what it did to the source's likelihood and calibration error.
+
+    Attributes:
+        name: which one.
+        calibrator: its map of log-scores.
+        report: NLL and ECE on the source before and after, and how far confidence lies above accuracy after it.
+        zero: what a probability of exactly zero counts as, where the source says it (`learned_zero`); else 0.
+        rows: the source's effective rows, by which the report's noise is judged.
+    """
 
     name: str
     calibrator: Calibrator
     report: dict[str, float]
+    zero: float = 0.0
+    rows: float = np.inf
 
     def details(self) -> dict[str, Any]:
         """The calibration's name, its parameters, and NLL and ECE before and after."""
-        return {"calibration": self.name, **self.calibrator.details(), **self.report}
+        learned = {"zero": self.zero} if self.zero else {}
+        return {"calibration": self.name, **self.calibrator.details(), **learned, **self.report}
 
     def warnings(self) -> tuple[str, ...]:
         """What its user should know."""
-        return self.calibrator.warnings()
+        return (*self.calibrator.warnings(), *self._dishonest())
+
+    def _dishonest(self) -> tuple[str, ...]:
+        """A sentence where confidence is far from accuracy after all."""
+        gap = self.report.get("overconfidence", 0.0)
+        if abs(gap) <= HONEST + 1.0 / np.sqrt(self.rows):
+            return ()
+        side = "above" if gap > 0.0 else "below"
+        return (
+            f"calibrated confidence on the source lies {100 * abs(gap):.0f} points {side} its accuracy: ac, cot, scot "
+            "and label-shift, which take it at its word, miss by as much; try calibration='vector', or auto",
+        )
 
     def probs(self, sample: Sample) -> npt.NDArray[np.float64]:
         """(n, K) calibrated probabilities in float64."""
         out = np.empty((sample.n, sample.k))
-        # As where the temperature was fitted: a zero that stayed zero would be certainty at any temperature.
-        floor = 0.0 if isinstance(self.calibrator, Identity) else zero_floor(sample)
         for rows in chunks(sample.n, sample.k):
             if sample.kind == "probs" and isinstance(self.calibrator, Identity):
                 part = np.asarray(sample.scores[rows], dtype=np.float64)
                 out[rows] = part / part.sum(axis=1, keepdims=True)
             else:
-                out[rows] = softmax(self.calibrator.transform(log_scores(sample, rows, floor)))
+                out[rows] = softmax(self.calibrator.transform(self.log_scores(sample, rows)))
         return out
+
+    def log_scores(self, sample: Sample, rows: slice = slice(None)) -> npt.NDArray[np.float64]:
+        """(m, K) what the calibrator maps: a zero that stayed zero would be certainty at any temperature."""
+        return log_scores(sample, rows, max(self.zero, zero_floor(sample)))
 
     def log_probs(self, sample: Sample) -> npt.NDArray[np.float64]:
         """(n, K) calibrated log-scores, finite, up to a constant per row (see `zero_floor`)."""
         out = np.empty((sample.n, sample.k))
-        floor = zero_floor(sample)
         for rows in chunks(sample.n, sample.k):
-            out[rows] = self.calibrator.transform(log_scores(sample, rows, floor))
+            out[rows] = self.calibrator.transform(self.log_scores(sample, rows))
         return out
 
     def state(self) -> dict[str, Any]:
         """Plain values from which `from_state` makes the same calibration."""
-        return {"name": self.name, "report": self.report, **self.calibrator.details()}
+        learned = {"zero": self.zero} if self.zero else {}
+        return {"name": self.name, "report": self.report, **self.calibrator.details(), **learned}
 
     @staticmethod
     def from_state(state: dict[str, Any]) -> Calibration:
@@ -111,7 +139,7 @@ class Calibration:
         elif state["name"] == "vector":
             parts = {key: np.asarray(values, dtype=np.float64) for key, values in state["vector"].items()}
             calibrator = Vector(**parts)
-        return Calibration(state["name"], calibrator, dict(state["report"]))
+        return Calibration(state["name"], calibrator, dict(state["report"]), float(state.get("zero", 0.0)))
 
 
 def check_calibration(name: str) -> None:
@@ -131,7 +159,8 @@ def fit_calibration(name: str, source: Source) -> Calibration:
         source: the labelled scores.
     """
     check_calibration(name)
-    z = log_scores(source, slice(None), zero_floor(source))
+    zero = 0.0 if name == "none" else learned_zero(source)
+    z = log_scores(source, slice(None), max(zero, zero_floor(source)))
     mass, labels = source.mass, source.labels
     calibrator = CALIBRATIONS[name](z, labels, mass)
     before, after = (_quality(source, c, z) for c in (Identity(), calibrator))
@@ -140,17 +169,20 @@ def fit_calibration(name: str, source: Source) -> Calibration:
         "nll_after": after[0],
         "ece_before": before[1],
         "ece_after": after[1],
+        "overconfidence": after[2],
     }
-    return Calibration(name, calibrator, report)
+    return Calibration(name, calibrator, report, zero, source.n_effective)
 
 
-def _quality(source: Source, calibrator: Calibrator, z: FloatArray) -> tuple[float, float]:
+def _quality(source: Source, calibrator: Calibrator, z: FloatArray) -> tuple[float, float, float]:
+    """NLL, ECE, and by how much mean confidence lies above accuracy."""
     nll, mass, confidence = 0.0, source.mass, np.empty(source.n)
     for rows in chunks(*z.shape):
         logits = calibrator.transform(z[rows])
         nll += mean_nll(logits, source.labels[rows], mass[rows])
         confidence[rows] = softmax(logits)[np.arange(len(logits)), source.predictions[rows]]
-    return nll, ece(confidence, source.predictions == source.labels, mass)
+    right = source.predictions == source.labels
+    return nll, ece(confidence, right, mass), float(mass @ (confidence - right))
 
 
 def log_scores(sample: Sample, rows: slice, floor: float = 0.0) -> npt.NDArray[np.float64]:
@@ -174,6 +206,23 @@ def zero_floor(sample: Sample) -> float:
     if sample.kind == "logits":
         return 0.0
     return min(ZERO, sample.least_positive)
+
+
+def learned_zero(source: Source) -> float:
+    """What a probability of exactly zero is worth, by the source's labels; 0 where they do not say it.
+
+    Votes of ten trees or five neighbours give zeros that are only "none of them": some labels stand there. A zero
+    counts as the share of zeros that hold a label, but as less than any positive probability. At 1e-12 a handful of
+    such labels would decide the temperature alone.
+    """
+    if source.kind == "logits":
+        return 0.0
+    hit = cells = 0.0
+    for rows in chunks(source.n, source.k):
+        zero, mass = source.scores[rows] == 0.0, source.mass[rows]
+        hit += float(mass @ zero[np.arange(len(zero)), source.labels[rows]])
+        cells += float(mass @ zero.sum(axis=1))
+    return min(hit / cells, source.least_positive / 2.0) if hit > 0.0 else 0.0
 
 
 def softmax(logits: FloatArray) -> npt.NDArray[np.float64]:

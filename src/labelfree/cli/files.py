@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import fnmatch
 import functools
 import glob
 import inspect
 import os
-import re
 import time
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, fields
@@ -171,10 +171,7 @@ class Reading:
         form = self.form(source, target, self.labels, second, target_labels, *others)
         say(f"reading {source}")
         known = self._known(source, form, say)
-        if isinstance(form.threshold, float) and known.classes is not None and known.k == 2:
-            form = form.but(
-                threshold={known.classes[1]: form.threshold}
-            )  # whatever the order of TARGET's columns
+        form = form.facing(known)
         say(f"reading {target}")
         if not (whole or check or second is not None):
             found = self._scanned(target, form, say)
@@ -300,18 +297,37 @@ def refuse_overwriting(out: Path, inputs: Iterable[str | Path | None], option: s
 
 def _is_read(out: Path, path: Path) -> bool:
     """Whether the path that is read includes the file that is to be written, there already or not yet."""
-    real = Path(os.path.realpath(out))
     if path.is_dir():
-        return Path(os.path.realpath(path)) in real.parents
+        return any(Path(os.path.realpath(path)) in place.parents for place in _places(out))
     if path.exists():
         return out.exists() and out.samefile(path)
-    pattern = os.path.abspath(path)
-    if not glob.has_magic(pattern):
-        return False
-    if any(Path(found).samefile(out) for found in glob.glob(pattern, recursive=True) if out.exists()):
+    return glob.has_magic(str(path)) and _is_found(out, os.path.join(os.curdir, path))
+
+
+def _places(out: Path) -> set[Path]:
+    """Where the file will stand: under its name and, where that is a link, where it leads; folders are real ones."""
+    return {Path(os.path.realpath(out.parent), out.name), Path(os.path.realpath(out))}
+
+
+def _is_found(out: Path, pattern: str) -> bool:
+    """Whether the pattern finds the file, or will: one of its folders holds it and its last part fits the name.
+
+    The pattern begins with a folder: `**` alone would not find the one that it begins in.
+    """
+    there = filter(os.path.exists, glob.iglob(pattern, recursive=True))
+    if out.exists() and any(out.samefile(found) for found in there):
         return True
-    parts = re.escape(pattern).replace(r"\*\*/", "(.*/)?").replace(r"\*", "[^/]*").replace(r"\?", "[^/]")
-    return re.fullmatch(parts, os.path.abspath(out)) is not None
+    folder, last = os.path.split(pattern)
+    if last == "**":
+        folder, last = pattern, "*"
+    folders = {Path(os.path.realpath(found)) for found in glob.iglob(folder, recursive=True)}
+    return any(place.parent in folders and _fits(place.name, last) for place in _places(out))
+
+
+def _fits(name: str, pattern: str) -> bool:
+    """Whether a pattern without folders finds the name: hidden ones only where it says so."""
+    hidden = name.startswith(".") and not pattern.startswith(".")
+    return fnmatch.fnmatch(name, pattern) and not hidden
 
 
 def column_of(path: Path, name: str, rows: int | Sample | Scan) -> Any:

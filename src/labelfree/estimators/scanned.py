@@ -12,7 +12,7 @@ import numpy.typing as npt
 from labelfree import _door
 from labelfree._lockstep import Memo
 from labelfree._threads import in_turn
-from labelfree.calibration import Calibration, Identity, Temperature, log_scores, zero_floor
+from labelfree.calibration import Calibration, Identity, Temperature
 from labelfree.estimators.view import Array, SoftPlan, View
 from labelfree.labelshift import LabelShares
 from labelfree.scans import Chunk, Scan, Total, scan_of
@@ -67,7 +67,7 @@ def calibrated(sample: Target, calibration: Calibration) -> tuple[Array, npt.NDA
     if isinstance(calibrator, Temperature):
         temperature = calibrator.temperature
         if sample.kind == "probs":
-            logs = log_scores(sample, slice(None), zero_floor(sample))
+            logs = calibration.log_scores(sample)
     elif not isinstance(calibrator, Identity):
         logs = _compiled(calibration.log_probs(sample))
     probs, largest = np.empty((sample.n, sample.k)), np.empty(sample.n, np.intp)
@@ -103,6 +103,7 @@ def as_target(
         notes=(),
         least_positive=floor if floor > 0.0 else np.inf,
         _seal=None,
+        _by_place=False,
     )
     made._set(**more)
     return made

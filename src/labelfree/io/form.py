@@ -5,9 +5,20 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from labelfree.errors import FileError, InputError, nearest
+
+if TYPE_CHECKING:
+    from labelfree.types import Source
+
+
+#: Names that people give to a column of decisions.
+DECISIONS = frozenset(
+    f"{head}{tail}"
+    for head in ("prediction", "predictions", "predicted", "pred", "y_pred", "yhat", "decision", "decisions")
+    for tail in ("", "_label", "_class")
+)
 
 
 @dataclass(frozen=True)
@@ -66,10 +77,28 @@ class Form:
             )
         return kinds[0]
 
-    def wanted_prediction(self, names: Collection[str]) -> str | None:
-        """The column of decisions to read: one that was named, or the usual one if it is there."""
-        usual = self.prediction == Form.prediction
-        return None if usual and "prediction" not in names else self.prediction
+    def wanted_prediction(
+        self, names: Collection[str], where: object, said: str = "prediction"
+    ) -> str | None:
+        """The column of decisions to read: one that was named, or the usual one if it is there.
+
+        One that is called nearly so would decide what is right and wrong, and is not passed over in silence.
+        """
+        if self.prediction != Form.prediction or "prediction" in names:
+            return self.prediction
+        near = next((name for name in names if name.lower().replace(" ", "_") in DECISIONS), None)
+        if near is not None and self.threshold is None:
+            raise FileError(
+                f"{where}: does the column {near!r} hold the deployed decisions? then pass --prediction-column {near} "
+                f"({said}={near!r}); if not, --prediction-column '' ({said}=None)"
+            )
+        return None
+
+    def facing(self, source: Source) -> Form:
+        """The same for a target: a threshold is about the source's second class, wherever its column stands there."""
+        if source.classes is None or source.k != 2 or not isinstance(self.threshold, int | float):
+            return self
+        return replace(self, threshold={source.classes[1]: self.threshold})
 
 
 @dataclass(frozen=True)
@@ -108,11 +137,11 @@ def refuse_misspelt(
     """Refuse a name that is nearly, but not quite, one that would have been read, unless an option names it."""
     known = set(known)
     found = list(dict.fromkeys(found))
-    absent = sorted(known - set(found))
+    absent = known - set(found)
     for name in found:
         if name in known:
             continue
-        close = get_close_matches(name.lower(), absent, n=1, cutoff=0.75)
+        close = get_close_matches(name.lower(), absent, cutoff=0.75)  # the closest first
         if close:
             other = f" Rename it, or pass {option} {name}" if option else ""
             raise FileError(f"{path}: unknown {word} {name!r}; did you mean {close[0]!r}?{other}")

@@ -67,7 +67,8 @@ def read_target(
         path: as for `read_source`.
         form: what the file does not say by itself; or its fields by name.
         second: a file of a second model's scores or predictions, for GDE.
-        like: the source; a class of it that the file has no column for is named before anything else is wrong.
+        like: the source; a class of it that the file has no column for is named before anything else is wrong, and
+            a threshold is about its second class.
         said: fields of `Form`.
     """
     return read_checked(path, form, second, like=like, **said)[0]
@@ -86,6 +87,7 @@ def read_checked(
     content = _content(path, form)
     if like is not None:
         _same_classes(path, form, content, like)
+        form = form.facing(like)
     other = content.second if second is None else read_second(second, form, content.classes)
     with _names(path, second):
         made = Target(second=other, **content.arguments(form))

@@ -60,7 +60,7 @@ def read_scores_table(path: Path, form: Form) -> Content:
     names = table.names
     kind, chosen, classes = scores_in(names, form, path)
     refuse_more_classes(table.more, form)
-    decision = form.wanted_prediction(names)
+    decision = form.wanted_prediction(names, path)
     for name in (form.weight, decision, form.id):
         if name is not None:
             known(name, names, path)

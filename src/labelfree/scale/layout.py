@@ -218,7 +218,7 @@ def table_layout(
     """The layout of a table, by the names of its columns; `schemas` are the Arrow schemas of all its files."""
     names = tuple(schemas[0].names)
     kind, chosen, classes = scores_in(names, form, where)
-    decision = form.wanted_prediction(names)
+    decision = form.wanted_prediction(names, where)
     for name in (form.weight, decision, form.id, second):
         if name is not None:
             known(name, names, where)

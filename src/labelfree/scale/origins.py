@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,6 +76,7 @@ def scan(
         drop=form.drop_unlabelled,
         tolerance=form.tolerance,
         insist=form.insist,
+        by_place=form.threshold is not None and not isinstance(form.threshold, Mapping),
         name=str(data) if isinstance(data, str | Path) else f"the {type(data).__name__}",
     )
 

@@ -18,7 +18,7 @@ from labelfree.errors import FileError, InputError, Note
 from labelfree.scans.labelled import source_of
 from labelfree.scans.parts import ENTRIES, Chunk, Engine, Held, Part, Threads
 from labelfree.scans.visits import Digests, Opening, Visit, opened, whole_part
-from labelfree.types import Source, Target, check_sample, class_order
+from labelfree.types import Source, Target, check_sample, class_order, refuse_other_second
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -46,6 +46,7 @@ class Scan:
         tolerance, insist: as for `Target`.
         notes: what was found out about the form, a sentence each.
         name: for messages and `repr`.
+        by_place: whether decisions are by a threshold on whatever class stands second.
 
     Attributes:
         passes: how often all rows were read so far.
@@ -72,6 +73,7 @@ class Scan:
         insist: bool = False,
         notes: tuple[str, ...] = (),
         name: str = "target",
+        by_place: bool = False,
     ) -> None:
         self.parts = [part for part in parts if part.rows]
         if not self.parts:
@@ -83,7 +85,7 @@ class Scan:
         self.weighted, self.decisions, self.has_second, self.has_ids = weighted, decisions, second, ids
         self.columns, self.tolerance, self.insist = columns, tolerance, insist
         self.label, self.labelled, self.drop = label, labelled, drop
-        self._notes, self._who = notes, "target"
+        self._notes, self._who, self._by_place = notes, "target", by_place
         self._order: npt.NDArray[np.intp] | None = None
         self.progress: Callable[[int, int], None] | None = None
         self._state = _State()
@@ -103,6 +105,7 @@ class Scan:
         order = class_order(self.classes, self.k, classes, k)
         if order is None:
             return self
+        refuse_other_second(self._by_place, order, classes)
         twin = object.__new__(Scan)
         vars(twin).update({**vars(self), "classes": classes, "_order": order})
         return twin

@@ -16,6 +16,7 @@ from labelfree.estimators.pair import Pair
 from labelfree.labelshift import Marginal
 from labelfree.results import Result, percent
 from labelfree.scans import Scan
+from labelfree.trust.answers import answer
 from labelfree.trust.labelling.strata import DOUBT, LEAST, Strata, plain_labels
 from labelfree.trust.words import renamed
 from labelfree.types import Source, Target
@@ -242,7 +243,7 @@ def _doubts(pair: Pair, marginal: Marginal) -> tuple[Array, Array]:
 
 
 def _warnings(pair: Pair, marginal: Marginal) -> tuple[str, ...]:
-    return pair.estimate("scot", marginal=marginal).warnings
+    return answer(pair, "scot", marginal=marginal).warnings
 
 
 def _strata(doubt: Array, mass: Array) -> Indices:

@@ -8,20 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from labelfree.calibration import (
-    Calibration,
-    Temperature,
-    fit_calibration,
-    fit_temperature,
-    log_scores,
-    zero_floor,
-)
+from labelfree.calibration import Calibration, Temperature, fit_calibration, fit_temperature
 from labelfree.calibration.temperature import HIGHEST, LOWEST, cumulants, tempered
 from labelfree.estimators.base import Estimator
 from labelfree.estimators.pair import Pair
@@ -58,7 +51,7 @@ class Side:
     @staticmethod
     def of(view: View, groups: npt.NDArray[np.intp] | None, rows: int) -> Side:
         """Log-scores once, for all replicates."""
-        z = log_scores(view.sample, slice(None), zero_floor(view.sample))
+        z = view.calibration.log_scores(view.sample)
         shifted = np.ascontiguousarray(z - z.max(axis=1, keepdims=True))
         return Side(view.sample, shifted, groups, view.n_effective, rows)
 
@@ -161,9 +154,10 @@ class Replicator:
                 if abs(delta) > EXPANSION * b0:
                     break
             if abs(delta) <= EXPANSION * b0:
-                return Calibration("temperature", Temperature(1.0 / (b0 + delta)), {})
+                return replace(self.calibration, calibrator=Temperature(1.0 / (b0 + delta)), report={})
         if self.calibration.name == "temperature":
-            return Calibration("temperature", fit_temperature(self.left.z, self.source.labels, mass), {})
+            fitted = fit_temperature(self.left.z, self.source.labels, mass)
+            return replace(self.calibration, calibrator=fitted, report={})
         return fit_calibration(self.calibration.name, _reweighted(self.source, mass))
 
     def views(self, seed: np.random.SeedSequence | None) -> tuple[View, View]:
