@@ -9,7 +9,18 @@ from pyarrow import parquet
 
 from labelfree import FileError, InputError
 from labelfree._times import bin_times
-from labelfree.io import Form, read_column, read_costs, read_groups, read_marginal, read_picks
+from labelfree.io import (
+    Form,
+    holds,
+    read_column,
+    read_columns,
+    read_costs,
+    read_groups,
+    read_labels,
+    read_marginal,
+    read_picks,
+    read_source,
+)
 
 
 def test_groups_are_taken_to_the_letter(tmp_path, columns, write_csv):
@@ -136,7 +147,10 @@ def test_picks_come_back_with_their_labels(tmp_path, ending):
     ("text", "words"),
     [
         ("row,label\nfirst,a\n", "'row' must hold the row numbers"),
-        ("row,label\n1.5,a\n", "'row' must hold the row numbers"),
+        ("row,label\n1.5,a\n", "'row' must hold the row numbers .*; one line has '1.5'"),
+        ("row,label\n3,a\n-1,a\n", "one line has '-1'"),
+        ("row,label\n9007199254740992,a\n", "one line has '9007199254740992'"),  # floats skip the next
+        ("row,label\n0,a\n,\n,b\n,a\n", "a label, b, stands without its row number"),
         ("row,label\n1,a\n1,b\n", "row 1 stands there twice"),
         ("row,label\n,a\n", "a label, a, stands without its row number"),
         ("line,label\n1,a\n", "no column 'row'"),
@@ -150,6 +164,106 @@ def test_picks_that_cannot_be_used(tmp_path, text, words):
         read_picks(tmp_path / "picks.csv", Form(), ("a", "b"))
 
 
+def test_row_numbers_from_the_first_to_the_last_that_a_float_can_tell(tmp_path):
+    (tmp_path / "picks.csv").write_text(
+        "row,error_probability,label\n0,0.5,a\n1000,1e-3,\n9007199254740991,0,b\n"
+    )
+    table, labels = read_picks(tmp_path / "picks.csv")
+    assert table == {"row": [0, 1000, 9007199254740991], "error_probability": [0.5, 0.001, 0.0]}
+    assert labels == {0: "a", 9007199254740991: "b"}
+
+
+@pytest.mark.parametrize("key", ["label", "labels"])
+def test_rows_and_labels_that_are_not_one_each(tmp_path, key):
+    path = tmp_path / "picks.npz"
+    for rows, labels in (((3,), (2,)), ((2, 2), (2, 2)), ((4,), (2, 2))):
+        np.savez(path, **{"row": np.zeros(rows), key: np.zeros(labels)})
+        with pytest.raises(FileError) as caught:
+            read_picks(path)
+        assert str(caught.value).endswith(f"have the shapes {rows} and {labels}; wanted one each")
+
+
+def test_picks_in_a_torch_file_have_plain_labels(tmp_path):
+    torch = pytest.importorskip("torch")
+    torch.save({"row": torch.tensor([4, 7]), "labels": torch.tensor([1, 0])}, tmp_path / "picks.pt")
+    table, labels = read_picks(tmp_path / "picks.pt")
+    assert (table, list(labels)) == ({"row": [4, 7]}, [4, 7])
+    assert set(labels.values()) == {0, 1}  # a tensor is found in no set
+
+
+def test_whether_a_file_has_a_column(tmp_path, columns, write_csv):
+    path = write_csv(tmp_path / "a.csv", columns)
+    np.savez(tmp_path / "a.npz", time=[0])
+    np.save(tmp_path / "a.npy", [0])
+    for file in (path, tmp_path / "a.npz"):
+        assert holds(file, "time")
+        assert holds(file, "time:1d")
+        assert not holds(file, "site")
+        assert not holds(file, "site:1d")
+    assert not holds(tmp_path / "a.npy", "time")
+
+
+def test_columns_that_are_not_there(tmp_path):
+    np.save(tmp_path / "a.npy", [0])
+    np.savez(tmp_path / "a.npz", site=np.zeros((2, 2)), **{f"k{j}": [0] for j in range(9)})
+    with pytest.raises(FileError, match=r"a\.npy: a \.npy file has no column 'site'; wanted a table"):
+        read_columns(tmp_path / "a.npy", ["site"])
+    with pytest.raises(
+        FileError, match=r"no key 'sit'; did you mean 'site'\? \(found site, k0, k1, k2, k3, k4, k5, k6\)$"
+    ):
+        read_columns(tmp_path / "a.npz", ["site", "sit"])
+    with pytest.raises(InputError, match=r"'site' arrived with shape \(2, 2\); wanted one value per row"):
+        read_groups(tmp_path / "a.npz", ["site"])
+
+
+@pytest.mark.parametrize(
+    ("cells", "want"),
+    [
+        (["1", "2", " "], [1, 2, None]),
+        (["1.5", "2", ""], [1.5, 2.0, None]),
+        (["1", "b", ""], ["1", "b", ""]),
+    ],
+)
+def test_texts_are_numbers_where_all_are(tmp_path, write_csv, cells, want):
+    found = read_column(write_csv(tmp_path / "a.csv", {"x": cells, "y": "abc"}), "x").tolist()
+    assert found == want
+    assert [type(v) for v in found] == [type(v) for v in want]
+
+
+def test_what_is_stored_as_it_is_stays_so(tmp_path):
+    parquet.write_table(pa.table({"x": ["1", None], "y": [1, None]}), tmp_path / "a.parquet")
+    assert read_column(tmp_path / "a.parquet", "x").tolist() == ["1", None]
+    assert read_column(tmp_path / "a.parquet", "y").tolist() == [1, None]
+    np.savez(tmp_path / "a.npz", x=["1", "2"])
+    assert read_column(tmp_path / "a.npz", "x").tolist() == ["1", "2"]
+
+
+def test_classes_that_are_called_like_numbers_are_names(tmp_path):
+    """The first column is called 1: a label 1 means it, and not the column with the number 1."""
+    (tmp_path / "a.csv").write_text("prob_1,prob_0,label\n0.9,0.1,1\n0.2,0.8,0\n0.7,0.3,1\n")
+    source = read_source(tmp_path / "a.csv")
+    assert (source.classes, source.labels.tolist(), source.error) == (("1", "0"), [0, 1, 0], 0.0)
+    for classes, want in (
+        (("1", "0"), ["1", "0", "1"]),
+        (("a", "1.0"), ["1", "0", "1"]),
+        (("a", "b"), [1, 0, 1]),
+        (("a", "1.5"), [1, 0, 1]),
+        (None, [1, 0, 1]),
+    ):
+        assert read_labels(tmp_path / "a.csv", classes=classes).tolist() == want, classes
+
+
+def test_labels_are_numbers_only_where_all_of_them_are(tmp_path, write_csv):
+    for cells, want in (
+        (["1", "2.0", "-3"], [1, 2, -3]),
+        (["1", "", "2"], [1, "", 2]),
+        (["1", "x", "2"], ["1", "x", "2"]),
+        (["1", "1.5", "2"], ["1", "1.5", "2"]),
+    ):
+        path = write_csv(tmp_path / "a.csv", {"label": cells, "n": "abc"})
+        assert read_labels(path, classes=("a", "b")).tolist() == want
+
+
 def test_costs(tmp_path):
     costs = np.array([[0.0, 5.0], [1.0, 0.0]])
     np.save(tmp_path / "c.npy", costs)
@@ -160,13 +274,23 @@ def test_costs(tmp_path):
             read_costs(tmp_path / name, 3)
     (tmp_path / "d.csv").write_text("a,b\n0,1\n1,0\n")
     (tmp_path / "e.csv").write_text("0,1\n")
+    np.save(tmp_path / "f.npy", [0.0, 1.0])
+    np.save(tmp_path / "g.npy", [["a"]])
+    (tmp_path / "h.npy").write_text("0,1\n1,0\n")
     for name, words in (
         ("d.csv", "numbers and no header"),
-        ("e.csv", "wanted K x K"),
-        ("none.csv", "none.csv"),
+        ("e.csv", r"e\.csv: holds float64 of shape \(1, 2\); wanted K x K numbers"),
+        ("none.csv", r"none\.csv: cannot be read as costs \(.*none\.csv not found"),
+        ("f.npy", r"holds float64 of shape \(2,\)"),
+        ("g.npy", "holds str32 of shape"),
+        ("h.npy", r"h\.npy: not a \.npy file of plain numbers"),
     ):
         with pytest.raises(FileError, match=words):
             read_costs(tmp_path / name)
+    np.save(tmp_path / "i.npy", np.eye(3, dtype=bool))
+    assert read_costs(tmp_path / "i.npy").tolist() == np.eye(3).tolist()
+    (tmp_path / "one.csv").write_text("2\n")
+    assert read_costs(tmp_path / "one.csv", 1).tolist() == [[2.0]]
 
 
 def test_shares_in_any_order_and_form(tmp_path):
@@ -177,6 +301,31 @@ def test_shares_in_any_order_and_form(tmp_path):
     (tmp_path / "r.csv").write_text("class,mass\na,much\n")
     with pytest.raises(FileError, match="the mass of class 'a' is 'much'; wanted a number"):
         read_marginal(tmp_path / "r.csv", ("a",), 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("class,mass\na,0.5\nb,0.25\na,0.25\n", "class 'a' stands there twice"),
+        ("class,share\na,1\n", "found the columns class, share; wanted class,mass"),
+        ("class,mass,note\na,0.5,x\nb,0.75,y\n", "the masses sum to 1.25"),
+        ("class,mass\na,1\n", "class 'b' has no mass"),
+    ],
+)
+def test_shares_that_cannot_be_used(tmp_path, text, words):
+    (tmp_path / "q.csv").write_text(text)
+    with pytest.raises(InputError, match=rf"q\.csv: .*{words}"):
+        read_marginal(tmp_path / "q.csv", ("a", "b"), 2)
+
+
+def test_shares_in_the_order_of_columns(tmp_path):
+    np.save(tmp_path / "q.npy", [0.25, 0.75])
+    assert read_marginal(tmp_path / "q.npy", ("b", "a"), 2).tolist() == [0.25, 0.75]
+    (tmp_path / "q.csv").write_text("class,mass\n1,0.75\n0,0.25\n")
+    assert read_marginal(tmp_path / "q.csv", None, 2).tolist() == [0.25, 0.75]
+    np.savez(tmp_path / "q.npz", mass=[0.25, 0.75])
+    with pytest.raises(FileError, match=r"q\.npz: wanted a CSV with the columns class,mass or a 1-D \.npy"):
+        read_marginal(tmp_path / "q.npz", None, 2)
 
 
 def test_times_are_binned_where_the_reader_lives(tmp_path, write_csv):

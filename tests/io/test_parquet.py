@@ -1,5 +1,7 @@
 """Folders and globs of Parquet are one table, read in the order of their names."""
 
+import glob
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -98,3 +100,51 @@ def test_nothing_there(tmp_path):
     (tmp_path / "a.csv").write_text("prob_a,prob_b\n.5,.5\n")
     with pytest.raises(FileError, match=r"also matches a\.csv"):
         read_target(tmp_path / "*.csv")
+
+
+def test_parts_are_read_in_the_order_of_their_names(folder, monkeypatch):
+    """Whatever order the file system gives them in."""
+    want = expected().column("label").to_pylist()
+    for name, path in (("glob", folder / "**" / "*.parquet"), ("folder", folder)):
+        real = glob.glob if name == "glob" else type(folder).rglob
+
+        def turned(*given, real=real, **more):
+            return sorted(real(*given, **more), reverse=True)
+
+        monkeypatch.setattr(glob if name == "glob" else type(folder), real.__name__, turned)
+        assert read_labels(path).tolist() == want
+
+
+def test_hidden_files_and_folders_are_left_out(folder):
+    (folder / ".tmp" / "deep").mkdir(parents=True)
+    for name in (".tmp/deep/a.parquet", "_metadata", ".a.parquet", ".tmp/x.txt"):
+        (folder / name).write_text("no table")
+    assert read_target(folder).n == 150
+
+
+def test_a_file_whose_name_looks_like_a_pattern(tmp_path):
+    parquet.write_table(table(3, 0), tmp_path / "a[1].parquet")
+    parquet.write_table(table(4, 0), tmp_path / "a1.parquet")
+    assert read_target(tmp_path / "a[1].parquet").n == 3
+    assert read_target(tmp_path / "[ab]1.parquet").n == 4
+
+
+def test_a_table_of_one_row_and_one_of_none(tmp_path):
+    parquet.write_table(table(1, 0), tmp_path / "a.pq")
+    assert read_target(tmp_path / "a.pq").n == 1
+    parquet.write_table(table(0, 0), tmp_path / "a.pq")
+    for read in (read_target, read_labels):
+        with pytest.raises(FileError, match=r"a\.pq: has a header but no rows"):
+            read(tmp_path / "a.pq")
+
+
+def test_what_is_missing_is_said_of_the_first_part_without_it(folder):
+    """And of what is there too much, the first part that has it."""
+    for name in ("b.parquet", "day=2/c.parquet"):
+        parquet.write_table(table(2, 0).drop_columns("label"), folder / name)
+    with pytest.raises(FileError, match=r"b\.parquet: no column 'label', which the files before it have"):
+        read_source(folder)
+    for name in ("b.parquet", "day=2/c.parquet"):
+        parquet.write_table(table(2, 0).append_column("logit_w", pa.array([0.0, 0.0])), folder / name)
+    with pytest.raises(FileError, match=r"b\.parquet: has a column 'logit_w', which the first part has not"):
+        read_source(folder)

@@ -5,6 +5,8 @@ import io
 import json
 import subprocess
 import sys
+from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -12,8 +14,17 @@ import pytest
 from pyarrow import feather, parquet
 
 from labelfree import FileError, InputError
-from labelfree.io import read_checked, read_source, read_target
-from labelfree.io.tables import open_table
+from labelfree.io import (
+    delimited,
+    is_table,
+    jsonlines,
+    read_checked,
+    read_columns,
+    read_source,
+    read_target,
+    stdin,
+)
+from labelfree.io.tables import both_columns, open_table
 from labelfree.io.values import numbers_of
 from labelfree.types import meeting_notes
 
@@ -65,11 +76,21 @@ def test_every_form_is_the_same_sample(tmp_path, columns, write_csv):
 
 def test_what_was_sniffed_is_said(tmp_path, columns, write_csv):
     for delimiter, word in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
-        notes = read_target(write_csv(tmp_path / "a.csv", columns, delimiter)).notes
-        assert [word in note for note in notes] == [True]
+        path = write_csv(tmp_path / "a.csv", columns, delimiter)
+        for read in (read_source, read_target):
+            assert [word in note for note in read(path).notes] == [True]
     path = write_csv(tmp_path / "b.csv", columns, ";", lambda v: repr(v).replace(".", ","))
     assert "decimal comma" in read_target(path).notes[1]
-    assert read_target(write_csv(tmp_path / "c.tsv", columns, "\t")).notes == ()
+    for name, delimiter in (
+        ("c.tsv", "\t"),
+        ("c.TSV", "\t"),
+        ("c.tsv.gz", "\t"),
+        ("c.tsv.csv", ","),
+        ("c.csv", ","),
+    ):
+        assert read_target(write_csv(tmp_path / name, columns, delimiter)).notes == (), name
+    (tmp_path / "d.csv").write_text('"prob_a";"prob_b";"a,b,c,d"\n0,25;0,75;x\n')
+    assert read_target(tmp_path / "d.csv").scores.tolist() == [[0.25, 0.75]]
 
 
 def test_a_prediction_column_is_used_as_a_label_column_is(tmp_path, columns, write_csv):
@@ -137,6 +158,95 @@ def test_one_column_and_a_threshold(tmp_path):
     assert read_source(tmp_path / "s.csv", threshold={"fine": 0.9}, **said).error == pytest.approx(2 / 3)
 
 
+def test_one_column_holds_shares_of_one(tmp_path):
+    """From 0 to 1, both included; the first row that is outside is named."""
+    said = {"positive": "fraud", "negative": "fine"}
+    path = tmp_path / "s.csv"
+    path.write_text("prob,label\n0,fine\n1,fraud\n0.25,fine\n")
+    assert read_source(path, **said).scores.tolist() == [[1.0, 0.0], [0.0, 1.0], [0.75, 0.25]]
+    for wrong, shown in (("1.5", "1.5"), ("-0.25", "-0.25"), ("inf", "inf")):
+        path.write_text(f"prob,label\n0.5,fine\n0.5,fine\n{wrong},fine\n7,fine\n")
+        with pytest.raises(
+            FileError, match=rf"s\.csv: column 'prob', row 2 is {shown}; wanted probabilities"
+        ):
+            read_source(path, **said)
+    with pytest.raises(FileError, match="f: column 'prob', row 11 is 2; wanted"):
+        both_columns(np.array([[0.5], [2.0]]), "f", 10)
+    for one in ("positive", "negative"):
+        with pytest.raises(FileError, match="both --positive and --negative are needed"):
+            read_source(path, **{one: "fraud"})
+    with pytest.raises(FileError, match="go with one column 'prob' of probabilities, not --logits"):
+        read_source(path, kind="logits", **said)
+    path.write_text("p,label\n0.5,fine\n")
+    with pytest.raises(FileError, match=r"no column 'prob' \(found p, label\)"):
+        read_source(path, **said)
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (
+            "prob,label",
+            "(found prob, label); for two classes with one column of probabilities pass --positive",
+        ),
+        ("p_a,label", "(found p_a, label); name the prefix with --logit-prefix or --prob-prefix"),
+        ("a,b,c,d,e,f,g,h", "(found a, b, c, d, e, f, g, h); name the prefix"),
+        ("a,b,c,d,e,f,g,h,i", "(found a, b, c, d, e, f, g, h, ...); name the prefix"),
+    ],
+)
+def test_a_table_without_scores_gets_a_hint(tmp_path, names, words):
+    (tmp_path / "a.csv").write_text(names + "\n" + ",".join("1" for _ in names.split(",")) + "\n")
+    with pytest.raises(FileError) as caught:
+        read_target(tmp_path / "a.csv")
+    assert f"no columns begin with 'logit_' or 'prob_' {words}" in str(caught.value)
+
+
+def test_prefixes_and_kinds_that_were_said(tmp_path):
+    (tmp_path / "a.csv").write_text("prob_a,prob_b,logit_a,logit_b,prob_label\n0.5,0.5,3,-3,b\n")
+    with pytest.raises(FileError, match=r"holds both logits and probs; say which with --logits or --probs"):
+        read_source(tmp_path / "a.csv", label="prob_label")
+    for kind, row in (("probs", [0.5, 0.5]), ("logits", [3.0, -3.0])):
+        source = read_source(tmp_path / "a.csv", label="prob_label", kind=kind)
+        assert (source.scores.tolist(), source.classes, source.labels.tolist()) == ([row], ("a", "b"), [1])
+    (tmp_path / "b.csv").write_text("p.a,p.b,label\n0.5,0.5,b\n")
+    assert read_source(tmp_path / "b.csv", prob_prefix="p.").classes == ("a", "b")
+    assert read_source(tmp_path / "b.csv", logit_prefix="p.", insist=True).kind == "logits"
+    with pytest.raises(FileError, match="--logits was asked for, but the file holds only probs"):
+        read_source(tmp_path / "b.csv", prob_prefix="p.", kind="logits")
+
+
+def test_a_misspelt_column_of_labels_is_refused(tmp_path):
+    """Unless the right one is there too, or it is the one that was asked for."""
+    (tmp_path / "a.csv").write_text("prob_a,prob_b,Lable\n0.5,0.5,b\n")
+    with pytest.raises(FileError) as caught:
+        read_target(tmp_path / "a.csv")
+    assert str(caught.value).endswith(
+        "a.csv: unknown column 'Lable'; did you mean 'label'? Rename it, or pass --label-column Lable"
+    )
+    assert read_source(tmp_path / "a.csv", label="Lable").labels.tolist() == [1]
+    assert read_target(tmp_path / "a.csv", label="truth").n == 1
+    (tmp_path / "b.csv").write_text("prob_a,prob_b,lable,label\n0.5,0.5,b,a\n")
+    assert read_source(tmp_path / "b.csv").labels.tolist() == [0]
+    (tmp_path / "c.csv").write_text("prob_a,prob_b,table,cabal\n0.5,0.5,b,a\n")
+    assert read_target(tmp_path / "c.csv").n == 1  # near enough for a hint, not for a refusal
+
+
+def test_a_column_of_class_names_may_hold_the_labels(tmp_path, write_csv):
+    scores = {"prob_a": [0.5, 0.5, 0.5], "prob_b": [0.5, 0.5, 0.5]}
+    for others, want in (
+        ({"site": ["x", "y", "z"], "said": ["a", "", "b"]}, "said"),
+        ({"site": ["x", "a", "b"], "said": ["b", "b", "b"]}, "said"),
+        ({"prediction": ["a", "b", "a"], "said": ["a", "b", "a"]}, "said"),
+        ({"said": ["a", "b", "a"], "Gold": ["x", "y", "z"]}, "Gold"),  # by its name, whatever it holds
+        ({"site": ["", "", ""], "prediction": ["a", "b", "a"]}, None),
+    ):
+        with pytest.raises(FileError) as caught:
+            read_source(write_csv(tmp_path / "a.csv", {**scores, **others}))
+        assert f"no column 'label'{f'; is it --label-column {want}?' if want else ' (found'}" in str(
+            caught.value
+        )
+
+
 def test_words_that_a_form_does_not_know(tmp_path):
     with pytest.raises(InputError, match="lable= is not known; did you mean 'label'"):
         read_source(tmp_path / "s.csv", lable="truth")
@@ -196,6 +306,126 @@ def test_a_wrong_row_far_down_is_named_with_its_place(tmp_path):
     assert seen == [("a.parquet", 0), ("a.parquet", 65536), ("b.parquet", 0), ("b.parquet", 65536)]
 
 
+@pytest.mark.parametrize("ending", ["csv", "tsv", "csv.gz"])
+def test_csv_is_read_in_blocks_that_know_their_place(tmp_path, write_csv, monkeypatch, ending):
+    monkeypatch.setattr(delimited, "BLOCK_BYTES", 200)
+    held = {"prob_a": [i / 64 for i in range(64)], "prob_b": [1 - i / 64 for i in range(64)]}
+    held["site"] = [f'"two\nlines {i}"' for i in range(64)]
+    delimiter = "\t" if ending == "tsv" else ","
+    path = write_csv(tmp_path / f"a.{ending}", held, delimiter)
+    blocks = list(open_table(path).read(["prob_a"], ["site"]))
+    sizes = [block.batch.num_rows for block in blocks]
+    assert len(blocks) > 5
+    assert [block.first for block in blocks] == [sum(sizes[:j]) for j in range(len(blocks))]
+    assert {tuple(block.batch.schema.names) for block in blocks} == {("prob_a", "site")}
+    found = [text for block in blocks for text in block.batch.column("site").to_pylist()]
+    assert found == [f"two\nlines {i}" for i in range(64)]
+    assert read_target(path).scores[:, 0].tolist() == held["prob_a"]
+    held["prob_b"][50] = "high"
+    with pytest.raises(FileError, match=r"column 'prob_b', row 50 is 'high'; wanted numbers"):
+        read_target(write_csv(path, held, delimiter))
+
+
+def test_a_wrong_cell_has_a_row_however_many_cores_there_are(tmp_path):
+    (tmp_path / "a.csv").write_text(HEAD + "0.5,0.5,a\n0.5,high,a\n")
+    cores = pa.cpu_count()
+    try:
+        for count in (1, 4):
+            pa.set_cpu_count(count)
+            with pytest.raises(FileError, match="column 'prob_b', row 1 is 'high'"):
+                read_source(tmp_path / "a.csv")
+    finally:
+        pa.set_cpu_count(cores)
+
+
+def test_json_lines_are_read_in_blocks_that_know_their_place(tmp_path, monkeypatch):
+    monkeypatch.setattr(jsonlines, "BLOCK_ROWS", 4)
+    path = write_jsonl(tmp_path / "a.jsonl", {"prob_a": [0.5] * 10, "site": [*range(9), "x"]})
+    blocks = list(open_table(path).read(["prob_a"], ["site"]))
+    assert [(block.first, block.batch.num_rows) for block in blocks] == [(0, 4), (4, 4), (8, 2)]
+    assert blocks[2].batch.column("site").to_pylist() == ["8", "x"]
+    write_jsonl(path, {"prob_a": [0.5] * 9 + [None], "site": range(10)})
+    with pytest.raises(FileError, match=r"a\.jsonl: column 'prob_a', row 9 is empty or NaN"):
+        read_target(path)
+    with path.open("a") as file:
+        file.write('\n{"prob_a": 0.5, "sites": 1}\n')
+    with pytest.raises(FileError, match="row 10 has a key 'sites', which the first row has not"):
+        list(open_table(path).read(["prob_a"], []))
+
+
+def test_an_entry_outside_of_its_dictionary_is_refused(tmp_path):
+    """Not taken for an empty cell, which it would be if nobody looked."""
+    coded = pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int8()), pa.array(["a"]), safe=False)
+    write_stream(tmp_path / "a.arrow", {"prob_a": [0.5, 0.5], "prob_b": [0.5, 0.5], "label": coded})
+    with pytest.raises(FileError, match=r"a\.arrow: cannot be read as \.arrow .*is it complete\?"):
+        read_checked(tmp_path / "a.arrow")
+
+
+def test_the_first_gap_of_a_column_is_named(tmp_path):
+    for values, row in (([0.5, None, 0.5, None], 1), ([None] * 4, 0)):
+        held = {"prob_a": [0.5] * 4, "prob_b": pa.array(values)}
+        parquet.write_table(pa.table(held), tmp_path / "a.parquet")
+        with pytest.raises(FileError, match=f"column 'prob_b', row {row} is empty or NaN"):
+            read_target(tmp_path / "a.parquet")
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ([True, False], "holds bool such as True; wanted numbers"),
+        (["0.5", "x"], "holds string such as '0.5'; wanted numbers"),
+    ],
+)
+def test_a_column_of_no_numbers_shows_one(tmp_path, values, words):
+    parquet.write_table(pa.table({"prob_a": [0.5, 0.5], "prob_b": values}), tmp_path / "a.parquet")
+    with pytest.raises(FileError, match=rf"column 'prob_b' {words}"):
+        read_target(tmp_path / "a.parquet")
+
+
+def test_whole_numbers_beside_fractions_are_scores(tmp_path):
+    small = pa.array([1, 0], pa.int8())
+    parquet.write_table(
+        pa.table({"prob_a": small, "prob_b": pa.array([0.0, 1.0], pa.float32())}), tmp_path / "a.pq"
+    )
+    found = read_target(tmp_path / "a.pq").scores
+    assert (found.dtype, found.tolist()) == (np.float64, [[1.0, 0.0], [0.0, 1.0]])
+
+
+def test_blocks_of_any_size_are_put_together(tmp_path):
+    """Also where nothing says how many rows will come: an empty one first, then each longer than all before."""
+    whole = pa.table({"prob_a": np.linspace(0, 1, 41), "prob_b": 1 - np.linspace(0, 1, 41)})
+    with pa.ipc.new_stream(tmp_path / "a.arrow", whole.schema) as stream:
+        for start, end in ((0, 0), (0, 1), (1, 8), (8, 40), (40, 41)):
+            stream.write_batch(whole.to_batches()[0].slice(start, end - start))
+    blocks = list(open_table(tmp_path / "a.arrow").read(["prob_a"], []))
+    assert [(block.first, block.batch.num_rows) for block in blocks] == [
+        (0, 0),
+        (0, 1),
+        (1, 7),
+        (8, 32),
+        (40, 1),
+    ]
+    assert read_target(tmp_path / "a.arrow").scores[:, 0].tolist() == np.linspace(0, 1, 41).tolist()
+
+
+def test_values_of_a_column_stay_different(tmp_path, monkeypatch):
+    """Across blocks too: 1 and 1.0, lists, empty cells, entries of a dictionary."""
+    path = tmp_path / "a.arrow"
+    held = {
+        "list": [[1], [2], None, [1]] * 5,
+        "coded": pa.array(["b", "a", None, "b"] * 5).dictionary_encode(),
+        "word": ["x", None, "", "x"] * 5,
+    }
+    write_stream(path, held)
+    found = read_columns(path, list(held))
+    assert found["list"].tolist() == ["[1]", "[2]", None, "[1]"] * 5
+    assert found["coded"].tolist() == ["b", "a", None, "b"] * 5
+    assert found["word"].tolist() == held["word"]
+    monkeypatch.setattr(jsonlines, "BLOCK_ROWS", 2)
+    values = read_columns(write_jsonl(tmp_path / "a.jsonl", {"x": [1, 2, 1.0, 2.5]}), ["x"])["x"].tolist()
+    assert repr(values) == "[1, 2, 1.0, 2.5]"
+
+
 def test_labels_of_a_target_come_only_when_asked(tmp_path, columns, write_csv):
     path = write_csv(tmp_path / "a.csv", columns)
     assert read_checked(path)[1].tolist() == columns["label"]
@@ -230,6 +460,69 @@ def test_standard_input(tmp_path, columns, write_csv, form):
     first, second = done.stdout.decode().splitlines()
     assert first == f"40 {float(probs[3, 1])!r}"
     assert second.startswith("standard input: ")
+
+
+@pytest.fixture
+def feed(monkeypatch):
+    """Put bytes on standard input, as a new process finds them; gives what is to be done when it ends."""
+    at_end = []
+
+    def put(data):
+        monkeypatch.setattr(stdin, "_spooled", [])
+        monkeypatch.setattr(
+            stdin, "atexit", SimpleNamespace(register=lambda *a, **k: at_end.append(partial(*a, **k)))
+        )
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+        return at_end
+
+    yield put
+    for done in at_end:
+        done()
+
+
+def test_what_was_spooled_is_read_once_and_goes_with_the_process(feed):
+    rows = 20_000  # more than is looked at to tell the form
+    at_end = feed(b"prob_a,prob_b\n" + b"0.25,0.75\n" * rows)
+    assert [read_target("-").n, read_target("-").n] == [rows, rows]
+    assert is_table("-")
+    folder = stdin.spooled().parent
+    assert (stdin.spooled().name, folder.is_dir(), len(at_end)) == ("input.csv", True, 1)
+    for _ in range(2):  # somebody may have been quicker
+        at_end[0]()
+        assert not folder.exists()
+
+
+def test_messages_speak_of_standard_input(feed, tmp_path):
+    feed(b"prob_a,prob_b\n0.5,high\n")
+    with pytest.raises(FileError, match=r"^standard input: column 'prob_b', row 0 is 'high'"):
+        read_target("-")
+    with pytest.raises(FileError, match=r"^standard input: no column 'site'"):
+        read_columns("-", ["site"])
+    (tmp_path / "a.csv").write_text("prob_a,prob_b\n0.5,low\n")
+    with pytest.raises(FileError, match=r"a\.csv: column 'prob_b', row 0 is 'low'"):
+        read_target(tmp_path / "a.csv")
+    feed(b"prob_a,prob_b\n0.5,0.5\n")
+    with pytest.raises(FileError, match=r"^standard input: no column 'label'"):
+        read_source("-")
+
+
+@pytest.mark.parametrize(
+    ("data", "name"),
+    [
+        (b"a,b\n1,2\n", "input.csv"),
+        (gzip.compress(b"a,b\n1,2\n"), "input.csv.gz"),
+        (b' \r\n{"a": 1}\n', "input.jsonl"),
+        (b"PAR1...", "input.parquet"),
+        (b"ARROW1..", "input.arrow"),
+        (b"\xff\xff\xff\xff....", "input.arrow"),
+        (b"\x93NUMPY", "input.npy"),
+        (b"PK\x03\x04", "input.npz"),
+    ],
+)
+def test_the_first_bytes_tell_the_form(feed, data, name):
+    feed(data)
+    file = stdin.spooled()
+    assert (file.name, file.read_bytes()) == (name, data)
 
 
 def test_nothing_on_standard_input(monkeypatch):

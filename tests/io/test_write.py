@@ -9,18 +9,20 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pyarrow as pa
 import pytest
-from pyarrow import parquet
+from pyarrow import csv as pa_csv
+from pyarrow import feather, parquet
 
 import labelfree as lf
 from labelfree import FileError, _files
 from labelfree.cli.files import refuse_overwriting
-from labelfree.io import write_table
+from labelfree.io import write_parts, write_table
 from labelfree.io.write import check_ending
 
 SAVE = """
 import sys, numpy as np
-from labelfree.io import write_table
+from labelfree.io import write_parts, write_table
 for i in range(30):
     write_table(sys.argv[1], {"value": np.full(20_000, int(sys.argv[2]))})
 """
@@ -113,6 +115,66 @@ def test_formulas_are_texts_to_a_spreadsheet(tmp_path):
     assert parquet.read_table(tmp_path / "a.PARQUET").column("class").to_pylist() == names
 
 
+def test_formulas_in_any_column_of_texts_and_at_its_beginning_only(tmp_path):
+    texts = ["\tx", "\rx", "", None, "x-", "'="]
+    for kind in (pa.string(), pa.large_string()):
+        write_table(tmp_path / "a.csv", {"first": range(6), "class": pa.array(texts, kind)})
+        with (tmp_path / "a.csv").open(newline="") as file:
+            rows = list(csv.DictReader(file))
+        assert [row["class"] for row in rows] == ["'\tx", "'\rx", "", "", "x-", "'="]
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "arrow", "feather", "npz"])
+def test_what_is_written_is_of_the_form_that_its_name_says(tmp_path, ending):
+    path = tmp_path / f"a.{ending}"
+    held = {"x": [1.5, 2.5], "y": ["a", "b"]}
+    write_table(path, held)
+    if ending == "npz":
+        found = {name: values.tolist() for name, values in np.load(path).items()}
+    else:
+        read = {"csv": pa_csv.read_csv, "parquet": parquet.read_table}.get(ending, feather.read_table)
+        found = read(path).to_pydict()
+    assert found == held
+
+
+def test_arrays_are_compressed(tmp_path):
+    write_table(tmp_path / "a.npz", {"x": np.zeros(100_000)})
+    assert (tmp_path / "a.npz").stat().st_size < 80_000  # of 800,000 bytes
+
+
+def test_parts_appear_together(tmp_path, monkeypatch):
+    """While they are made, they stand beside the folder under a name that nobody reads."""
+    monkeypatch.chdir(tmp_path)
+
+    def tables():
+        for number in range(2):
+            hidden, *rest = os.listdir(tmp_path)
+            assert (hidden[:5], rest) == (".out.", [])
+            yield [{"x": [10 * number]}, {"x": [10 * number + 1, 10 * number + 2]}]
+
+    write_parts("out", tables())
+    assert os.listdir(tmp_path) == ["out"]
+    assert sorted(os.listdir("out")) == ["part-00000.parquet", "part-00001.parquet"]
+    assert parquet.read_table("out/part-00001.parquet").to_pydict() == {"x": [10, 11, 12]}
+    assert parquet.read_table("out").to_pydict() == {"x": [0, 1, 2, 10, 11, 12]}
+    assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o755
+
+
+def test_parts_that_cannot_be_written_leave_nothing(tmp_path):
+    def interrupted():
+        yield [{"x": [1]}]
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_parts(tmp_path / "out", interrupted())
+    assert os.listdir(tmp_path) == []
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine").write_text("here")
+    with pytest.raises(FileError, match=r"out: cannot be written \(Directory not empty\)"):
+        write_parts(tmp_path / "out", [[{"x": [1]}]])
+    assert [os.listdir(tmp_path), os.listdir(tmp_path / "out")] == [["out"], ["mine"]]
+
+
 def test_inputs_are_never_written_to(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "days" / "deep").mkdir(parents=True)
@@ -146,12 +208,15 @@ def test_inputs_are_never_written_to(tmp_path, monkeypatch):
         refuse_overwriting(path(out), [given])
 
 
-def test_what_is_written_as_parquet_can_be_verified(tmp_path):
+@pytest.mark.parametrize("name", ["a.parquet", "a/part-00000.parquet"])
+def test_what_is_written_as_parquet_can_be_verified(tmp_path, name):
     """Any byte of a column that changes later is noticed, as numbers that are only a little wrong would not be."""
-    from pyarrow import parquet
-
-    file = tmp_path / "a.parquet"
-    write_table(file, {"x": np.random.default_rng(0).random(5000)})
+    file = tmp_path / name
+    held = {"x": np.random.default_rng(0).random(5000)}
+    if file.parent == tmp_path:
+        write_table(file, held)
+    else:
+        write_parts(file.parent, [[held]])
     raw = file.read_bytes()
     for at in np.linspace(0.1, 0.9, 9):
         place = int(at * len(raw))

@@ -41,7 +41,7 @@ def read_scores_mapping(path: Path, form: Form) -> Content:
         raise FileError(f"{path}: no key 'logits' or 'probs'; found {found}")
     classes = held.get("classes")
     if classes is not None and np.ndim(classes) != 1:
-        raise FileError(f"{path}: 'classes' has shape {np.shape(classes)}; wanted one name per column")
+        raise FileError(f"{path}: 'classes' has shape {tuple(np.shape(classes))}; wanted one name per column")
     kind = form.choose(kinds, path)
     return Content(
         scores=held[kind],

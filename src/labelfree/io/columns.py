@@ -186,8 +186,8 @@ def read_picks(
             f"{path}: rows and labels have the shapes {numbers.shape} and {np.shape(values)}; wanted one each"
         )
     kept = [i for i, row in enumerate(numbers.tolist()) if not _door.is_missing(row)]
-    blank = set(range(len(numbers))) - set(kept)
-    lost = next((values[i] for i in sorted(blank) if not _door.is_missing(values[i])), None)
+    blank = (i for i, row in enumerate(numbers.tolist()) if _door.is_missing(row))
+    lost = next((values[i] for i in blank if not _door.is_missing(values[i])), None)
     if lost is not None:
         raise FileError(f"{path}: a label, {lost}, stands without its row number; wanted both")
     rows = [_row_number(numbers[i], path) for i in kept]
@@ -217,7 +217,7 @@ def _row_number(value: Any, path: str | Path) -> int:
     try:
         number = _number(value)
     except (TypeError, ValueError):
-        number = -1.0
+        number = np.nan
     if not (number.is_integer() and 0 <= number < 2**53):
         raise FileError(
             f"{path}: 'row' must hold the row numbers that the plan wrote; one line has {value!r}"
@@ -227,6 +227,7 @@ def _row_number(value: Any, path: str | Path) -> int:
 
 def _added_labels(path: str | Path, form: Form, classes: tuple[Hashable, ...] | None) -> Any:
     """The labels of a table's column, or of an array `labels` or `label`."""
-    if is_table(real_path(path)) or "label" not in _names_in(path):
+    if is_table(real_path(path)):
         return read_labels(path, form, classes)
-    return read_columns(path, ["label"])["label"]
+    key = "label" if "label" in _names_in(path) else "labels"
+    return read_columns(path, [key])[key]

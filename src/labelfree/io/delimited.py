@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 from labelfree.errors import FileError, Note
 from labelfree.io.blocks import Block, Tabular, guarded, numbered, unreadable
-from labelfree.io.compressed import opened_binary, opened_text
+from labelfree.io.compressed import ending, opened_binary, opened_text
 
 #: Bytes that are parsed in one go; a row must fit.
 BLOCK_BYTES = 1 << 24
@@ -22,7 +22,7 @@ COMMA_NUMBER = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
 
 def open_csv(path: Path) -> Tabular:
     """The table of a CSV file; its delimiter is the one that its header holds most of."""
-    usual = "\t" if ".tsv" in path.suffixes[-2:] else ","
+    usual = "\t" if ending(path) == ".tsv" else ","
     try:
         with opened_text(path) as file:
             delimiter, names, comma = _header(file, usual)
@@ -37,7 +37,7 @@ def open_csv(path: Path) -> Tabular:
         notes.append(Note(f"{path}: its numbers are written with a decimal comma"))
 
     def read(numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Block]:
-        blocks = _blocks(path, delimiter, "," if comma else ".", numbers, texts)
+        blocks = _blocks(path, names, delimiter, "," if comma else ".", numbers, texts)
         return guarded(blocks, str(path), path.suffix)
 
     return Tabular(str(path), tuple(names), None, read, tuple(notes))
@@ -56,7 +56,7 @@ def _header(file: TextIO, usual: str) -> tuple[str, list[str], bool]:
 
 
 def _blocks(
-    path: Path, delimiter: str, point: str, numbers: Sequence[str], texts: Sequence[str]
+    path: Path, names: list[str], delimiter: str, point: str, numbers: Sequence[str], texts: Sequence[str]
 ) -> Iterator[Block]:
     import pyarrow as pa
     from pyarrow import csv as arrow
@@ -74,17 +74,15 @@ def _blocks(
             )
             yield from numbered(reader, str(path))
         except pa.ArrowInvalid as problem:
-            raise _wrong_cell(path, str(problem)) or problem from None
+            raise _wrong_cell(path, names, str(problem)) or problem from None
 
 
-def _wrong_cell(path: Path, text: str) -> FileError | None:
+def _wrong_cell(path: Path, names: list[str], text: str) -> FileError | None:
     """Arrow counts columns and rows, the header as a row; people read names and count from 0."""
     found: Any = re.search(
         r"column #(\d+): (?:Row #(\d+): )?CSV conversion error.* value '(.*?)'$", text, re.S
     )
     if found is None:
         return None
-    with opened_text(path) as file:
-        _, names, _ = _header(file, "\t" if ".tsv" in path.suffixes[-2:] else ",")
     row = "" if found[2] is None else f", row {int(found[2]) - 2}"
     return FileError(f"{path}: column {names[int(found[1])]!r}{row} is {found[3]!r}; wanted numbers")

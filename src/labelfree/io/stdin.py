@@ -63,7 +63,6 @@ def said_plainly() -> Iterator[None]:
     try:
         yield
     except FileError as problem:
-        name = str(_spooled[0]) if _spooled else None
-        if name is None or name not in str(problem):
+        if not _spooled:
             raise
-        raise FileError(str(problem).replace(name, NAME)) from None
+        raise FileError(str(problem).replace(str(_spooled[0]), NAME)) from None

@@ -61,7 +61,7 @@ def numbers_of(block: Block, name: str) -> Array:
             (v for v in column.to_pylist() if isinstance(v, bool) or not isinstance(v, int | float)), None
         )
         raise FileError(f"{block.where}: column {name!r} holds {column.type} such as {bad!r}; wanted numbers")
-    return np.asarray(column.to_numpy(zero_copy_only=False))
+    return np.asarray(column.to_numpy())
 
 
 class _Matrix:
@@ -82,7 +82,7 @@ class _Matrix:
         kind = np.result_type(*columns) if floats else np.dtype(np.float64)
         held = self._held
         if held is None:
-            held = np.empty((self._rows or max(m, 1), self._k), kind)
+            held = np.empty((self._rows or m, self._k), kind)
         elif np.promote_types(held.dtype, kind) != held.dtype:  # a later file of higher precision
             held = held.astype(kind)
         if end > len(held):
@@ -112,7 +112,7 @@ class _Others:
         for name, number in self._number.items():
             values, codes = coded(block.batch.column(name))
             place = np.array([number.setdefault(_key(v), len(number)) for v in values], dtype=np.intp)
-            self._codes[name].append(place[codes] if len(place) else np.zeros(0, np.intp))
+            self._codes[name].append(place[codes])
 
     def finish(self) -> dict[str, Array]:
         """(n,) objects by name, None where a cell is empty."""
