@@ -229,3 +229,17 @@ def test_progress_is_shown_only_while_work_takes_long(monkeypatch, takes):
     with screen.working(quiet=True) as say:
         say("nothing")
     assert "nothing" not in said
+
+
+def test_ids_are_those_of_the_target(labelfree, tmp_path):
+    """The source need not have any."""
+    (tmp_path / "s.csv").write_text("prob_a,prob_b,label\n" + "0.75,0.25,a\n0.25,0.75,b\n" * 20)
+    (tmp_path / "t.csv").write_text("prob_a,prob_b,who\n0.75,0.25,ann\n0.25,0.75,bob\n")
+    words = ["-m", "ac", "--replicates", 0, "--id", "who", "--rows", tmp_path / "r.csv"]
+    ran = labelfree("estimate", tmp_path / "s.csv", tmp_path / "t.csv", *words)
+    assert ran.code == 0, ran.err
+    assert [line.split(",")[0] for line in (tmp_path / "r.csv").read_text().splitlines()] == [
+        "id",
+        "ann",
+        "bob",
+    ]

@@ -1,12 +1,9 @@
 """Tables of every form hold the same sample, and say what is wrong with file and row."""
 
 import gzip
-import io
 import json
 import subprocess
 import sys
-from functools import partial
-from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -16,13 +13,11 @@ from pyarrow import feather, parquet
 from labelfree import FileError, InputError
 from labelfree.io import (
     delimited,
-    is_table,
     jsonlines,
     read_checked,
     read_columns,
     read_source,
     read_target,
-    stdin,
 )
 from labelfree.io.tables import both_columns, open_table
 from labelfree.io.values import numbers_of
@@ -462,75 +457,6 @@ def test_standard_input(tmp_path, columns, write_csv, form):
     assert second.startswith("standard input: ")
 
 
-@pytest.fixture
-def feed(monkeypatch):
-    """Put bytes on standard input, as a new process finds them; gives what is to be done when it ends."""
-    at_end = []
-
-    def put(data):
-        monkeypatch.setattr(stdin, "_spooled", [])
-        monkeypatch.setattr(
-            stdin, "atexit", SimpleNamespace(register=lambda *a, **k: at_end.append(partial(*a, **k)))
-        )
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
-        return at_end
-
-    yield put
-    for done in at_end:
-        done()
-
-
-def test_what_was_spooled_is_read_once_and_goes_with_the_process(feed):
-    rows = 20_000  # more than is looked at to tell the form
-    at_end = feed(b"prob_a,prob_b\n" + b"0.25,0.75\n" * rows)
-    assert [read_target("-").n, read_target("-").n] == [rows, rows]
-    assert is_table("-")
-    folder = stdin.spooled().parent
-    assert (stdin.spooled().name, folder.is_dir(), len(at_end)) == ("input.csv", True, 1)
-    for _ in range(2):  # somebody may have been quicker
-        at_end[0]()
-        assert not folder.exists()
-
-
-def test_messages_speak_of_standard_input(feed, tmp_path):
-    feed(b"prob_a,prob_b\n0.5,high\n")
-    with pytest.raises(FileError, match=r"^standard input: column 'prob_b', row 0 is 'high'"):
-        read_target("-")
-    with pytest.raises(FileError, match=r"^standard input: no column 'site'"):
-        read_columns("-", ["site"])
-    (tmp_path / "a.csv").write_text("prob_a,prob_b\n0.5,low\n")
-    with pytest.raises(FileError, match=r"a\.csv: column 'prob_b', row 0 is 'low'"):
-        read_target(tmp_path / "a.csv")
-    feed(b"prob_a,prob_b\n0.5,0.5\n")
-    with pytest.raises(FileError, match=r"^standard input: no column 'label'"):
-        read_source("-")
-
-
-@pytest.mark.parametrize(
-    ("data", "name"),
-    [
-        (b"a,b\n1,2\n", "input.csv"),
-        (gzip.compress(b"a,b\n1,2\n"), "input.csv.gz"),
-        (b' \r\n{"a": 1}\n', "input.jsonl"),
-        (b"PAR1...", "input.parquet"),
-        (b"ARROW1..", "input.arrow"),
-        (b"\xff\xff\xff\xff....", "input.arrow"),
-        (b"\x93NUMPY", "input.npy"),
-        (b"PK\x03\x04", "input.npz"),
-    ],
-)
-def test_the_first_bytes_tell_the_form(feed, data, name):
-    feed(data)
-    file = stdin.spooled()
-    assert (file.name, file.read_bytes()) == (name, data)
-
-
-def test_nothing_on_standard_input(monkeypatch):
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
-    with pytest.raises(FileError, match="standard input: is empty"):
-        read_target("-")
-
-
 def test_what_was_said_of_a_table_reaches_its_sample(tmp_path, write_csv):
     weights = [1.0, 0.0, 3.0]
     scores = {"a": [0.7, 0.2, 0.5], "b": [0.2, 0.8, 0.5]}
@@ -558,3 +484,14 @@ def test_a_weight_column_does_not_change_the_precision_of_scores(tmp_path, dtype
         assert source.scores.dtype == dtype
         np.testing.assert_array_equal(source.scores, p)
     np.testing.assert_allclose(source.mass, mass / mass.sum(), rtol=1e-14)
+
+
+def test_a_text_with_a_comma_makes_no_decimal_comma(tmp_path):
+    rows = "0.25;0.75;1,5\n" * 30
+    (tmp_path / "a.csv").write_text("prob_a;prob_b;note\n" + rows)
+    assert read_target(tmp_path / "a.csv").scores[0].tolist() == [0.25, 0.75]
+
+
+def test_a_decimal_comma_that_comes_late(tmp_path):
+    (tmp_path / "a.csv").write_text("prob_a;prob_b;version\n" + "0;1;2\n" * 500 + "0,25;0,75;1.1\n")
+    assert read_target(tmp_path / "a.csv").scores[-1].tolist() == [0.25, 0.75]

@@ -170,7 +170,7 @@ class Reading:
         _refuse_two_from_stdin(source, target, self.labels, second, target_labels, *others)
         form = self.form(source, target, self.labels, second, target_labels, *others)
         say(f"reading {source}")
-        known = self._known(source, form, say)
+        known = self._known(source, form.but(id=None), say)  # TARGET's rows are the ones that are named
         form = form.facing(known)
         say(f"reading {target}")
         if not (whole or check or second is not None):

@@ -16,8 +16,10 @@ from labelfree.io.compressed import ending, opened_binary, opened_text
 #: Bytes that are parsed in one go; a row must fit.
 BLOCK_BYTES = 1 << 24
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
-#: A number written with a decimal comma, as spreadsheets of half of Europe write it.
-COMMA_NUMBER = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
+#: A number written with a decimal comma, as spreadsheets of half of Europe write it; and one with a point.
+COMMA_NUMBER, POINT_NUMBER = (re.compile(rf"[+-]?\d+{p}\d+([eE][+-]?\d+)?") for p in (",", r"\."))
+#: Lines that are looked at for the delimiter and the decimal sign.
+FIRST = 1000
 
 
 def open_csv(path: Path) -> Tabular:
@@ -44,15 +46,15 @@ def open_csv(path: Path) -> Tabular:
 
 
 def _header(file: TextIO, usual: str) -> tuple[str, list[str], bool]:
-    """The delimiter, the columns' names, and whether the first rows write numbers with a comma."""
-    lines = list(itertools.islice(file, 20))
+    """The delimiter, the columns' names, and whether the first rows write more numbers with a comma than a point."""
+    lines = list(itertools.islice(file, FIRST))
     bare = re.sub(r'"[^"]*"', "", lines[0] if lines else "")
     counts = {d: bare.count(d) for d in dict.fromkeys((usual, *DELIMITERS))}
     delimiter = max(counts, key=lambda d: counts[d])  # the usual one where several are as many
     rows = list(csv.reader(lines, delimiter=delimiter))
-    cells = [cell.strip() for row in rows[1:] for cell in row]
-    comma = delimiter != "," and any(COMMA_NUMBER.fullmatch(cell) for cell in cells)
-    return delimiter, rows[0] if rows else [], comma
+    cells = [cell.strip() for row in rows[1:] for cell in row] if delimiter != "," else []
+    commas, points = (sum(map(bool, map(form.fullmatch, cells))) for form in (COMMA_NUMBER, POINT_NUMBER))
+    return delimiter, rows[0] if rows else [], commas > points
 
 
 def _blocks(

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from labelfree._npz import read_npy
-from labelfree.errors import FileError, InputError, nearest
+from labelfree.errors import FileError, InputError, Note, nearest
 from labelfree.io.arrays import read_mapping, read_scores_mapping, read_scores_npy
 from labelfree.io.compressed import ENDINGS as COMPRESSED
 from labelfree.io.compressed import ending
 from labelfree.io.form import Content, Form
 from labelfree.io.parquet import is_glob, is_parquet, parquet_files
-from labelfree.io.stdin import is_stdin, said_plainly, spooled
+from labelfree.io.stdin import is_stdin, plainly, said_plainly, spooled
 from labelfree.io.tables import OPENERS, open_table, read_scores_table, table_columns
 from labelfree.io.values import labels_in, shown
 from labelfree.types import Source, Target
@@ -171,7 +172,8 @@ def real_path(path: str | Path) -> Path:
 def _content(path: str | Path, form: Form) -> Content:
     file = real_path(path)
     with said_plainly():
-        return READERS[_ending(file)](file, form)
+        content = READERS[_ending(file)](file, form)
+    return replace(content, notes=tuple(Note(plainly(note)) for note in content.notes))
 
 
 def _ending(file: Path) -> str:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import atexit
+import bz2
 import shutil
 import sys
 import tempfile
+import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from labelfree.errors import FileError
 
@@ -22,6 +25,7 @@ BEGINNINGS = {
     b"PK\x03\x04": ".npz",
     b"{": ".jsonl",
 }
+PACKED = {b"\x1f\x8b": ".gz", b"BZh": ".bz2"}
 _spooled: list[Path] = []
 
 
@@ -46,15 +50,29 @@ def _received(folder: Path) -> Path:
         raise FileError(
             f"{NAME}: is empty; wanted scores, e.g. cat scores.csv | labelfree estimate val.csv -"
         )
-    packed = head[:2] == b"\x1f\x8b"
-    form = next(
-        (form for start, form in BEGINNINGS.items() if head.lstrip(b" \r\n").startswith(start)), ".csv"
-    )
-    file = folder / f"input{'.csv.gz' if packed else form}"
+    file = folder / f"input{_form(head)}"
     with file.open("wb") as out:
         out.write(head)
         shutil.copyfileobj(stream, out)
     return file
+
+
+def _form(head: bytes) -> str:
+    """The ending that a file of such a beginning would have."""
+    packing = next((end for start, end in PACKED.items() if head.startswith(start)), "")
+    if packing:
+        unpack: Any = zlib.decompressobj(31) if packing == ".gz" else bz2.BZ2Decompressor()
+        with suppress(OSError, zlib.error):  # damaged: whoever reads it says so
+            return _form(unpack.decompress(head)) + packing
+        return f".csv{packing}"
+    plain = head.removeprefix(b"\xef\xbb\xbf").lstrip(b" \r\n")
+    form = next((form for start, form in BEGINNINGS.items() if plain.startswith(start)), ".csv")
+    return ".pt" if form == ".npz" and b"/data.pkl" in head else form
+
+
+def plainly(text: str) -> str:
+    """A text in which the temporary file is called standard input."""
+    return text.replace(str(_spooled[0]), NAME) if _spooled else text
 
 
 @contextmanager
@@ -65,4 +83,4 @@ def said_plainly() -> Iterator[None]:
     except FileError as problem:
         if not _spooled:
             raise
-        raise FileError(str(problem).replace(str(_spooled[0]), NAME)) from None
+        raise FileError(plainly(str(problem))) from None
