@@ -9,11 +9,16 @@ import sys
 
 def main() -> None:
     """Run the command; an interrupt before it has begun leaves as one during its work does."""
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # a background job may ignore it
-        signal.signal(signal.SIGINT, _leave)
+    listen()
     from labelfree.cli.app import main as run
 
     run()
+
+
+def listen() -> None:
+    """Let an interrupt be one line from now on, until the command takes over."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # a background job may ignore it
+        signal.signal(signal.SIGINT, _leave)
 
 
 def _leave(*_: object) -> None:

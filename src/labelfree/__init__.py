@@ -7,6 +7,14 @@
 0.4097
 """
 
+import sys
+
+if sys.argv[:1] == ["-m"] and sys.orig_argv[-len(sys.argv)] == "labelfree":
+    # `python -m labelfree`: what follows is imported before __main__ is, and Ctrl-C meanwhile is one line too.
+    from _labelfree_command import listen
+
+    listen()
+
 from labelfree import plots
 from labelfree._version import __version__
 from labelfree.adapters import collect, collect_texts, from_dataframe, from_sklearn, from_trainer

@@ -5,12 +5,12 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
-from labelfree.errors import MissingDependencyError
+from labelfree.errors import MissingDependencyError, ascribed, printable, remark
 
 #: The version of the JSON written by `to_dict`; its JSON Schema ships as `labelfree/data/schema.json`.
 SCHEMA = 1
@@ -51,9 +51,9 @@ class Result:
 
     def _repr_html_(self) -> str:
         head, rows = _without_empty(*self.table_rows())
-        notes = "".join(f"<li>⚠ {html.escape(text)}</li>" for text in self.warnings)
+        notes = "".join(f"<li>{_escaped(remark(text, '⚠'))}</li>" for text in self.warnings)
         return (
-            f"<p>{html.escape(self.heading())}</p>"
+            f"<p>{_escaped(self.heading())}</p>"
             + (_table(head, rows) if rows else "")
             + (f"<ul>{notes}</ul>" if notes else "")
         )
@@ -72,9 +72,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
     def line(cells: Sequence[str], tag: str) -> str:
         shown = zip(cells, sides, strict=True)
-        return (
-            "<tr>" + "".join(f"<{tag} {side}>{html.escape(cell)}</{tag}>" for cell, side in shown) + "</tr>"
-        )
+        return "<tr>" + "".join(f"<{tag} {side}>{_escaped(cell)}</{tag}>" for cell, side in shown) + "</tr>"
 
     body = "".join(line(row, "td") for row in rows)
     return f"<table><thead>{line(head, 'th')}</thead><tbody>{body}</tbody></table>"
@@ -180,13 +178,12 @@ class Estimate(Result):
         )
 
     def __repr__(self) -> str:
-        lines = [self.heading(), *(f"  {note}" for note in self.notes())]
-        return "\n".join([*lines, *(f"  ! {warning}" for warning in self.warnings)])
+        return told([self.heading(), *(f"  {note}" for note in self.notes())], self.warnings)
 
     def _repr_html_(self) -> str:
-        notes = "".join(f"<br>{html.escape(note)}" for note in self.notes())
-        notes += "".join(f"<br>⚠ {html.escape(warning)}" for warning in self.warnings)
-        return f"<p><b>{html.escape(self.method)}</b>: {html.escape(self.headline())}{notes}</p>"
+        notes = (*self.notes(), *(remark(warning, "⚠") for warning in self.warnings))
+        below = "".join(f"<br>{_escaped(note)}" for note in notes)
+        return f"<p><b>{_escaped(self.method)}</b>: {_escaped(self.headline())}{below}</p>"
 
 
 @dataclass(frozen=True, repr=False)
@@ -279,9 +276,22 @@ class Comparison(Result):
         rows = self.rows()
         wide = [max((len(row[at]) for row in rows), default=0) for at in (0, 1)]
         lines += [f"  {name:<{wide[0]}}  {answer:<{wide[1]}}  {miss}".rstrip() for name, answer, miss in rows]
-        lines += [f"  ! {warning}" for warning in self.warnings]
-        lines += [f"  ! {e.method}: {warning}" for e in self.estimates for warning in self.own_warnings(e)]
-        return "\n".join(lines)
+        own = [ascribed(e.method, warning) for e in self.estimates for warning in self.own_warnings(e)]
+        return told(lines, (*self.warnings, *own))
+
+
+def told(lines: Iterable[str], warnings: Iterable[str] = ()) -> str:
+    """A result's lines and, below them, its warnings; what could steer a terminal is written out.
+
+    >>> print(told(["error 10.0%"], ["few rows in \\x1b[31m"]))
+    error 10.0%
+      ! few rows in \\x1b[31m
+    """
+    return "\n".join(map(printable, (*lines, *(f"  {remark(text)}" for text in warnings))))
+
+
+def _escaped(text: str) -> str:
+    return html.escape(printable(text))
 
 
 def optional(package: str, who: str) -> Any:

@@ -202,6 +202,9 @@ def test_a_note_on_how_a_file_was_read_is_no_warning(labelfree, tmp_path):
     decided = labelfree("estimate", commas, tabs, *words, "--threshold", "b=0.9").out
     assert decided.count("note: the deployed decisions differ") == 2
     assert "nothing seen speaks against it" in decided
+    planned = labelfree("budget", commas, tabs, "--count", "60", "--threshold", "b=0.9").out
+    assert planned.count("\nnote: the deployed decisions differ") == 2
+    assert "! " not in planned
     findings = json.loads(labelfree("report", commas, tabs, "--json", "--replicates", "0").out)["findings"]
     assert [f["level"] for f in findings if "tabs" in f["meaning"]] == ["ok"]
 

@@ -35,6 +35,7 @@ def place(tmp_path, monkeypatch, scores):
     (tmp_path / "data").mkdir()
     columns = {f"logit_{name}": scores["shifted"][:, j] for j, name in enumerate("abcde")}
     parquet.write_table(pa.table(columns), tmp_path / "data" / "t.parquet")
+    (tmp_path / "link").symlink_to("data")
     (tmp_path / "costs.csv").write_text("a,b,c,d,e\n0,1,1,1,1\n")
     (tmp_path / "words.csv").write_text("row,label\nfirst,a\n")
     (tmp_path / "scores").write_text("x")
@@ -88,6 +89,10 @@ def place(tmp_path, monkeypatch, scores):
         ("estimate s.csv data --rows data/r.parquet", "that is an input, which would be lost"),
         ("estimate s.csv data/*.parquet --rows data/r.parquet", "that is an input, which would be lost"),
         ("budget s.csv data/*.parquet --rows data/r.parquet", "that is an input, which would be lost"),
+        ("estimate s.csv data/[pt].parquet --rows data/p.parquet", "that is an input, which would be lost"),
+        ("estimate s.csv link/*.parquet --rows data/p.parquet", "that is an input, which would be lost"),
+        ("report s.csv data -o data/r.html", "--out data/r.html: that is an input, which would be lost"),
+        ("report s.csv data/t.* -o data/t.md", "--out data/t.md: that is an input, which would be lost"),
         ("estimate - - --logits", "standard input was named twice"),
         ("estimate s.csv short.csv", "short.csv: no column 'logit_e', a class of the source"),
         ("estimate s.csv t.csv --threshold 0.9", "5 classes; it is for two"),

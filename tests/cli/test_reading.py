@@ -1,13 +1,18 @@
 """The options on how files are read: the same for every verb that reads scores."""
 
+import contextlib
+import glob
+import os
 from dataclasses import fields
+from pathlib import Path
 
 import numpy as np
 import pytest
 import typer
 
 from labelfree.cli.app import app
-from labelfree.cli.files import Reading
+from labelfree.cli.files import Reading, refuse_overwriting
+from labelfree.errors import InputError
 
 COMMANDS = typer.main.get_command(app).commands
 #: Each verb that reads scores, with what it needs beside the files.
@@ -101,3 +106,36 @@ def test_the_labelled_rows_may_be_the_table(labelfree, files, tmp_path, scores):
     assert ran.json["error"] == pytest.approx(
         np.mean(scores["shifted"].argmax(1) != scores["truth"]), abs=0.15
     )
+
+
+@pytest.mark.parametrize(
+    ("out", "pattern", "found"),
+    [
+        ("days/new.parquet", "days/[m-o]ew.parquet", True),
+        ("days/new.parquet", "link/*.parquet", True),
+        ("link/new.parquet", "days/*.parquet", True),
+        ("days/new.parquet", "l?nk/*.parquet", True),
+        ("days/deep/new.parquet", "days/**", True),
+        ("new.parquet", "**/*.parquet", True),
+        ("later", "days/*.parquet", True),  # a link to a file in there that is not there yet
+        ("days/new.parquet", "days/[!m-o]ew.parquet", False),
+        ("days/.new.parquet", "days/*.parquet", False),  # patterns find nothing that is hidden
+        ("days/deep/new.parquet", "link/*.parquet", False),
+        ("days/new.parquet", "days/[new].parquet", False),
+    ],
+)
+def test_a_pattern_reads_what_is_written_where_it_would_find_it(tmp_path, monkeypatch, out, pattern, found):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "days" / "deep").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("days")
+    (tmp_path / "later").symlink_to("days/later.parquet")
+    (tmp_path / "days" / "gone.parquet").symlink_to("nowhere")
+    refused = pytest.raises(InputError, match="that is an input") if found else contextlib.nullcontext()
+    with refused:
+        refuse_overwriting(Path(out), [pattern])
+    Path(out).write_text("x")
+    assert found == any(Path(name).samefile(out) for name in existing(pattern))
+
+
+def existing(pattern):
+    return filter(os.path.exists, glob.glob(pattern, recursive=True))

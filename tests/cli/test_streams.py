@@ -13,6 +13,10 @@ from labelfree.errors import printable
 # A shell's background job inherits that interrupts are ignored; a terminal's does not.
 LISTEN = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
 COMMAND = LISTEN + "from _labelfree_command import main; main()"
+# What is run in a process's place starts with the handlers of a terminal's.
+MODULE = (
+    LISTEN + "import os, sys; os.execv(sys.executable, [sys.executable, '-m', 'labelfree', *sys.argv[1:]])"
+)
 posix = pytest.mark.skipif(os.name != "posix", reason="signals and pipes")
 
 
@@ -70,18 +74,24 @@ def stalling(folder, package, how):
 
 @posix
 @pytest.mark.parametrize(
-    ("package", "how"),
+    ("package", "how", "code"),
     [
-        ("numpy", "time.sleep(60)"),  # while the package itself is imported
-        ("numpy", "try: time.sleep(60)\nexcept BaseException: raise ImportError('no') from None"),
-        ("scipy", "time.sleep(60)"),  # while a verb imports what it needs
-        ("scipy", "try: time.sleep(60)\nexcept KeyboardInterrupt as e: raise RuntimeError('no') from e"),
+        ("numpy", "time.sleep(60)", COMMAND),  # while the package itself is imported
+        ("numpy", "time.sleep(60)", MODULE),
+        ("numpy", "try: time.sleep(60)\nexcept BaseException: raise ImportError('no') from None", COMMAND),
+        ("scipy", "time.sleep(60)", COMMAND),  # while a verb imports what it needs
+        ("rich", "exec('time.sleep(60)')", MODULE),  # as dataclasses are made
+        (
+            "scipy",
+            "try: time.sleep(60)\nexcept KeyboardInterrupt as e: raise RuntimeError('no') from e",
+            COMMAND,
+        ),
     ],
 )
-def test_an_interrupt_during_imports_is_one_line(tmp_path, files, package, how):
+def test_an_interrupt_during_imports_is_one_line(tmp_path, files, package, how, code):
     environment = stalling(tmp_path, package, how)
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with process("estimate", *files, env=environment, **pipes) as running:
+    with process("estimate", *files, code=code, env=environment, **pipes) as running:
         assert running.stdout.readline() == "importing\n"
         running.send_signal(signal.SIGINT)
         _, err = running.communicate(timeout=50)

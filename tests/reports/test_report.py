@@ -3,13 +3,14 @@
 import html
 import json
 import re
+from copy import deepcopy
 from html.parser import HTMLParser
 
 import numpy as np
 import pytest
 
 import labelfree as lf
-from labelfree.reports import report
+from labelfree.reports import Report, report
 from labelfree.reports.provenance import fingerprint
 
 VOID = {"meta", "link", "br", "img", "hr", "input"}
@@ -58,6 +59,17 @@ def test_the_answer_is_the_library_s(plain, source, target):
     moved = {row["marginal"]: row["error"] for row in held["marginals"]["rows"]}
     assert moved["source"] == by_method["cott"]
     assert moved["mlls"] == lf.estimate(source, target, "cott", marginal="mlls").error
+
+
+def test_names_reach_the_page_without_what_could_steer_a_terminal(plain):
+    odd, held = "ant\x1b[2J\r", deepcopy(plain.summary)
+    held["classes"][0]["class"] = held["proportions"]["classes"][0] = odd
+    held["answer"]["sentence"] = f"On {odd}"
+    told = Report(held)
+    for text in (told.to_html(), repr(told), told._repr_html_()):
+        assert not {"\x1b", "\r"} & set(text)
+        assert "ant\\x1b[2J\\r" in text
+    assert told.to_html().count("ant\\x1b[2J\\r") >= 3  # in the sentence, a table and a figure
 
 
 def test_slices_average_to_the_whole(hostile):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import FrozenInstanceError
 from importlib import resources
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import labelfree as lf
+from labelfree.errors import Note
 from labelfree.reports import report
 from labelfree.results import SCHEMA, Result
 
@@ -185,6 +187,46 @@ def test_results_are_alike(verb):
     assert found._repr_html_().startswith("<")
     with pytest.raises(FrozenInstanceError):
         found.warnings = ()
+
+
+def test_a_note_is_no_warning_wherever_a_result_is_printed():
+    read, doubt = Note("rounded to 2 decimals"), "few rows"
+    estimate = lf.Estimate("ac", 0.1, 1, 1, warnings=(read, doubt))
+    assert repr(estimate).splitlines()[1:] == ["  note: rounded to 2 decimals", "  ! few rows"]
+    assert estimate._repr_html_().endswith("<br>note: rounded to 2 decimals<br>⚠ few rows</p>")
+    both = lf.Comparison((estimate,), {"n": 1}, {"n": 1}, warnings=(doubt,))
+    assert repr(both).splitlines()[2:] == ["  ! few rows", "  note: ac: rounded to 2 decimals"]
+    assert "<li>⚠ few rows</li>" in both._repr_html_()
+
+
+@pytest.mark.parametrize("verb", RESULTS)
+def test_a_note_on_the_samples_is_printed_as_one(verb):
+    found = RESULTS[verb](*rounded())
+    said = [line for line in repr(found).splitlines() if "rounded to 2 decimals" in line]
+    assert all(line.startswith("  note: ") for line in said)
+    assert not re.search("⚠[^<]*rounded to 2 decimals", found._repr_html_())
+
+
+@pytest.mark.parametrize("verb", ["metrics", "slices", "label_shares", "backtest", "rank"])
+def test_names_cannot_steer_a_terminal(verb):
+    """Nor can one stand for a line of its own."""
+    odd = "ant\x1b[2J\n! bee"
+    logits, labels, shifted, sites = drawn()
+    names = [odd, *NAMES[1:]]
+    pair = lf.Source(logits, np.array(names)[labels], classes=names), lf.Target(shifted, classes=names)
+    places = np.where(sites == "x", odd, "y")
+    found = {
+        "metrics": lambda: lf.metrics(*pair),
+        "slices": lambda: lf.slices(*pair, places, replicates=20),
+        "label_shares": lambda: lf.label_shares(*pair, replicates=20),
+        "backtest": lambda: lf.backtest(
+            pair[0], methods=["ac"], by=np.where(np.arange(N) < 9, odd, sites), repeats=1
+        ),
+        "rank": lambda: lf.rank({odd: pair, "bee": pair}),
+    }[verb]()
+    for text in (repr(found), found._repr_html_()):
+        assert "\x1b" not in text
+        assert "ant\\x1b[2J\\n! bee" in text
 
 
 def test_label_shares_say_where_their_assumption_is_refuted():

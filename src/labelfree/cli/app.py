@@ -84,6 +84,9 @@ def main(arguments: list[str] | None = None) -> None:
     code = run(arguments)
     if code == INTERRUPTED:  # the impatient press twice: nothing more is to be said on the way out
         _on_interrupt(signal.SIG_IGN)
+        # An interrupt that left a text being executed, as dataclasses are made by, is kept in mind by the interpreter,
+        # and `python -m` would end by the signal whatever the exit code; the next text to be executed clears that.
+        exec("")
     raise SystemExit(code)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +11,7 @@ import typer
 
 from labelfree.cli import files
 from labelfree.cli.records import print_json
-from labelfree.cli.screen import console, plain_table, working
+from labelfree.cli.screen import console, plain_table, warn, working
 from labelfree.cli.words import spoken
 from labelfree.errors import FileError, InputError
 
@@ -129,7 +130,9 @@ def _print(found: Labelled | Plan, rows: Path | None, column: str) -> None:
     from labelfree.trust import Plan
 
     out = console()
-    out.print(spoken(repr(found)))
+    out.print(spoken(repr(replace(found, warnings=()))))
+    for warning in found.warnings:
+        warn(out, spoken(warning))
     if not isinstance(found, Plan):
         return
     head, lines = found.table_rows()

@@ -11,7 +11,7 @@ from labelfree.cli import files, limits, options
 from labelfree.cli.records import print_json
 from labelfree.cli.screen import alarm, console, plain_table, warn, working
 from labelfree.cli.words import spoken
-from labelfree.errors import InputError, Note
+from labelfree.errors import InputError, Note, ascribed
 
 if TYPE_CHECKING:
     from labelfree.estimators import Pair
@@ -245,7 +245,7 @@ def _print(answer: Comparison, first: str) -> None:
         warn(out, spoken(warning))
     for one in answer.estimates:
         for warning in answer.own_warnings(one):
-            warn(out, f"{METHODS[one.method].title}: {spoken(warning)}")
+            warn(out, ascribed(METHODS[one.method].title, spoken(warning)))
     out.print(_verdict(answer, first), style="bold")
 
 

@@ -54,6 +54,8 @@ def report(
 ) -> None:
     """Write one self-contained page: the estimated error on TARGET, its interval, and how far to trust it."""
     wanted = _format("json" if as_json else form, out)
+    if out is not None:
+        files.refuse_overwriting(out, [source, target, second, reading.labels, marginal], "--out")
     from labelfree.reports import report as build
 
     names = unlike(by, "--by")

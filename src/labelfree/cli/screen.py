@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from labelfree.errors import Note, printable
+from labelfree.errors import Note, printable, remark
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -79,10 +79,7 @@ def plain_table(**options: Any) -> Table:
 
 def warn(out: Console, text: str) -> None:
     """Print a condition on the answer, or a note on how its data was read."""
-    if isinstance(text, Note):
-        out.print(f"note: {text}", style="dim")
-    else:
-        out.print(f"! {text}", style="yellow")
+    out.print(remark(text), style="dim" if isinstance(text, Note) else "yellow")
 
 
 @contextmanager

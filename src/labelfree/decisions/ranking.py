@@ -9,9 +9,9 @@ from typing import Any, Final
 import numpy as np
 
 from labelfree.decisions.answers import Answer
-from labelfree.errors import InputError
+from labelfree.errors import InputError, ascribed
 from labelfree.estimators.pair import Pair
-from labelfree.results import Result, percent
+from labelfree.results import Result, percent, told
 from labelfree.types import Source, Target
 
 #: Of pairs of models on natural tables whose expected errors differ by so much, this share had the order right.
@@ -69,7 +69,7 @@ class Ranking(Result):
         return {"best": self.best, "sure": self.sure, "sentence": self.sentence(), "models": models}
 
     def __repr__(self) -> str:
-        return f"Ranking({self.sentence()})"
+        return told([f"Ranking({self.sentence()})"])
 
     def heading(self) -> str:
         """The ranking in one line."""
@@ -113,7 +113,7 @@ def rank(
     return Ranking(
         tuple(ranked),
         _sure(found[ranked[0].name], found[ranked[1].name], ranked[1].expected - ranked[0].expected),
-        tuple(f"{name}: {text}" for name, a in found.items() for text in a.estimate.warnings),
+        tuple(ascribed(name, text) for name, a in found.items() for text in a.estimate.warnings),
     )
 
 

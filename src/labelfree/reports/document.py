@@ -12,7 +12,7 @@ from labelfree.errors import FileError
 from labelfree.estimators import DEFAULT
 from labelfree.labelshift import Marginal
 from labelfree.reports.summary import summarise
-from labelfree.results import Result
+from labelfree.results import Result, told
 from labelfree.scans import Scan
 from labelfree.types import Source, Target
 
@@ -73,7 +73,8 @@ class Report(Result):
         )
 
     def __repr__(self) -> str:
-        return f"Report({self.summary['answer']['sentence']} {self.summary['verdict']['headline']})"
+        held = self.summary
+        return told([f"Report({held['answer']['sentence']} {held['verdict']['headline']})"])
 
 
 def report(

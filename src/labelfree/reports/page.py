@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import resources
 from typing import Any
 
+from labelfree.errors import printable
 from labelfree.plots.sample import most_changed
 from labelfree.reports.figures import pictures
 
@@ -26,10 +27,11 @@ def page(summary: dict[str, Any]) -> str:
     environment.filters["pct"] = percent
     environment.filters["num"] = lambda n: f"{n:,}"
     template = environment.from_string(here.joinpath("page.html.j2").read_text(encoding="utf-8"))
-    drawn = pictures(summary)
-    shown = most_changed(summary["proportions"])
+    held = _written_out(summary)
+    drawn = pictures(held)
+    shown = most_changed(held["proportions"])
     return template.render(
-        s=summary,
+        s=held,
         style=here.joinpath("page.css").read_text(encoding="utf-8"),
         svg={name: picture.svg for name, picture in drawn.items()},
         alt={name: picture.alt for name, picture in drawn.items()},
@@ -46,6 +48,15 @@ def percent(value: float | None) -> str:
     ('12.3%', '–')
     """
     return "–" if value is None else f"{100 * value:.1f}%"
+
+
+def _written_out(held: Any) -> Any:
+    """The same values; names in texts cannot steer the terminal of whoever looks at the page's source."""
+    if isinstance(held, dict):
+        return {key: _written_out(value) for key, value in held.items()}
+    if isinstance(held, list | tuple):
+        return [_written_out(value) for value in held]
+    return printable(held) if isinstance(held, str) else held
 
 
 def _methods() -> dict[str, tuple[str, str]]:

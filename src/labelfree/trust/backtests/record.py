@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from labelfree.results import Result
+from labelfree.results import Result, told
 from labelfree.trust.backtests.natural import NATURAL
 
 #: Why nothing is recommended, and the way out.
@@ -156,4 +156,4 @@ class Backtest(Result):
                 f"  {row['kind']:<18} {row['method']:<12} mean miss {100 * row['mean_miss']:.1f}, "
                 f"worst {100 * row['worst_miss']:.1f} points{held}"
             )
-        return "\n".join([*lines, *(f"  ! {w}" for w in self.warnings)])
+        return told(lines, self.warnings)

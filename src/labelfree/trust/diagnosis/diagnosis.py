@@ -11,7 +11,7 @@ from labelfree.estimators.auto import check_proportions
 from labelfree.estimators.pair import Pair
 from labelfree.estimators.shift import ShiftVerdict
 from labelfree.estimators.span import CAUTION, OK, STOP
-from labelfree.results import Result, p_value
+from labelfree.results import Result, p_value, told
 from labelfree.scans import Scan
 from labelfree.trust.diagnosis.checks import ASKED, CHECKS, RANGE, Check, answer_range
 from labelfree.types import Source, Target
@@ -102,7 +102,7 @@ class Diagnosis(Result):
             lines.append(f"  {check.status:<8} {check.name}: {check.meaning}")
             if check.advice:
                 lines.append(f"           -> {check.advice}")
-        return "\n".join([*lines, *(f"  ! {text}" for text in self.warnings)])
+        return told(lines, self.warnings)
 
 
 def doctor(

@@ -14,7 +14,7 @@ from labelfree import _door
 from labelfree.errors import InputError
 from labelfree.estimators.pair import Pair
 from labelfree.labelshift import Marginal
-from labelfree.results import Result, percent
+from labelfree.results import Result, percent, told
 from labelfree.scans import Scan
 from labelfree.trust.answers import answer
 from labelfree.trust.labelling.strata import DOUBT, LEAST, Strata, plain_labels
@@ -143,11 +143,11 @@ class Plan(Result):
         return ("stratum", "rows", "labels", "error probability"), rows
 
     def __repr__(self) -> str:
-        return (
+        line = (
             f"label {self.taken.sum():,} rows for +-{at_most(self.margin)} at {percent(self.level)}; "
             f"plain sampling would need {self.plain:,}; expected error {percent(self.expected)}"
-            + "".join(f"\n  ! {text}" for text in self.warnings)
         )
+        return told([line], self.warnings)
 
 
 @renamed(labels="count")

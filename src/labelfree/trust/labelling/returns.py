@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from labelfree import _door
 from labelfree.errors import InputError
-from labelfree.results import Interval, Result, percent
+from labelfree.results import Interval, Result, percent, told
 from labelfree.trust.columns import is_missing
 from labelfree.trust.labelling.plan import Plan, row_numbers
 from labelfree.trust.labelling.strata import plain_labels, student
@@ -78,7 +78,7 @@ class Labelled(Result):
                 f"  it is asymptotic: the weight, {self.weight:.2f}, was fitted to the labels, so its level "
                 "holds only for many of them"
             )
-        return "\n".join([*lines, *(f"  ! {w}" for w in self.warnings)])
+        return told(lines, self.warnings)
 
     def _savings(self) -> str:
         if self.saved < 0:

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from labelfree.errors import InputError
+from labelfree.errors import InputError, ascribed
 from labelfree.estimators.pair import Pair, meant, taken
 from labelfree.labelshift import Marginal
-from labelfree.results import Result, percent
+from labelfree.results import Result, percent, told
 from labelfree.scans import Scan, Total
 from labelfree.trust.answers import answer
 from labelfree.types import Source, Target
@@ -117,7 +117,7 @@ class Metrics(Result):
                 f"  {row['class']!s:<14} precision {percent(row['precision']):>6}  recall {percent(row['recall']):>6}"
                 f"  f1 {percent(row['f1']):>6}  share {percent(row['share']):>6}"
             )
-        return "\n".join([*lines, *(f"  ! {warning}" for warning in self.warnings)])
+        return told(lines, self.warnings)
 
 
 def metrics(
@@ -180,7 +180,7 @@ def measured(pair: Pair, method: str, *, cost: Any = None, **options: Any) -> Me
         cost=None if costs is None else float((C * costs).sum()),
         roc_auc=None if r is None else soft_auc(view.probs[:, 1], r[:, 1], view.mass),
         average_precision=None if r is None else soft_average_precision(view.probs[:, 1], r[:, 1], view.mass),
-        warnings=(*mine.warnings, *(f"COTT: {w}" for w in hard.warnings if w not in mine.warnings)),
+        warnings=(*mine.warnings, *(ascribed("COTT", w) for w in hard.warnings if w not in mine.warnings)),
         method=method,
     )
 

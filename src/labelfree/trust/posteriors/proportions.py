@@ -14,7 +14,7 @@ from labelfree.errors import InputError, nearest
 from labelfree.estimators.pair import Pair
 from labelfree.estimators.view import View
 from labelfree.labelshift import LABEL_SHIFT, bbse, joint_confusion, mlls, rlls
-from labelfree.results import Interval, Result, percent
+from labelfree.results import Interval, Result, percent, told
 from labelfree.scans import Scan
 from labelfree.trust.resampling import FEWEST, Replicator, Resampling
 from labelfree.types import Source, Target
@@ -94,7 +94,7 @@ class Shares(Result):
                 self.classes, self.shares, self.intervals, self.source, strict=True
             )
         ]
-        return "\n".join([self.heading(), *lines, *(f"  ! {text}" for text in self.warnings)])
+        return told([self.heading(), *lines], self.warnings)
 
 
 def label_shares(

@@ -17,7 +17,7 @@ from labelfree.estimators.pair import Pair, meant
 from labelfree.estimators.posterior import believed, tilted
 from labelfree.estimators.view import View
 from labelfree.labelshift import Marginal
-from labelfree.results import Interval, Result, percent
+from labelfree.results import Interval, Result, percent, told
 from labelfree.scans import Scan
 from labelfree.trust.answers import answer
 from labelfree.trust.posteriors.cuts import Cut, by_slice, slice_numbers
@@ -130,8 +130,7 @@ class Slices(Result):
             f"  {s.name:<20} {percent(s.error):>6} {s.interval}  {s.rows} rows{s.note and f'  ({s.note})'}"
             for s in self.slices
         ]
-        notes = (f"  ! {text}" for text in (*self.warnings, self.note))
-        return "\n".join([self.heading(), *lines, *notes])
+        return told([self.heading(), *lines], (*self.warnings, self.note))
 
 
 def slices(
