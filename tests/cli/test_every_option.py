@@ -68,7 +68,7 @@ EVERYWHERE = {
     "negative": (("--negative", "no"), form("negative", "no")),
     "weight-column": (("--weight-column", "w"), form("weight", "w")),
     "prediction-column": (("--prediction-column", "d"), form("prediction", "d")),
-    "id": (("--id", "user"), form("id", "user")),
+    "id": (("--id", "user"), ("labelfree.io:read_checked", "form", setting("id", is_("user")))),
     "threshold": (("--threshold", "0.9"), form("threshold", 0.9)),
     "tolerance": (("--tolerance", "0.1"), form("tolerance", 0.1)),
     "insist": (("--insist",), form("insist", True)),
@@ -138,6 +138,7 @@ OWN = {
         "source-groups": (("--source-groups", "user"), ("source_groups", users)),
     },
     "backtest": {
+        "id": (("--id", "user"), form("id", "user")),
         "method": (("-m", "ac", "-m", "cot"), ("methods", is_(["ac", "cot"]))),
         "by": (("--by", "user"), ("by", lambda value: list(value) == ["user"] and users(value["user"]))),
         "groups": (("--groups", "user"), ("by", lambda value: users(value["user"]))),

@@ -250,6 +250,8 @@ def test_names_are_plain(ready, name):
         ({"segments": ["a/b"]}, "segment name"),
         ({"segments": "country"}, "wanted a list"),
         ({"method": "magic"}, "method"),
+        ({"method": []}, "method"),
+        ({"method": {"auto": 1}}, "method"),
         ({"replicates": 1}, "replicates"),
         ({"retention_days": 0}, "retention_days"),
         ([], "wanted a JSON object"),

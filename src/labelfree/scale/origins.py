@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,9 +57,7 @@ def scan(
     if sum(given is not None for given in (engine, threads, dask)) > 1:
         raise InputError("scan: more than one of engine=, threads= and dask= arrived; wanted one of them")
     layout, parts, own = _opened(data, form, second, zone, dask)
-    if own is not None and engine is not None:
-        raise InputError(f"scan: a {type(data).__name__} has its own engine; leave engine= out")
-    carrier = own or engine or (Threads(threads) if dask is None else _dask(dask))
+    carrier = _carrier(data, own, engine, threads, dask)
     return Scan(
         parts,
         layout.kind,
@@ -76,9 +74,16 @@ def scan(
         drop=form.drop_unlabelled,
         tolerance=form.tolerance,
         insist=form.insist,
-        by_place=form.threshold is not None and not isinstance(form.threshold, Mapping),
+        by_place=isinstance(form.threshold, int | float),
         name=str(data) if isinstance(data, str | Path) else f"the {type(data).__name__}",
     )
+
+
+def _carrier(data: Any, own: Engine | None, engine: Engine | None, threads: int | None, dask: Any) -> Engine:
+    """Who carries the work: the data's own engine, the one given, or threads."""
+    if own is not None and engine is not None:
+        raise InputError(f"scan: a {type(data).__name__} has its own engine; leave engine= out")
+    return own or engine or (Threads(threads) if dask is None else _dask(dask))
 
 
 def _kept(carrier: Engine, folder: str | Path) -> Engine:

@@ -55,7 +55,9 @@ class Head(nn.Linear):  # type: ignore[misc]
     """The last layer, in single precision even where the others are not: bfloat16 logits tie by the thousand."""
 
     def forward(self, x: Any) -> Any:
-        """Features (n, d) of any precision to logits (n, classes) in float32."""
+        """Features (n, d) to logits (n, classes)."""
+        if x.dtype not in (torch.float16, torch.bfloat16):
+            return super().forward(x)
         with torch.autocast(x.device.type, enabled=False):
             return super().forward(x.float())
 
