@@ -207,3 +207,26 @@ def test_a_comparison_is_a_table_whose_columns_stand_under_each_other(source, ta
     assert [line.index(word) for line, word in zip(lines, ("error", "error", "score"), strict=True)] == [
         16
     ] * 3
+
+
+class Lent:
+    """Hands out its own memory to whoever asks for an array."""
+
+    def __init__(self, held):
+        self.held = held
+
+    def __array__(self, dtype=None, copy=None):
+        return self.held
+
+
+@pytest.mark.parametrize("copied", [True, False])
+def test_a_buffer_behind_another_object_is_copied_or_sealed(monkeypatch, copied):
+    monkeypatch.setattr("labelfree._seal.COPIED_BYTES", 1 << 20 if copied else 0)
+    buffer = P.copy()
+    source = lf.Source(probs=Lent(buffer), labels=[0, 1, 0])
+    buffer[:] = 1 / 3
+    if copied:
+        assert (source.scores == P).all()
+    else:
+        with pytest.raises(lf.InputError, match="they were changed after they came in"):
+            source.scores  # noqa: B018

@@ -46,7 +46,8 @@ class Seal:
 
 def seal(array: Array, values: Any, where: str) -> tuple[Array, Seal | None]:
     """A read-only matrix that nobody else can change, or one with its seal."""
-    if array is not values and array.flags.owndata:  # made at the door
+    # Made at the door, of lists say; what hands out an array may hand out its own.
+    if array is not values and array.flags.owndata and not hasattr(values, "__array__"):
         return _read_only(array), None
     if array.nbytes <= COPIED_BYTES and _mapped(array) is None:
         return _read_only(array.copy(order="K")), None
