@@ -9,7 +9,7 @@
 
 import sys
 
-if sys.argv[:1] == ["-m"] and sys.orig_argv[-len(sys.argv)] == "labelfree":
+if getattr(sys, "argv", [])[:1] == ["-m"] and sys.orig_argv[-len(sys.argv)] == "labelfree":
     # `python -m labelfree`: what follows is imported before __main__ is, and Ctrl-C meanwhile is one line too.
     from _labelfree_command import listen
 
