@@ -27,6 +27,10 @@ FROZEN = {
         "ac": 6.31, "doc": 6.15, "im": 6.46, "gde": 12.70, "atc-mc": 4.40, "atc-ne": 3.36, "cot": 1.49,
         "cott": 0.82, "scot": 0.70,
     },
+    ("cifar10", "resnet18-cifar", "synthetic"): {
+        "ac": 6.18, "doc": 6.08, "im": 6.61, "atc-mc": 3.78, "atc-ne": 2.10, "cot": 1.66, "cott": 1.29,
+        "scot": 1.18, "auto": 1.17,
+    },
     ("cifar10", "resnet20-recorded", "synthetic"): {
         "ac": 6.00, "doc": 5.97, "im": 6.32, "atc-mc": 3.03, "atc-ne": 2.21, "cot": 2.02, "cott": 1.53,
         "scot": 1.34,
