@@ -12,6 +12,7 @@ import typer
 from labelfree.cli import demo, screen
 from labelfree.cli.app import VERBS, app
 from labelfree.cli.estimate import _refuse_one_file
+from labelfree.cli.files import refuse_overwriting
 from labelfree.cli.options import DATA, OUTPUT, WHAT
 from labelfree.errors import InputError
 
@@ -243,3 +244,21 @@ def test_ids_are_those_of_the_target(labelfree, tmp_path):
         "ann",
         "bob",
     ]
+
+
+def test_what_is_said_of_columns_is_for_the_file_that_has_some(labelfree, few, tmp_path):
+    """One table among the files is enough."""
+    lines = [",".join(map(str, [*p, y])) for p, y in zip(*rows(80, 5).values(), strict=True)]
+    (tmp_path / "s.csv").write_text("prob_0,prob_1,prob_2,truth\n" + "\n".join(lines) + "\n")
+    words = ["-m", "ac", *PLAIN, "--replicates", 0, "--label-column", "truth"]
+    assert "34.4%" in shown(labelfree("estimate", tmp_path / "s.csv", few[1], *words))
+    assert "--label-column is about the columns of a table" in labelfree("estimate", *few, *words).err
+
+
+def test_an_output_behind_a_link_within_the_target_is_refused(tmp_path):
+    """Under its own name it would be read next time, wherever it leads."""
+    (tmp_path / "days").mkdir()
+    (tmp_path / "days" / "report.html").symlink_to(tmp_path / "elsewhere.html")
+    with pytest.raises(InputError, match="is an input"):
+        refuse_overwriting(tmp_path / "days" / "report.html", [tmp_path / "days"], "--out")
+    refuse_overwriting(tmp_path / "elsewhere.html", [tmp_path / "days"], "--out")

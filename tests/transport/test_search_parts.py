@@ -163,7 +163,9 @@ def test_whole_rows_are_wanted_where_class_masses_are_counts_of_rows(n):
     """Shares of many rows are off by rounding: still no row need be split."""
     whole = int(row_unit(float(n)))
     counts = np.random.default_rng(n).multinomial(n, np.full(7, 1 / 7))
-    units = class_units(counts / n, n * whole, whole)
+    shares = np.nextafter(counts / n, np.where(np.arange(7) % 2, 0.0, 1.0))
+    assert (shares * float(n * whole) / whole != counts).any()
+    units = class_units(shares, n * whole, whole)
     assert units.tolist() == [int(c) * whole for c in counts]
 
 
