@@ -92,7 +92,7 @@ def as_scores(
     if worst <= limit:
         return Scores(array, worst)
     decimals = rounded_to(array) if tolerance is None else None
-    explained = 0.0 if decimals is None else array.shape[1] * 0.5 * 10.0**-decimals
+    explained = _rounding(array.shape[1], decimals)
     if worst <= explained * (1 + 1e-9) + 1e-9:
         return Scores(array, worst, decimals)
     raise InputError(_sum_message(array, what, max(limit, explained)))
@@ -159,8 +159,7 @@ def like_probabilities(part: FloatArray) -> bool:
     gap = np.abs(part.sum(axis=1, dtype=np.float64) - 1.0).max()
     if gap <= TOLERANCES[2] or gap > 0.5:
         return bool(gap <= TOLERANCES[2])
-    decimals = rounded_to(part)
-    return decimals is not None and bool(gap <= part.shape[1] * 0.5 * 10.0**-decimals)
+    return bool(gap <= _rounding(part.shape[1], rounded_to(part)))
 
 
 def _gaps(array: FloatArray, rows: slice, what: str) -> npt.NDArray[np.float64]:
@@ -173,6 +172,11 @@ def _gaps(array: FloatArray, rows: slice, what: str) -> npt.NDArray[np.float64]:
         row = int(np.argmin(sums))
         raise InputError(f"{what}: row {rows.start + row} sums to 0; wanted probabilities that sum to 1")
     return np.asarray(np.abs(sums - 1.0))
+
+
+def _rounding(k: int, decimals: int | None) -> float:
+    """How far k shares may sum from 1 by rounding alone: half the last decimal each."""
+    return 0.0 if decimals is None else k * 0.5 * 10.0**-decimals
 
 
 def rounded_to(array: FloatArray) -> int | None:

@@ -217,11 +217,11 @@ def learned_zero(source: Source) -> float:
     """
     if source.kind == "logits":
         return 0.0
-    hit = cells = 0.0
+    hit, cells, mass = 0.0, 0.0, source.mass
     for rows in chunks(source.n, source.k):
-        zero, mass = source.scores[rows] == 0.0, source.mass[rows]
-        hit += float(mass @ zero[np.arange(len(zero)), source.labels[rows]])
-        cells += float(mass @ zero.sum(axis=1))
+        zero = source.scores[rows] == 0.0
+        hit += float(mass[rows] @ zero[np.arange(len(zero)), source.labels[rows]])
+        cells += float(mass[rows] @ zero.sum(axis=1))
     return min(hit / cells, source.least_positive / 2.0) if hit > 0.0 else 0.0
 
 
