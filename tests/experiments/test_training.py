@@ -176,6 +176,49 @@ def test_images_grow_as_the_recipe_says_and_a_resumed_run_sees_the_same(images, 
         train(build("small", 4, 0), images, plain, 0, Run(checkpoint=tmp_path / "part.pt"))
     # Recipes without sizes keep the settings that earlier checkpoints and scores hold.
     assert "sizes" not in SHORT.settings()
+    assert "cut" not in growing.settings()
+
+
+def test_pieces_are_cut_without_borders_and_are_not_shrunk_images(images):
+    # Numbers that tell where a pixel comes from; the training view pads with zeros, a piece must hold none.
+    place = np.arange(1, 1025).reshape(32, 32) % 251 + 1
+    marked = ArrayImages(
+        np.repeat(place[None, :, :, None], 64, 0).repeat(3, 3).astype(np.uint8), np.arange(64) % 4
+    )
+    pieces = dataclasses.replace(SHORT, epochs=4, sizes=((2, 24),), cut=True)
+    seen = []
+    network = build("small", 4, 0)
+    network.register_forward_pre_hook(
+        lambda _, given: seen.append((given[0][:, 0] * 255).round().int().numpy())
+    )
+    train(network, marked, pieces, 0)
+    assert [batch.shape[1:] for batch in seen] == [(24, 24)] * 8 + [(32, 32)] * 8
+    windows = {}
+    for top in range(9):
+        for left in range(9):
+            window = place[top : top + 24, left : left + 24]
+            windows |= {window.tobytes(): (top, left), window[:, ::-1].tobytes(): (top, left)}
+    found = [
+        windows[np.ascontiguousarray(piece, place.dtype).tobytes()] for batch in seen[:8] for piece in batch
+    ]
+    assert {top for top, _ in found} == {left for _, left in found} == set(range(9))
+    # Another way to make images smaller is another recipe.
+    assert pieces.settings() != dataclasses.replace(pieces, cut=False).settings()
+
+
+def test_progress_has_a_stage_for_every_size(images):
+    # 6 steps an epoch; a half of the third epoch belongs to the second size.
+    growing = dataclasses.replace(SHORT, epochs=4, sizes=((1, 8), (2.5, 16)))
+    told = []
+    train(build("small", 4, 0), images, growing, 0, Run(progress=lambda *said: told.append(said[:3])))
+    # Each ends, so that its bar goes.
+    assert told == [
+        ("training, seed 0, 8 pixels", 6, 6),
+        ("training, seed 0, 16 pixels", 10, 15),
+        ("training, seed 0, 16 pixels", 15, 15),
+        ("training, seed 0", 20, 24),
+        ("training, seed 0", 24, 24),
+    ]
 
 
 @pytest.mark.parametrize("optimiser", ["adam", "adamw"])

@@ -25,8 +25,9 @@ class Recipe:
     (after ``warmup`` epochs of linear increase), ``linear`` (to zero) and ``onecycle`` (linear up for
     ``warmup`` epochs, cosine down to zero); with ``by_epoch`` the rate changes between epochs only.
     ``augment`` asks the data set for its training view. Weights whose name holds one of ``exempt`` do not
-    decay. ``sizes`` shrinks the images of the first epochs, ((epochs, pixels), ...); after the last entry
-    they are as they come.
+    decay. ``sizes`` shows smaller images in the first epochs, ((until epoch, pixels), ...): the whole image
+    shrunk, or with ``cut`` its middle, which the training view's random shift makes a random piece; after
+    the last entry images are as they come.
     """
 
     optimiser: str
@@ -46,16 +47,22 @@ class Recipe:
     by_epoch: bool = False
     exempt: tuple[str, ...] = ()
     sizes: tuple[tuple[float, int], ...] = ()
+    cut: bool = False
     note: str = ""
 
     def settings(self) -> dict[str, Any]:
-        """Everything that changes what is trained: all but the note (and sizes, where there are none)."""
-        without = {"note"} if self.sizes else {"note", "sizes"}
+        """Everything that changes what is trained: all but the note (and sizes and cut, where unused)."""
+        without = {"note"} | ({"cut"} if not self.cut else set()) | ({"sizes"} if not self.sizes else set())
         return {key: value for key, value in asdict(self).items() if key not in without}
 
     def size_at(self, epoch: float) -> int | None:
-        """Pixels that an image is shrunk to at a (fractional) epoch; None: as it comes."""
+        """Pixels a side that are shown of an image at a (fractional) epoch; None: as it comes."""
         return next((pixels for until, pixels in self.sizes if epoch < until), None)
+
+    def size_ends(self, steps: int, step: int) -> int | None:
+        """The step before which the size of ``step`` ends, with ``steps`` an epoch; None: it is the last size."""
+        ends = [math.ceil(until * steps) for until, _ in self.sizes]
+        return next((end for end in ends if step < end), None)
 
     def rate_at(self, epoch: float) -> float:
         """Learning rate at a (fractional) epoch: a pure function, so that resuming needs no scheduler state."""
@@ -140,6 +147,15 @@ RECIPES: dict[str, Recipe] = {
         warmup=3,
         sizes=((5, 16), (14, 24)),
         note="ours: small images first, for a CPU",
+    ),
+    "cifar10-pieces": replace(
+        _ONE_CYCLE,
+        rate=0.15,
+        epochs=22,
+        warmup=3,
+        sizes=((15, 24),),
+        cut=True,
+        note="ours: pieces of images first, for a CPU",
     ),
 }
 

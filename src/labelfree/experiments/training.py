@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -101,13 +102,17 @@ def train(network: Any, examples: Examples, recipe: Recipe, seed: int, run: Run 
             weights["lr"] = recipe.rate_at((step + 0.5) / plan.steps)
         dropout = [seed, *divmod(step, plan.steps), group.rank, 1]
         pixels = recipe.size_at(step / plan.steps)
-        loss = _step(network, inputs, labels, optimiser, scaler, run, dropout, pixels)
+        shown = partial(_smaller, pixels=pixels, cut=recipe.cut)
+        loss = _step(network, inputs, labels, optimiser, scaler, run, dropout, shown)
         if run.watch:
             run.watch(step, group.mean(loss))
         done = step + 1
-        if group.first and (done % 10 == 0 or done == stop):
+        # A stage for each size: a step of another size takes another time.
+        ends = min(total, recipe.size_ends(plan.steps, step) or total)
+        if group.first and (done % 10 == 0 or done in (stop, ends)):
             said = f"epoch {step // plan.steps + 1}, loss {float(loss):.3f}"
-            run.progress(f"training, seed {seed}", done, total, said)
+            stage = f"training, seed {seed}" + (f", {pixels} pixels" if pixels else "")
+            run.progress(stage, done, ends, said)
         if group.first and run.checkpoint and (time.monotonic() - saved > run.every_seconds or done == stop):
             save_checkpoint(run.checkpoint, unwrapped(network), optimiser, scaler, done, told)
             saved = time.monotonic()
@@ -133,22 +138,29 @@ def make_optimiser(network: Any, recipe: Recipe) -> Any:
 
 def _step(
     network: Any, inputs: Any, labels: Any, optimiser: Any, scaler: Any, run: Run, dropout: list[int],
-    pixels: int | None,
+    shown: Callable[[Any], Any],
 ) -> Any:  # fmt: skip
     # Dropout draws from torch's global generator; seed it from the step and put it back afterwards.
     with torch.random.fork_rng(devices=[run.on] if run.on.type == "cuda" else []):
         torch.manual_seed(int(np.random.default_rng(dropout).integers(2**62)))
         with run.autocast():
-            seen = to_inputs(unwrapped(network), inputs, run.on)
-            if pixels is not None:
-                seen = interpolate(seen, (pixels, pixels), mode="bilinear", antialias=True)
-            outputs = network(seen)
+            outputs = network(shown(to_inputs(unwrapped(network), inputs, run.on)))
             loss = cross_entropy(outputs.float(), labels.to(run.on, non_blocking=True))
         optimiser.zero_grad(set_to_none=True)
         scaler.scale(loss).backward()
         scaler.step(optimiser)
         scaler.update()
     return loss.detach()
+
+
+def _smaller(inputs: Any, pixels: int | None, cut: bool) -> Any:
+    """Images shrunk to ``pixels`` a side, or cut down to their middle; as they came where that is None."""
+    if pixels is None:
+        return inputs
+    if not cut:
+        return interpolate(inputs, (pixels, pixels), mode="bilinear", antialias=True)
+    top, left = ((side - pixels) // 2 for side in inputs.shape[2:])
+    return inputs[:, :, top : top + pixels, left : left + pixels]
 
 
 def to_inputs(network: Any, batch: Any, device: Any) -> Any:
