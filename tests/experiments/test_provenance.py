@@ -37,13 +37,18 @@ def stamps(runs):
     return {path: path.stat().st_mtime_ns for path in (runs / "scores").rglob("*.npz")}
 
 
-def test_what_is_there_and_alike_is_not_scored_again(setting):
+def test_what_is_there_and_alike_is_not_scored_again(setting, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     collect.collect(setting, [0])
     before = stamps(setting.runs)
     collect.collect(setting, [0])
     assert stamps(setting.runs) == before
     scores = Scores.of(setting.runs, "fashion-mnist", "small", 0)
     assert set(scores.made_by("contrast_1")) == {"weights", "data", "made", "code", "rows", "precision"}
+    # "auto" is another precision on another device: what it came to is recorded, here and in about.json.
+    assert scores.made_by("contrast_1")["precision"] == scores.about["precision"] == "float32"
+    collect.collect(dataclasses.replace(setting, precision="float32"), [0])
+    assert stamps(setting.runs) == before
     pixels = {s.name: s for s in setting.dataset.shifts(setting.root)}["contrast_1"].load().pixels
     assert scores.read("contrast_1").inputs == hashlib.sha256(pixels.tobytes()).hexdigest()[:16]
 

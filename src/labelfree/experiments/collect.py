@@ -73,7 +73,7 @@ def made_by(setting: Setting, shift: Shift | None, weights: str) -> dict[str, An
         "made": "" if shift is None else shift.made,
         "code": code_digest(),
         "rows": None if shift is None else setting.rows,
-        "precision": setting.precision,
+        "precision": setting.run().said_dtype,
     }
 
 
@@ -91,7 +91,7 @@ def _about(setting: Setting, seed: int, every: Sequence[Shift], weights: str) ->
         "origins": {shift.name: shift.origin for shift in every if not shift.absent},
         "missing": {shift.name: shift.absent for shift in every if shift.absent},
         "rows": setting.rows,
-        "precision": setting.precision,
+        "precision": setting.run().said_dtype,
         "weights": weights,
         "code": code_digest(),
         "note": setting.dataset.note,

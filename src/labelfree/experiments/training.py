@@ -71,6 +71,11 @@ class Run:
             raise InputError("float16 needs a GPU; on a CPU choose float32 or bfloat16")
         return getattr(torch, name)
 
+    @property
+    def said_dtype(self) -> str:
+        """The type of activations by its name: what ``auto`` came to on this device."""
+        return str(self.dtype).removeprefix("torch.")
+
     def autocast(self) -> Any:
         """Mixed precision where it was asked for."""
         return torch.autocast(self.on.type, dtype=self.dtype, enabled=self.dtype != torch.float32)
