@@ -14,7 +14,7 @@ import pytest
 from pyarrow import parquet
 
 import labelfree as lf
-from labelfree.errors import FileError
+from labelfree.errors import FileError, InputError
 from labelfree.scale.checkpoint import _Plain, digest_of
 from labelfree.scans.visits import Opening
 
@@ -187,3 +187,19 @@ def test_a_damaged_or_foreign_file_is_never_unpickled(tmp_path):
         assert np.array_equal(scan.fold(lambda chunk, start: chunk.scores.sum(0)), truth)
         assert scan.engine.kept == 0
     assert not (tmp_path / "harm").exists()
+
+
+@pytest.mark.parametrize("inside", [".", "kept", "deep/kept"])
+def test_a_checkpoint_among_the_rows_is_refused_before_anything_is_written(tmp_path, inside):
+    parquet.write_table(rows()[2], tmp_path / "rows.parquet")
+    with pytest.raises(InputError, match="where every file is read as rows; wanted a folder elsewhere"):
+        lf.scan(tmp_path, checkpoint=tmp_path / inside)
+    assert os.listdir(tmp_path) == ["rows.parquet"]
+
+
+def test_a_hidden_checkpoint_among_the_rows_works_twice(tmp_path):
+    parquet.write_table(rows()[2], tmp_path / "rows.parquet")
+    for kept in (0, 1):
+        scan = lf.scan(tmp_path, checkpoint=tmp_path / ".kept")
+        scan.fold(lambda chunk, start: chunk.scores.sum(0))
+        assert scan.engine.kept == kept

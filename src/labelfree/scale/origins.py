@@ -63,7 +63,7 @@ def scan(
         layout.kind,
         layout.k,
         layout.classes,
-        engine=carrier if checkpoint is None else _kept(carrier, checkpoint),
+        engine=carrier if checkpoint is None else _kept(carrier, checkpoint, data),
         weighted=layout.weight is not None,
         decisions=layout.prediction is not None or layout.threshold is not None,
         second=layout.second is not None,
@@ -86,9 +86,16 @@ def _carrier(data: Any, own: Engine | None, engine: Engine | None, threads: int 
     return own or engine or (Threads(threads) if dask is None else _dask(dask))
 
 
-def _kept(carrier: Engine, folder: str | Path) -> Engine:
+def _kept(carrier: Engine, folder: str | Path, data: Any) -> Engine:
     from labelfree.scale.checkpoint import Checkpoint
 
+    if isinstance(data, str | Path) and Path(data).is_dir():
+        within, place = Path(data).resolve(), Path(folder).resolve()
+        # Hidden folders are passed over by whoever reads the data.
+        if place.is_relative_to(within) and not any(p[0] in "._" for p in place.relative_to(within).parts):
+            raise InputError(
+                f"checkpoint {folder}: lies in {data}, where every file is read as rows; wanted a folder elsewhere"
+            )
     return Checkpoint(carrier, folder)
 
 
