@@ -305,6 +305,20 @@ def test_logits_keep_their_digits_in_mixed_precision(images, name):
     np.testing.assert_allclose(mixed, exact, atol=0.1 * np.abs(exact).max())
 
 
+def test_scores_are_of_single_precision_unless_another_is_asked_for(images, monkeypatch):
+    gpu = Run(device="cuda")
+    assert (gpu.said_dtype, gpu.scored_dtype) == ("float16", "float32")
+    for name in ("float32", "bfloat16"):
+        asked = Run(precision=name)
+        assert (asked.said_dtype, asked.scored_dtype) == (name, name)
+    network = build("small", 4, 0)
+    exact = score(network, images, run=Run(precision="float32"))
+    # A device where training would be in mixed precision by itself.
+    monkeypatch.setattr(Run, "dtype", property(lambda _: torch.bfloat16))
+    assert np.array_equal(score(network, images), exact)
+    assert not np.array_equal(score(network, images, run=Run(precision="bfloat16")), exact)
+
+
 def test_exempt_weights_do_not_decay():
     network = build("small", 4, 0)
     groups = make_optimiser(network, dataclasses.replace(SHORT, exempt=("bias",))).param_groups

@@ -35,8 +35,9 @@ PRECISIONS = ("auto", "float32", "bfloat16", "float16")
 class Run:
     """Where a training happens: device, precision, worker processes, how often to save, whom to tell.
 
-    ``precision`` ``auto`` is float16 with a gradient scaler on a GPU, as the paper's authors train, and
-    float32 elsewhere. ``watch`` hears the loss of every step.
+    ``precision`` ``auto`` trains in float16 with a gradient scaler on a GPU, as the paper's authors do, and
+    in float32 elsewhere; it scores in float32 everywhere, as they do. Another precision is for both.
+    ``watch`` hears the loss of every step.
     """
 
     checkpoint: Path | None = None
@@ -62,7 +63,7 @@ class Run:
 
     @property
     def dtype(self) -> Any:
-        """The type of activations."""
+        """The type of activations in training."""
         if self.precision not in PRECISIONS:
             raise InputError(f"precision is {self.precision!r}; it must be one of {', '.join(PRECISIONS)}")
         automatic = "float16" if self.on.type == "cuda" else "float32"
@@ -73,12 +74,17 @@ class Run:
 
     @property
     def said_dtype(self) -> str:
-        """The type of activations by its name: what ``auto`` came to on this device."""
+        """The type of activations in training by its name: what ``auto`` came to on this device."""
         return str(self.dtype).removeprefix("torch.")
 
-    def autocast(self) -> Any:
-        """Mixed precision where it was asked for."""
-        return torch.autocast(self.on.type, dtype=self.dtype, enabled=self.dtype != torch.float32)
+    @property
+    def scored_dtype(self) -> str:
+        """The type of activations in scoring by its name: float32 unless another one was asked for."""
+        return "float32" if self.precision == "auto" else self.said_dtype
+
+    def autocast(self, name: str) -> Any:
+        """Mixed precision of the type called ``name``; none for float32."""
+        return torch.autocast(self.on.type, dtype=getattr(torch, name), enabled=name != "float32")
 
 
 def train(network: Any, examples: Examples, recipe: Recipe, seed: int, run: Run | None = None) -> Any:
@@ -148,7 +154,7 @@ def _step(
     # Dropout draws from torch's global generator; seed it from the step and put it back afterwards.
     with torch.random.fork_rng(devices=[run.on] if run.on.type == "cuda" else []):
         torch.manual_seed(int(np.random.default_rng(dropout).integers(2**62)))
-        with run.autocast():
+        with run.autocast(run.said_dtype):
             outputs = network(shown(to_inputs(unwrapped(network), inputs, run.on)))
             loss = cross_entropy(outputs.float(), labels.to(run.on, non_blocking=True))
         optimiser.zero_grad(set_to_none=True)
@@ -198,7 +204,7 @@ def score(
     for step, inputs, _ in batches(examples, plan, 0, plan.steps, run.workers, run.on.type == "cuda"):
         if seen is not None:
             seen.update("\0".join(inputs).encode() if isinstance(inputs, list) else inputs.numpy().tobytes())
-        with run.autocast():
+        with run.autocast(run.scored_dtype):
             parts.append(network(to_inputs(network, inputs, run.on)).float().cpu().numpy())
         run.progress(stage, min((step + 1) * batch, len(examples)), len(examples), "rows")
     return np.concatenate(parts)
