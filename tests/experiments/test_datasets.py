@@ -192,6 +192,26 @@ def test_imagenet_and_its_shifts(tmp_path):
         assert examples.batch(np.arange(1)).shape == (1, 224, 224, 3)
 
 
+def test_the_file_that_decides_the_classes_is_among_the_files_of_every_set(tmp_path):
+    pytest.importorskip("PIL")
+    from labelfree.experiments.datasets import breeds
+
+    layouts.imagenet(tmp_path)
+    known = dataset("imagenet")
+    assert known.files(tmp_path) == (tmp_path / "imagenet" / "train", tmp_path / "imagenet" / "val")
+    layouts.hierarchy(tmp_path / "breeds")
+    told = tmp_path / "breeds" / "dataset_class_info.json"
+    for made_here in (False, True):
+        if made_here:
+            shutil.rmtree(tmp_path / "ImageNet-C")
+        every = [*known.shifts(tmp_path), *breeds._Task(1, 4).shifts(tmp_path)]
+        assert all(told in shift.files for shift in every)
+    assert all(told in DATASETS[name].files(tmp_path) for name in ("imagenet", "living17", "entity30-rand"))
+    # The tree decides which classes BREEDS' sets hold.
+    tree = tmp_path / "breeds" / "class_hierarchy.txt"
+    assert all(tree in shift.files for shift in breeds._Task(1, 4).shifts(tmp_path))
+
+
 def test_imagenet_is_corrupted_here_where_the_published_files_are_missing(tmp_path):
     pytest.importorskip("PIL")
     layouts.imagenet(tmp_path)

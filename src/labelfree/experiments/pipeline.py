@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from labelfree.experiments.datasets import Dataset
-from labelfree.experiments.datasets.base import found
 from labelfree.experiments.networks import public_weights
 from labelfree.experiments.progress import Progress, silent
 from labelfree.experiments.provenance import files_digest
@@ -46,7 +45,7 @@ class Setting:
         from labelfree.experiments.training import Run
 
         path = None if seed is None else self.checkpoint(seed)
-        data = "" if seed is None else files_digest(found(self.root, self.dataset.expects))
+        data = "" if seed is None else files_digest(self.dataset.files(self.root))
         return Run(
             path,
             self.device,

@@ -40,8 +40,9 @@ class Shift:
 class Dataset:
     """A data set as officially distributed, under one directory of the user's.
 
-    ``expects`` are the paths below that directory without which it cannot be used, ``extras`` those
-    that add shifts. ``training``, ``validation`` and ``shifts`` take the directory.
+    ``expects`` are the paths below that directory without which it cannot be used, ``reads`` those that
+    change what is read where they are there, ``extras`` those that add shifts. ``training``,
+    ``validation`` and ``shifts`` take the directory.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Dataset:
     validation: Callable[[Path], Examples]
     shifts: Callable[[Path], Sequence[Shift]]
     extras: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ()
     text: bool = False
     marginal: str = "source"
     """Label shares the paper's authors transport to: ``source`` or ``uniform``."""
@@ -71,6 +73,10 @@ class Dataset:
     """Parts that have a source each; empty for one source."""
     package: str = ""
     """A Python package that brings the data."""
+
+    def files(self, root: Path) -> tuple[Path, ...]:
+        """What training and validation sets are read from: those of ``expects`` and ``reads`` that are there."""
+        return found(root, (*self.expects, *self.reads))
 
     def missing(self, root: Path) -> list[str]:
         """The expected paths that are not there; or the package, where one brings the data."""

@@ -51,19 +51,20 @@ class _Task:
     def shifts(self, root: Path) -> list[Shift]:
         """Clean source classes; the corrupted ones; the other half, clean and corrupted."""
         split, numbers = self.split(root), imagenet.class_numbers(root)
+        told = tuple(root / FOLDER / file for file in FILES)
         old, new = (_folders(numbers, _labels(half)) for half in (split.source, split.target))
 
         def clean(name: str, kind: str, class_of: dict[str, int]) -> Shift:
             def load() -> FileImages:
                 return images_of(list_images(root / imagenet.VAL), class_of)
 
-            return Shift(name, kind, load, (root / imagenet.VAL,))
+            return Shift(name, kind, load, (root / imagenet.VAL, *told))
 
         return [
             clean("clean", "clean", old),
-            *imagenet.corrupted_folders(root, old, "same", "same_"),
+            *imagenet.corrupted_folders(root, old, "same", told, "same_"),
             clean("novel_clean", "novel", new),
-            *imagenet.corrupted_folders(root, new, "novel", "novel_"),
+            *imagenet.corrupted_folders(root, new, "novel", told, "novel_"),
         ]
 
 

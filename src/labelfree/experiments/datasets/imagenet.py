@@ -13,7 +13,7 @@ from labelfree.experiments.corruptions import NAMES
 from labelfree.experiments.datasets._folders import images_of, list_images
 from labelfree.experiments.datasets._generated import describe
 from labelfree.experiments.datasets._hierarchy import ORIGIN, read_numbers
-from labelfree.experiments.datasets.base import Dataset, Shift, reserve
+from labelfree.experiments.datasets.base import Dataset, Shift, found, reserve
 from labelfree.experiments.examples import FileImages, Shifted
 
 TRAIN, VAL = "imagenet/train", "imagenet/val"
@@ -66,46 +66,48 @@ def validation(root: Path) -> FileImages:
 def shifts(root: Path) -> list[Shift]:
     """The official validation set (clean), and every shifted set that is present."""
     numbers = class_numbers(root)
-    found = [Shift("clean", "clean", partial(_read, root / VAL, numbers, False), (root / VAL,))]
-    found += corrupted_folders(root, numbers, "synthetic")
+    told = found(root, (INFO,))
+    sets = [Shift("clean", "clean", partial(_read, root / VAL, numbers, False), (root / VAL, *told))]
+    sets += corrupted_folders(root, numbers, "synthetic", told)
     # The folders of V2 carry class numbers, not WordNet numbers.
     plain = {str(number): number for number in numbers.values()}
     places = [(name, root / folder, plain) for name, folder in V2.items()]
     for name, folder, class_of in [*places, ("sketch", root / SKETCH, numbers)]:
         absent = "" if folder.is_dir() else f"{folder} is not there"
-        found.append(
-            Shift(name, "natural", partial(_read, folder, class_of, False), (folder,), absent=absent)
+        sets.append(
+            Shift(name, "natural", partial(_read, folder, class_of, False), (folder, *told), absent=absent)
         )
-    return found
+    return sets
 
 
-def corrupted_folders(root: Path, class_of: dict[str, int], kind: str, prefix: str = "") -> list[Shift]:
+def corrupted_folders(
+    root: Path, class_of: dict[str, int], kind: str, told: tuple[Path, ...], prefix: str = ""
+) -> list[Shift]:
     """The 95 (corruption, severity) folders of ImageNet-C, seen through ``class_of``; the absent ones say so.
 
-    Without the published folder the same corruptions are made here, batch by batch (all 95, without the
-    published files' JPEG compression).
+    ``told`` are the files that decide ``class_of``. Without the published folder the same corruptions are
+    made here, batch by batch (all 95, without the published files' JPEG compression).
     """
     return [
-        _corrupted(root, class_of, name, severity, f"{prefix}{name}_{severity}", kind)
+        _corrupted(root, class_of, name, severity, f"{prefix}{name}_{severity}", kind, told)
         for name in NAMES
         for severity in range(1, 6)
     ]
 
 
 def _corrupted(
-    root: Path, class_of: dict[str, int], name: str, severity: int, label: str, kind: str
-) -> Shift:
+    root: Path, class_of: dict[str, int], name: str, severity: int, label: str, kind: str, told: tuple[Path, ...]
+) -> Shift:  # fmt: skip
     top = root / CORRUPTED
     if not top.exists():
         made = partial(_made, root / VAL, class_of, name, severity)
-        return Shift(label, kind, made, (root / VAL,), describe(name, severity, "imagenet"))
+        return Shift(label, kind, made, (root / VAL, *told), describe(name, severity, "imagenet"))
     # The five archives may have been unpacked in place or each in a folder of its own name.
     places = [top / name / str(severity), *(top / tar / name / str(severity) for tar in TARS)]
     at = next((place for place in places if place.is_dir()), None)
     absent = "" if at else f"{places[0]} is not there"
-    return Shift(
-        label, kind, partial(_read, at or places[0], class_of, True), (at or places[0],), absent=absent
-    )
+    place = at or places[0]
+    return Shift(label, kind, partial(_read, place, class_of, True), (place, *told), absent=absent)
 
 
 def _made(folder: Path, class_of: dict[str, int], name: str, severity: int) -> Shifted:
@@ -129,6 +131,7 @@ DATASET = Dataset(
     title="ImageNet",
     classes=CLASSES,
     expects=(TRAIN, VAL),
+    reads=(INFO,),
     extras=(CORRUPTED, *V2.values(), SKETCH),
     origin="https://image-net.org; ImageNet-C: https://zenodo.org/record/2235448; "
     "ImageNet-V2: https://github.com/modestyachts/ImageNetV2; Sketch: https://github.com/HaohanWang/ImageNet-Sketch",
