@@ -87,7 +87,7 @@ def test_refusals_are_one_clear_line(tmp_path):
         call("train", "cifar", "--data", tmp_path)
     with pytest.raises(FileError, match="run `labelfree bench run` first"):
         call("table", "cifar10", "--out", tmp_path)
-    with pytest.raises(FileError, match="run `labelfree bench collect cifar10` first"):
+    with pytest.raises(FileError, match="run `labelfree bench collect cifar10 --network resnet18-224` first"):
         call("run", "cifar10", "--runs", tmp_path, "--out", tmp_path)
     pytest.importorskip("torch")
     with pytest.raises(FileError, match="CIFAR-10 is not complete"):

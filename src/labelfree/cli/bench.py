@@ -9,11 +9,12 @@ from typing import Annotated, Any
 import typer
 
 from labelfree.cli.screen import console, plain_table
+from labelfree.errors import InputError
 from labelfree.results import SCHEMA
 
 app = typer.Typer(
     name="bench",
-    help="Reproduce the paper's experiments: list, train, collect, run, table, figures, all of them, joint.",
+    help="Reproduce the paper's experiments: list, train, collect, run, table, figures; all of them; merge, joint.",
     no_args_is_help=True,
     add_completion=False,
 )
@@ -26,7 +27,9 @@ Runs = Annotated[Path, typer.Option("--runs", help="Directory for checkpoints, s
 Out = Annotated[Path, typer.Option("--out", help="Directory for estimates, tables and figures.")]
 Network = Annotated[str | None, typer.Option("--network", help="Network; default: the data set's own.")]
 RecipeName = Annotated[str | None, typer.Option("--recipe", help="Recipe; default: the data set's own.")]
-Seeds = Annotated[list[int] | None, typer.Option("--seed", help="Seed, repeatable; default: 0, 1, 10.")]
+Seeds = Annotated[
+    list[int] | None, typer.Option("--seed", min=0, help="Seed, a number, repeatable; default: 0, 1, 10.")
+]
 Device = Annotated[
     str | None, typer.Option("--device", help="cpu, cuda, ...; default: a GPU if there is one.")
 ]
@@ -47,7 +50,9 @@ Steps = Annotated[
 ]
 Part = Annotated[str | None, typer.Option("--shard", help="Only part i of n of the work, as i/n.")]
 Cache = Annotated[Path | None, typer.Option("--cache", help="Keep corrupted sets in this directory.")]
-Redo = Annotated[bool, typer.Option("--redo", help="Score again what other weights, data or options made.")]
+Redo = Annotated[
+    bool, typer.Option("--redo", help="Make again what other weights, data, code or options made.")
+]
 Marginal = Annotated[
     str | None, typer.Option("--marginal", help="Label shares: source or uniform; default: the authors'.")
 ]
@@ -112,7 +117,7 @@ def collect(
     workers: Workers = 0, threads: Threads = None, projnorm: PaperNorm = False, projnorm_steps: Steps = 0,
     rows: RowLimit = None, shard: Part = None, cache: Cache = None, redo: Redo = False, as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Score the source and every shift, once; with --projnorm or --projnorm-steps also ProjNorm."""
+    """Score the source and every shift, once (training what is not trained); ProjNorm too, if asked."""
     from labelfree.experiments import bench
     from labelfree.experiments.progress import shown
     from labelfree.experiments.shards import Shard
@@ -124,7 +129,7 @@ def collect(
             shard=Shard.parse(shard), cache=cache, redo=redo, progress=show,
         )  # fmt: skip
         _cache_size(given)
-        made = bench.collect_scores(given, bench.seeds_or(seed), projnorm, projnorm_steps)
+        made = bench.collect_scores(given, seed, projnorm, projnorm_steps)
     _tell({"collected": made}, [_collected(m) for m in made], as_json)
 
 
@@ -142,11 +147,14 @@ def run(
         folder = bench.run(name, runs, out, network, marginal, Shard.parse(shard), show)
     whole = Shard.parse(shard).count == 1
     told = {"folder": str(folder), "mae": bench.summary(name, out, network)} if whole else {"shard": shard}
-    _tell(
-        told,
-        [str(folder) if whole else f"shard {shard} done; merge the shards, then run without --shard"],
-        as_json,
-    )
+    lines = [str(folder)] if whole else [f"shard {shard} done; merge the shards, then run without --shard"]
+    _tell(told, lines, as_json)
+    if whole:
+        _say_missing(bench.about(folder))
+        if bench.outdated(folder):
+            typer.echo(
+                f"the tables and figures in {folder} are older: labelfree bench table, figures", err=True
+            )
 
 
 @app.command()
@@ -173,6 +181,7 @@ def table(name: Name, out: Out = Path("results"), network: Network = None, as_js
         _print_mae(records)
         for path in made:
             typer.echo(path)
+    _say_missing(bench.about(Path(made[0]).parent.parent))
 
 
 @app.command()
@@ -213,8 +222,10 @@ def all_(
             name, data, runs, network, recipe, device=device, precision=precision, workers=workers, rows=rows,
             cache=cache, redo=redo, progress=show,
         )  # fmt: skip
+        # Hours before it is needed: what was said must be right.
+        bench.shares_of(given.dataset, marginal)
         _cache_size(given)
-        bench.collect_scores(given, bench.seeds_or(seed), projnorm, projnorm_steps)
+        bench.collect_scores(given, seed, projnorm, projnorm_steps)
         folder = bench.run(name, runs, out, network, marginal, progress=show)
     made = [*bench.table(name, out, network), *bench.figures(name, runs, out, network)]
     records = bench.summary(name, out, network)
@@ -222,6 +233,7 @@ def all_(
     if not as_json:
         _print_mae(records)
         typer.echo(str(folder))
+    _say_missing(bench.about(folder))
 
 
 def _tell(value: dict[str, Any], lines: list[str], as_json: bool) -> None:
@@ -244,6 +256,13 @@ def _collected(made: dict[str, Any]) -> str:
     return f"seed {made['seed']}: {made['shifts']} shifts in {made['folder']}{said}"
 
 
+def _say_missing(about: dict[str, Any]) -> None:
+    """What the tables lack, on stderr."""
+    missing = about.get("missing", {})
+    for line in _absent(missing):
+        typer.echo(f"missing: {line}", err=True)
+
+
 def _absent(absent: dict[str, str]) -> list[str]:
     rest = [f"{len(absent) - 3} more sets"] if len(absent) > 3 else []
     return [f"{shift}: {why}" for shift, why in list(absent.items())[:3]] + rest
@@ -253,6 +272,10 @@ def _cache_size(given: Any) -> None:
     if given.cache is not None:
         from labelfree.experiments.sets import cache_bytes
 
+        if given.dataset.text or given.dataset.score is not None:
+            raise InputError(
+                f"--cache keeps corrupted images, and {given.dataset.name} has none; leave it out"
+            )
         given.dataset.require(given.root)
         size = cache_bytes(given.dataset.shifts(given.root)) / 1e9
         typer.echo(f"corrupted sets will take up to {size:.1f} GB in {given.cache}", err=True)
@@ -260,15 +283,31 @@ def _cache_size(given: Any) -> None:
 
 def _print_mae(records: list[dict[str, Any]]) -> None:
     shown = plain_table()
-    for column in ("data set", "shift", "method", "MAE", "over seeds", "worst", "shifts", "seeds", "paper"):
+    for column in (
+        "data set",
+        "shift",
+        "method",
+        "MAE",
+        "over seeds",
+        "worst",
+        "shifts",
+        "rows",
+        "seeds",
+        "paper",
+    ):
         shown.add_column(column, justify="left" if column in ("data set", "shift", "method") else "right")
     for r in records:
         paper = "" if r["paper_mae"] is None else f"{100 * r['paper_mae']:.2f}"
         shown.add_row(
             r["dataset"], r["shift"], r["method"], f"{100 * r['mae']:.2f}", f"± {100 * r['std']:.2f}",
-            f"{100 * r['worst']:.2f}", str(r["shifts"]), str(r["seeds"]), paper,
+            f"{100 * r['worst']:.2f}", _span(r["fewest_shifts"], r["shifts"]), _span(r["rows_least"], r["rows_most"]),
+            str(r["seeds"]), paper,
         )  # fmt: skip
     console().print(shown)
+
+
+def _span(low: int, high: int) -> str:
+    return f"{low:,}" if low == high else f"{low:,}-{high:,}"
 
 
 def _threads(count: int | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,9 +19,29 @@ from labelfree.errors import FileError, LabelfreeError
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
     """Open a file that becomes ``path`` when the block ends well, and vanishes when it does not."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    with _writing(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
     with _files.replacing(path) as part, part.open("wb") as file:
         yield file
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a folder that nothing can be written to, there or not yet, before any work is done for it."""
+    with (
+        _writing(folder),
+        tempfile.TemporaryFile(dir=next(p for p in (folder, *folder.parents) if p.exists())),
+    ):
+        pass
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise FileError(
+            f"{folder}: cannot be written ({error.strerror or error}); wanted a directory for results"
+        ) from None
 
 
 def write_arrays(path: Path, **arrays: NDArray[Any]) -> None:
@@ -58,6 +79,14 @@ def read_json(path: Path) -> Any:
         raise FileError(f"{path} is not valid JSON ({error})") from None
 
 
+def read_mapping(path: Path) -> dict[str, Any]:
+    """Read JSON that must be an object."""
+    held = read_json(path)
+    if not isinstance(held, dict):
+        raise FileError(f"{path} holds no JSON object but {type(held).__name__}")
+    return held
+
+
 def write_text(path: Path, text: str) -> None:
     """Write text atomically."""
     with replacing(path) as file:
@@ -71,5 +100,11 @@ def naming(what: str) -> Iterator[None]:
         yield
     except LabelfreeError as error:
         raise type(error)(f"{what}: {error}") from error
+    except OSError as error:
+        raise FileError(f"{what}: {error}") from error
+    except MemoryError as error:
+        raise LabelfreeError(
+            f"{what}: there was not enough memory; with --rows or --shard it takes less"
+        ) from error
     except Exception as error:
         raise RuntimeError(f"{what}: {type(error).__name__}: {error}") from error

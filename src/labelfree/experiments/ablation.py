@@ -43,7 +43,7 @@ def sweep(size: int = SIZE, marginal: str = "source") -> Sweep[Batched]:
 
     def work(panel: Panel, unit: Unit) -> list[Batched]:
         target = unit.target()
-        batches = batch_rows(len(target.labels), np.random.default_rng([unit.seed, unit.number]), size)
+        batches = batch_rows(len(target.labels), unit.generator(), size)
         if not batches:
             return []
         whole = panel.estimate(target.logits)

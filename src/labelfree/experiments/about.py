@@ -8,7 +8,7 @@ from typing import Any
 
 from labelfree._version import __version__
 from labelfree.experiments.datasets import Dataset
-from labelfree.experiments.scores import Scores, seeds_of
+from labelfree.experiments.scores import SOURCE, Scores, seeds_of, seeds_without_source
 
 
 def about_of(runs: Path, dataset: Dataset, network: str, marginal: str) -> dict[str, Any]:
@@ -18,14 +18,17 @@ def about_of(runs: Path, dataset: Dataset, network: str, marginal: str) -> dict[
     missing: dict[str, str] = {}
     for part in dataset.collections or ("",):
         name = f"{dataset.name}/{part}" if part else dataset.name
+        begun = seeds_without_source(runs, name, network)
+        missing |= {f"{_within(part, SOURCE)}, seed {seed}": "not scored yet" for seed in begun}
         for seed in seeds_of(runs, name, network):
             scores = Scores.of(runs, name, network, seed)
             told = dict(scores.about)
-            shifts = _shifts(scores, part, told.pop("origins", {})) | shifts
-            missing |= {f"{shift}, seed {seed}": why for shift, why in scores.missing().items()}
-            seeds[f"{part} {seed}".strip()] = {
-                k: v for k, v in told.items() if k not in ("shifts", "missing")
-            }
+            here = _shifts(scores, part, told.pop("origins", {}))
+            software = sorted({entry.pop("software") for entry in here.values()} - {""})
+            shifts = here | shifts
+            missing |= {f"{_within(part, s)}, seed {seed}": why for s, why in scores.missing().items()}
+            told = {k: v for k, v in told.items() if k not in ("shifts", "missing", "made_by")}
+            seeds[f"{part} {seed}".strip()] = told | ({"software": software} if software else {})
     return {
         "dataset": dataset.name,
         "network": network,
@@ -38,15 +41,20 @@ def about_of(runs: Path, dataset: Dataset, network: str, marginal: str) -> dict[
     }
 
 
+def _within(part: str, shift: str) -> str:
+    return f"{part}/{shift}" if part else shift
+
+
 def _shifts(scores: Scores, part: str, origins: Mapping[str, str]) -> dict[str, Any]:
     found = {}
     for shift in scores.shifts():
         target = scores.read(shift)
-        found[f"{part}/{shift}" if part else shift] = {
+        found[_within(part, shift)] = {
             "kind": target.kind,
             "n": len(target.labels),
             "origin": _origin(scores.stamp(shift), origins.get(shift, "")),
             "inputs": target.inputs,
+            "software": target.software,
         }
     return found
 
@@ -59,7 +67,8 @@ def _origin(stamp: Mapping[str, Any], told: str) -> str:
 def notes_of(about: Mapping[str, Any], note: str) -> list[str]:
     """What the tables must say: label shares, published or made here, sets alike, sets missing."""
     if not about:
-        return [note] if note else []
+        unknown = "There is no about.json: what made these numbers, and what is missing, is not known."
+        return [*([note] if note else []), unknown]
     shifts = about.get("shifts", {})
     notes = [
         note or str(about.get("note", "")),
@@ -76,7 +85,11 @@ def notes_of(about: Mapping[str, Any], note: str) -> list[str]:
 
 def _origins(shifts: Mapping[str, Any]) -> str:
     shifted = [entry.get("origin") for entry in shifts.values() if entry["kind"] != "clean"]
-    counts = {origin: shifted.count(origin) for origin in ("published", "made here") if origin in shifted}
+    counts = {
+        origin: shifted.count(origin)
+        for origin in ("published", "made here", "recorded elsewhere")
+        if origin in shifted
+    }
     return (
         "Shifted sets: " + ", ".join(f"{n} {origin}" for origin, n in counts.items()) + "." if counts else ""
     )

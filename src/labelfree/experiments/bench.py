@@ -9,7 +9,7 @@ from typing import Any
 
 from labelfree.errors import FileError, InputError
 from labelfree.experiments import ablation, collect, protocol, resampling
-from labelfree.experiments._store import read_json, write_json
+from labelfree.experiments._store import check_folder, read_mapping, write_json
 from labelfree.experiments.about import about_of, notes_of
 from labelfree.experiments.datasets import DATASETS, Dataset, dataset
 from labelfree.experiments.pipeline import Setting
@@ -69,6 +69,7 @@ def train(given: Setting, seeds: Sequence[int]) -> list[dict[str, Any]]:
     if given.dataset.score is not None:
         name = given.dataset.name
         raise InputError(f"{name} is trained while it is scored: labelfree bench collect {name}")
+    check_folder(given.runs)
     made = []
     for seed in seeds:
         given.trained(seed)
@@ -77,19 +78,54 @@ def train(given: Setting, seeds: Sequence[int]) -> list[dict[str, Any]]:
 
 
 def collect_scores(
-    given: Setting, seeds: Sequence[int], projnorm: bool = False, projnorm_steps: int = 0
+    given: Setting, seeds: Sequence[int] | None = None, projnorm: bool = False, projnorm_steps: int = 0
 ) -> list[dict[str, Any]]:
-    """Score source and shifts with each seed's network (trained on the way where it was not), ProjNorm if asked."""
+    """Score source and shifts with each seed's network (trained on the way where it was not), ProjNorm if asked.
+
+    seeds: the paper's, where none are given.
+    """
+    check_folder(given.runs)
+    forms = [*([PAPER] if projnorm else []), *([short(projnorm_steps)] if projnorm_steps else [])]
     if given.dataset.score is not None:
+        _refuse_options(given, seeds, forms)
         found = given.dataset.score(given.root, given.runs, given.network, given.progress)
         return [{"seed": 0, "folder": str(given.runs), "shifts": sum(found.values()), "missing": {}}]
+    for form in forms:
+        collect.check_form(given, form)
+    seeds = seeds_or(seeds)
     made = collect.collect(given, seeds)
-    for form in [*([PAPER] if projnorm else []), *([short(projnorm_steps)] if projnorm_steps else [])]:
+    for form in forms:
         collect.collect_projnorm(given, seeds, form)
     return [
         {"seed": s, "folder": str(at.folder), "shifts": len(at.shifts()), "missing": at.missing()}
         for s, at in made.items()
     ]
+
+
+def _refuse_options(given: Setting, seeds: Sequence[int] | None, forms: Sequence[Any]) -> None:
+    """What means nothing to a data set that trains and scores by itself is not silently ignored."""
+    said = {
+        "--seed": seeds,
+        "--rows": given.rows,
+        "--shard": given.shard.count > 1,
+        "--cache": given.cache,
+        "--projnorm": forms,
+        "--device": given.device,
+        "--precision": given.precision != "auto",
+        "--workers": given.workers,
+    }
+    option = next((name for name, value in said.items() if value), None)
+    if option:
+        raise InputError(
+            f"{given.dataset.name} takes no {option}: its models are trained and scored in one way; leave it out"
+        )
+
+
+def shares_of(known: Dataset, marginal: str | None) -> str:
+    """The label shares asked for, or the ones the paper's authors take."""
+    if marginal is not None and marginal not in protocol.MARGINALS:
+        raise InputError(f"--marginal is {marginal!r}; it must be one of {', '.join(protocol.MARGINALS)}")
+    return marginal or known.marginal
 
 
 def run(
@@ -101,7 +137,8 @@ def run(
     A shard only works its part out; the tables are written by the run without one (after merging).
     """
     known = dataset(name)
-    network, shares = network or known.network, marginal or known.marginal
+    network, shares = network or known.network, shares_of(known, marginal)
+    check_folder(out)
     parts = known.collections or ("",)
     sweeps: dict[str, Any] = {ESTIMATES: protocol.sweep(marginal=shares)}
     sweeps |= {f"mild_label_shift_{s}.csv": resampling.sweep(s, shares) for s in resampling.SCALES}
@@ -136,7 +173,13 @@ def results_folder(out: Path, name: str, network: str) -> Path:
 def about(folder: Path) -> dict[str, Any]:
     """What a folder of results says about itself; empty where it says nothing."""
     path = folder / ABOUT
-    return dict(read_json(path)) if path.exists() else {}
+    return read_mapping(path) if path.exists() else {}
+
+
+def outdated(folder: Path) -> bool:
+    """Whether tables or figures in a folder of results were made before its estimates."""
+    made = [path.stat().st_mtime_ns for room in ("tables", "figures") for path in (folder / room).glob("*")]
+    return bool(made) and min(made) < (folder / ESTIMATES).stat().st_mtime_ns
 
 
 def table(name: str, out: Path, network: str | None = None) -> list[Path]:
@@ -178,11 +221,20 @@ def figures(name: str, runs: Path, out: Path, network: str | None = None) -> lis
     network = network or known.network
     folder = results_folder(out, name, network)
     rows = protocol.read_rows(folder / ESTIMATES)
+    truth = {(row.shift, row.seed): row.true_error for row in rows}
 
     def find(shift: str) -> tuple[Scores, str]:
         part, _, rest = shift.rpartition("/") if known.collections else ("", "", shift)
         place = f"{name}/{part}" if part else name
-        return Scores.of(runs, place, network, seeds_of(runs, place, network)[0]), rest
+        seed = seeds_of(runs, place, network)[0]
+        scores = Scores.of(runs, place, network, seed)
+        if (
+            abs(scores.read(rest).error - truth.get((shift, seed), -1.0)) > 1e-6
+        ):  # as many digits as the file has
+            raise FileError(
+                f"{scores.path(rest)} is not what {folder / ESTIMATES} was made of; run `labelfree bench run` again"
+            )
+        return scores, rest
 
     return drawing.make_all(rows, find, folder / "figures", f"{known.title}, {network}")
 

@@ -10,6 +10,9 @@ import torch
 from labelfree.errors import FileError
 from labelfree.experiments._store import replacing
 
+PARTS = {"network", "optimiser", "scaler", "step"}
+"""What a checkpoint holds beside what it was told."""
+
 
 def save_checkpoint(
     path: Path, network: Any, optimiser: Any, scaler: Any, step: int, told: dict[str, Any]
@@ -30,6 +33,8 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     """Read a checkpoint without unpickling arbitrary objects."""
     try:
         state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        if not isinstance(state, dict) or not state.keys() >= PARTS:
+            raise TypeError
         return state
     except FileNotFoundError:
         raise FileError(f"{path} does not exist; run `labelfree bench train` first") from None
@@ -51,9 +56,14 @@ def resume(path: Path | None, network: Any, optimiser: Any, scaler: Any, told: d
                 f"{path} was made by another {key} ({_difference(state.get(key), wanted)}); "
                 "delete it, or choose another directory with --runs"
             )
-    network.load_state_dict(state["network"])
-    optimiser.load_state_dict(state["optimiser"])
-    scaler.load_state_dict(state["scaler"])
+    try:
+        network.load_state_dict(state["network"])
+        optimiser.load_state_dict(state["optimiser"])
+        scaler.load_state_dict(state["scaler"])
+    except (RuntimeError, ValueError, KeyError, TypeError):
+        raise FileError(
+            f"{path} is a checkpoint of another network; delete it, or choose another directory with --runs"
+        ) from None
     return int(state["step"])
 
 

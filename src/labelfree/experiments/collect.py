@@ -18,13 +18,19 @@ from labelfree._version import __version__
 from labelfree.errors import FileError, InputError
 from labelfree.experiments._store import naming
 from labelfree.experiments.datasets import Shift
-from labelfree.experiments.datasets.base import found
 from labelfree.experiments.examples import Examples
 from labelfree.experiments.networks import public_weights
 from labelfree.experiments.pipeline import Setting
 from labelfree.experiments.projnorm import Form, Parameters, TorchRefit, parameters_of, projnorm
-from labelfree.experiments.provenance import code_digest, difference, digest, files_digest, weights_digest
-from labelfree.experiments.scores import Scores
+from labelfree.experiments.provenance import (
+    code_digest,
+    difference,
+    digest,
+    files_digest,
+    software,
+    weights_digest,
+)  # fmt: skip
+from labelfree.experiments.scores import SOURCE, Scores
 from labelfree.experiments.sets import cached
 
 
@@ -42,22 +48,26 @@ def collect(setting: Setting, seeds: Sequence[int]) -> dict[int, Scores]:
     models = {seed: setting.trained(seed) for seed in seeds}
     weights = {seed: weights_digest(model) for seed, model in models.items()}
     units = [None, *present]
+    wanted = [{seed: made_by(setting, shift, weights[seed]) for seed in seeds} for shift in units]
     todo = []
-    for number, shift in enumerate(units):
+    for number, (shift, made) in enumerate(zip(units, wanted, strict=True)):
         mine = [seed for i, seed in enumerate(seeds) if setting.shard.takes(i * len(units) + number)]
-        wanted = {seed: made_by(setting, shift, weights[seed]) for seed in mine}
-        todo.append({s: w for s, w in wanted.items() if _wanting(places[s], shift, w, setting.redo)})
+        todo.append({s: made[s] for s in mine if _wanting(places[s], shift, made[s], setting.redo)})
     # Only now, when nothing was refused: a refusal must not leave a new about.json over old scores.
     for seed, scores in places.items():
-        scores.describe(**_about(setting, seed, every, weights[seed]))
+        files = {_name(shift): made[seed] for shift, made in zip(units, wanted, strict=True)}
+        scores.describe(**_about(setting, seed, every, weights[seed]), made_by=files)
     done = sum(not wanting for wanting in todo)
     for shift, wanting in zip(units, todo, strict=True):
         if wanting:
             _score(setting, shift, {seed: models[seed] for seed in wanting}, places, wanting)
             done += 1
-            name = "source" if shift is None else shift.name
-            setting.progress("shifts scored", done, len(units), name)
+            setting.progress("shifts scored", done, len(units), _name(shift))
     return places
+
+
+def _name(shift: Shift | None) -> str:
+    return SOURCE if shift is None else shift.name
 
 
 def _place(setting: Setting, seed: int) -> Scores:
@@ -66,14 +76,14 @@ def _place(setting: Setting, seed: int) -> Scores:
 
 def made_by(setting: Setting, shift: Shift | None, weights: str) -> dict[str, Any]:
     """What a file of scores is made by: nothing that could change a score may be missing here."""
-    files = found(setting.root, setting.dataset.expects) if shift is None else shift.files
+    files = setting.dataset.files(setting.root) if shift is None else shift.files
     return {
         "weights": weights,
         "data": files_digest(files),
         "made": "" if shift is None else shift.made,
         "code": code_digest(),
         "rows": None if shift is None else setting.rows,
-        "precision": setting.run().said_dtype,
+        "precision": setting.run().scored_dtype,
     }
 
 
@@ -89,9 +99,10 @@ def _about(setting: Setting, seed: int, every: Sequence[Shift], weights: str) ->
         "version": __version__,
         "shifts": [shift.name for shift in every],
         "origins": {shift.name: shift.origin for shift in every if not shift.absent},
-        "missing": {shift.name: shift.absent for shift in every if shift.absent},
+        # Without the directory of this machine: parts of a run on several must agree.
+        "missing": {s.name: s.absent.replace(f"{setting.root}/", "") for s in every if s.absent},
         "rows": setting.rows,
-        "precision": setting.run().said_dtype,
+        "precision": setting.run().scored_dtype,
         "weights": weights,
         "code": code_digest(),
         "note": setting.dataset.note,
@@ -125,14 +136,15 @@ def _score(
 ) -> None:
     from labelfree.experiments.training import score
 
-    name, kind = (None, "source") if shift is None else (shift.name, shift.kind)
-    with naming(f"{setting.dataset.name}, {name or 'source'}"):
+    name, kind = (None, SOURCE) if shift is None else (shift.name, shift.kind)
+    with naming(f"{setting.dataset.name}, {_name(shift)}"):
         examples = load(setting, shift)
         for seed, model in models.items():
             seen = hashlib.sha256()
             stage = f"scoring {name or 'the source'}, seed {seed}"
             logits = score(model, examples, run=setting.run(), stage=stage, seen=seen)
-            places[seed].write(name, logits, examples.labels, kind, wanted[seed], seen.hexdigest()[:16])
+            inputs = seen.hexdigest()[:16]
+            places[seed].write(name, logits, examples.labels, kind, wanted[seed], inputs, software())
 
 
 def load(setting: Setting, shift: Shift | None) -> Examples:
@@ -149,21 +161,26 @@ def _kept(setting: Setting, shift: Shift) -> Examples:
     return cached(shift, setting.cache / setting.dataset.name, setting.workers, setting.progress)
 
 
-def collect_projnorm(setting: Setting, seeds: Sequence[int], form: Form) -> None:
-    """Write ProjNorm of every scored shift: refitted on labels and on the pseudo-labels of the collected scores."""
+def check_form(setting: Setting, form: Form) -> None:
+    """Refuse a form of ProjNorm that the network cannot have, before anything is trained for it."""
     if form.pretrained and public_weights(setting.network) is None:
         raise InputError(
             f"the paper's ProjNorm starts from public ImageNet weights and {setting.network} has none; choose another "
             "--network, or our short form with --projnorm-steps"
         )
+
+
+def collect_projnorm(setting: Setting, seeds: Sequence[int], form: Form) -> None:
+    """Write ProjNorm of every scored shift: refitted on labels and on the pseudo-labels of the collected scores."""
+    check_form(setting, form)
     source = (setting.dataset.training if form.on_training else setting.dataset.validation)(setting.root)
     shifts = [shift for shift in setting.dataset.shifts(setting.root) if not shift.absent]
     start = setting.recipe.pretrained or "imagenet" if form.pretrained else None
     networks = {seed: setting.fresh(seed, start) for seed in seeds}
     common = {
         "form": asdict(form),
-        "data": files_digest(found(setting.root, setting.dataset.expects)),
-        "code": code_digest(),
+        "data": files_digest(setting.dataset.files(setting.root)),
+        "code": code_digest("projnorm.py"),
     }
     initials = {seed: weights_digest(network) for seed, network in networks.items()}
     todo = []

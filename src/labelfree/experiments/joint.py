@@ -10,11 +10,12 @@ import numpy as np
 
 from labelfree.errors import FileError
 from labelfree.experiments import bench, published
+from labelfree.experiments.about import notes_of
 from labelfree.experiments.datasets import DATASETS
 from labelfree.experiments.protocol import Row, read_rows
 from labelfree.experiments.summaries import Mae, mae_table
 from labelfree.experiments.table import Table
-from labelfree.experiments.tables import run_label, title_of
+from labelfree.experiments.tables import counted, run_label, title_of
 
 METHODS = ("ac", "doc", "im", "gde", "atc-mc", "atc-ne", "cot", "cott", "scot")
 SCATTER = ("ac", "atc-mc", "atc-ne", "cot", "cott", "scot")
@@ -35,8 +36,19 @@ def read_all(out: Path) -> dict[tuple[str, str], list[Row]]:
     )
 
 
-def main_table(results: Mapping[tuple[str, str], Sequence[Row]]) -> Table:
-    """Every row of the paper's main table, ours beside it or "not run", and the averages of both."""
+def told_of(out: Path) -> dict[tuple[str, str], dict[str, Any]]:
+    """(data set, network) -> what its folder of results says about itself."""
+    return {key: bench.about(bench.results_folder(out, *key)) for key in read_all(out)}
+
+
+def main_table(
+    results: Mapping[tuple[str, str], Sequence[Row]],
+    told: Mapping[tuple[str, str], Mapping[str, Any]] | None = None,
+) -> Table:
+    """Every row of the paper's main table, ours beside it or "not run", and the averages of both.
+
+    ``told`` are the ``about.json`` of the results: label shares, origins and missing sets stand under the table.
+    """
     entries = [entry for rows in results.values() for entry in mae_table(rows)]
     lines: list[list[str]] = []
     data: list[dict[str, Any]] = []
@@ -57,10 +69,12 @@ def main_table(results: Mapping[tuple[str, str], Sequence[Row]]) -> Table:
             data += [_record(None, dataset, kind, "", m, paper[m]) for m in METHODS]
     lines += _averages(first)
     named = [dataset for dataset, _ in (*published.rows(), *results)]
+    shown = {(e.dataset, e.network) for e in entries if (e.dataset, e.kind) in published.rows()}
     notes = (
         f"Mean absolute error in percentage points. Paper: {published.CITATION}.",
-        "Averages are over the rows that were run here, the first network of each; the paper's over the same rows "
-        "and over all.",
+        "Averages are over the rows that were run here with that method, the first network of each; the paper's over "
+        "the same rows and over all.",
+        *(_told(*key, (told or {}).get(key, {})) for key in results if key in shown),
         *dict.fromkeys(DATASETS[name].note for name in named if name in DATASETS and DATASETS[name].note),
         *published.ERRATA,
     )
@@ -69,12 +83,24 @@ def main_table(results: Mapping[tuple[str, str], Sequence[Row]]) -> Table:
 
 
 def _line(place: str, by_method: Mapping[str, Mae]) -> list[str]:
-    label = run_label(next(iter(by_method.values())).network, list(by_method.values()))
-    return [
-        place,
-        label,
-        *(f"{100 * by_method[m].mean:.2f}" if m in by_method else "not run" for m in METHODS),
+    entries = list(by_method.values())
+    seeds = max(entry.seeds for entry in entries)
+    cells = [
+        f"{100 * by_method[m].mean:.2f}{_part(by_method[m].seeds, seeds, 'seeds')}"
+        if m in by_method
+        else "not run"
+        for m in METHODS
     ]
+    return [place, run_label(entries[0].network, entries), *cells]
+
+
+def _part(some: int, all_of_them: int, what: str) -> str:
+    """What a cell that stands for less than its line says: `` (1 of 2 seeds)``."""
+    return "" if some == all_of_them else f" ({some} of {all_of_them} {what})"
+
+
+def _told(dataset: str, network: str, about: Mapping[str, Any]) -> str:
+    return f"{dataset}, {network}: " + " ".join(notes_of(about, ""))
 
 
 def _record(
@@ -94,11 +120,14 @@ def _record(
 
 def _averages(first: Sequence[tuple[str, str, Mapping[str, Mae]]]) -> list[list[str]]:
     ours = [[by_method[m].mean for _, _, by_method in first if m in by_method] for m in METHODS]
-    beside = [[p[0] for d, k, _ in first if (p := published.mae(d, k, m))] for m in METHODS]
+    beside = [
+        [p[0] for d, k, found in first if m in found and (p := published.mae(d, k, m))] for m in METHODS
+    ]
     everything = [[p[0] for d, k in published.rows() if (p := published.mae(d, k, m))] for m in METHODS]
-    count = f"average of {len(first)} row{'s' * (len(first) != 1)}"
+    count = f"average of {counted(len(first), 'row')}"
+    means = [f"{100 * np.mean(v):.2f}{_part(len(v), len(first), 'rows')}" if v else "not run" for v in ours]
     return [
-        [count, "here", *(f"{100 * np.mean(values):.2f}" if values else "not run" for values in ours)],
+        [count, "here", *means],
         [count, "paper", *(f"{np.mean(values):.2f}" if values else "" for values in beside)],
         [
             f"average of {len(published.rows())} rows",
@@ -115,7 +144,7 @@ def make(out: Path) -> list[Path]:
 
     results = read_all(out)
     folder = out / "joint"
-    made = main_table(results).write(folder / "tables")
+    made = main_table(results, told_of(out)).write(folder / "tables")
     first = {name: rows for (name, _), rows in reversed(results.items())}
     network = dict(reversed(results))
     pair = [name for name in PAIR if name in first]

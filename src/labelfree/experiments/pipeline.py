@@ -6,12 +6,28 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from labelfree.errors import InputError
 from labelfree.experiments.datasets import Dataset
 from labelfree.experiments.networks import public_weights
 from labelfree.experiments.progress import Progress, silent
 from labelfree.experiments.provenance import files_digest
 from labelfree.experiments.recipes import Recipe
 from labelfree.experiments.shards import Shard
+
+
+def check_device(name: str) -> None:
+    """One clear line for a device that torch does not know or does not see."""
+    import torch
+
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise InputError(f"--device is {name!r}; it must be one like cpu, cuda or cuda:1") from None
+    seen = torch.cuda.device_count()
+    if device.type == "cuda" and (device.index or 0) >= seen:
+        raise InputError(
+            f"--device is {name!r}, and torch sees {seen} GPUs here; wanted cpu, or leave it out"
+        )
 
 
 @dataclass(frozen=True)
@@ -35,6 +51,11 @@ class Setting:
     cache: Path | None = None
     redo: bool = False
     progress: Progress = silent
+
+    def __post_init__(self) -> None:
+        """Refuse a device that is not here before anything is read."""
+        if self.device is not None:
+            check_device(self.device)
 
     def checkpoint(self, seed: int) -> Path:
         """``runs/checkpoints/<data set>/<network>/seed<seed>.pt``."""

@@ -32,9 +32,14 @@ class Clock:
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._began: dict[str, tuple[float, int]] = {}
+        self._last: dict[str, int] = {}
 
     def read(self, stage: str, done: int, total: int) -> str:
         """``3.2/s, 1:05 left``; empty until there is something to tell."""
+        if done < self._last.get(stage, 0):
+            # The stage begins again, on another part of the work.
+            del self._began[stage]
+        self._last[stage] = done
         began, first = self._began.setdefault(stage, (self._now(), done))
         passed = self._now() - began
         if done <= first or passed <= 0:

@@ -12,6 +12,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -79,11 +80,14 @@ def weights_digest(network: Any) -> str:
 
 
 @cache
-def code_digest() -> str:
-    """Digest of the code that turns files into scores: corruptions, networks, readers; comments do not count."""
+def code_digest(*more: str) -> str:
+    """Digest of the code that turns files into scores: corruptions, networks, readers; comments do not count.
+
+    ``more`` are further files of this folder.
+    """
     here = Path(__file__).parent
     rooms = ("corruptions", "networks", "datasets")
-    alone = ("examples.py", "loading.py", "training.py")
+    alone = ("collect.py", "examples.py", "loading.py", "pipeline.py", "sets.py", "training.py", *more)
     return _code(
         [*(here / name for name in alone), *(path for room in rooms for path in here.glob(f"{room}/*.py"))]
     )
@@ -91,10 +95,26 @@ def code_digest() -> str:
 
 @cache
 def method_digest() -> str:
-    """Digest of the code that turns scores into estimates."""
-    top = Path(__file__).parent.parent
-    rooms = ("calibration", "transport", "labelshift", "estimators")
-    return _code([path for room in rooms for path in (top / room).rglob("*.py")])
+    """Digest of the code that turns scores into estimates: the methods, all they lean on, and the protocol."""
+    here, top = Path(__file__).parent, Path(__file__).parent.parent
+    rooms = ("calibration", "transport", "labelshift", "estimators", "scans")
+    alone = ("ablation.py", "protocol.py", "resampling.py", "sweep.py")
+    methods = [path for room in rooms for path in (top / room).rglob("*.py")]
+    return _code([*(here / name for name in alone), *top.glob("*.py"), *methods])
+
+
+@cache
+def software() -> str:
+    """Versions of what scores depend on beside this code: recorded, never compared."""
+    names = ("torch", "numpy", "opencv-python-headless", "opencv-python", "pillow")
+    return ", ".join(f"{name} {number}" for name in names if (number := _version(name)))
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
 
 
 def _code(paths: list[Path]) -> str:

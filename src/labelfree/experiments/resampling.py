@@ -37,7 +37,7 @@ def sweep(scale: str = "text", marginal: str = "source") -> Sweep[Row]:
 
     def work(panel: Panel, unit: Unit) -> list[Row]:
         full, second = unit.target(), unit.second()
-        rng = np.random.default_rng([unit.seed, unit.number, SCALES.index(scale)])
+        rng = unit.generator(SCALES.index(scale))
         kept = shifted_rows(full.labels, full.logits.shape[1], rng, scale=scale)
         if not len(kept):
             # The drawn shares ask so much of a scarce class that no row is left: nothing to estimate.

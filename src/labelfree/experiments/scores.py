@@ -1,19 +1,21 @@
 """Where collected scores live, so that estimates never need the images again.
 
     <runs>/scores/<data set>/<network>/seed<seed>/
-        about.json            data set, network, seed, recipe, every shift with origin and rows, what is missing
+        about.json            data set, network, seed, recipe, every shift with origin, what is missing, and what
+                              every file of scores must have been made by
         source.npz            logits (n, K) float16, labels (n,)
         shifts/<name>.npz     logits (n, K) float16, labels (n,), kind (one word)
         projnorm/<name>.json  ProjNorm of the shift, where it was computed
 
 Every file is written beside its name and renamed, so what exists is whole, and a collection that was
 killed goes on where it was. Every ``.npz`` also carries ``made_by`` (digests of weights, data files and code,
-and the options) and ``inputs`` (a digest of the very images or texts that were scored).
+and the options), ``inputs`` (a digest of the very images or texts that were scored) and ``software`` (versions).
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,8 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelfree.errors import FileError
-from labelfree.experiments._store import read_arrays, read_json, write_arrays, write_json
-from labelfree.experiments.provenance import digest
+from labelfree.experiments._store import read_arrays, read_mapping, write_arrays, write_json
+from labelfree.experiments.provenance import difference, digest
+
+SOURCE = "source"
+"""The source's name beside those of the shifts."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,7 @@ class Recorded:
     labels: NDArray[np.int64]
     kind: str = "source"
     inputs: str = ""
+    software: str = ""
 
     @property
     def error(self) -> float:
@@ -56,8 +62,11 @@ class Scores:
     @property
     def about(self) -> dict[str, Any]:
         """What was collected, and how."""
-        about: dict[str, Any] = read_json(self.folder / "about.json")
-        return about
+        path = self.folder / "about.json"
+        try:
+            return read_mapping(path)
+        except FileError as error:
+            raise FileError(f"{error}; run `labelfree bench collect` again, which writes it anew") from None
 
     def path(self, shift: str | None) -> Path:
         """File of a shift, or of the source for None."""
@@ -83,14 +92,23 @@ class Scores:
         held = read_arrays(self.path(shift), "made_by")
         return dict(json.loads(str(held["made_by"]))) if "made_by" in held else {}
 
+    def inputs(self, shift: str | None) -> dict[str, str]:
+        """``{"inputs": digest}`` of what was scored; empty where that was not recorded."""
+        held = str(read_arrays(self.path(shift), "inputs").get("inputs", ""))
+        return {"inputs": held} if held else {}
+
     def check(self, shift: str | None) -> None:
         """Refuse a recorded set that something else made than ``about.json`` says."""
         told, stamp = self.about, self.stamp(shift)
-        # The source is always scored whole, whatever number of rows was asked of the shifts.
-        wrong = [key for key, value in stamp.items() if told.get(key, value) != value and value is not None]
+        if "made_by" in told:
+            wanted = told["made_by"].get(shift or SOURCE, {})
+        else:
+            # Written by an earlier version, or recorded elsewhere: only what it says in common can be held against it.
+            wanted = {key: told[key] for key in stamp if key in told and (shift, key) != (None, "rows")}
+        wrong = difference(stamp, wanted)
         if wrong:
             raise FileError(
-                f"{self.path(shift)} was made with other {', '.join(wrong)} than {self.folder / 'about.json'} says; "
+                f"{self.path(shift)} was made with other {wrong} than {self.folder / 'about.json'} says; "
                 "run `labelfree bench collect` to its end, with --redo"
             )
 
@@ -102,6 +120,7 @@ class Scores:
         kind: str = "source",
         made_by: Mapping[str, Any] | None = None,
         inputs: str = "",
+        software: str = "",
     ) -> None:
         """Record one set; logits beyond float16's range are refused, not clipped."""
         with np.errstate(over="ignore"):
@@ -117,23 +136,25 @@ class Scores:
             kind=np.array(kind),
             made_by=np.array(json.dumps(dict(made_by or {}), sort_keys=True)),
             inputs=np.array(inputs),
+            software=np.array(software),
         )
 
     def read(self, shift: str | None = None) -> Recorded:
         """Read one set."""
         arrays = read_arrays(self.path(shift))
         try:
-            return Recorded(
-                arrays["logits"], arrays["labels"], str(arrays["kind"]), str(arrays.get("inputs", ""))
-            )
+            said = [str(arrays[key]) if key in arrays else "" for key in ("inputs", "software")]
+            return Recorded(arrays["logits"], arrays["labels"], str(arrays["kind"]), *said)
         except KeyError as error:
             raise FileError(f"{self.path(shift)} has no {error}; delete it and collect again") from None
 
     def shifts(self) -> list[str]:
-        """Names of the collected shifts: those of ``about.json`` in their order, then any others."""
-        found = {path.stem for path in (self.folder / "shifts").glob("*.npz")}
-        order = [name for name in self.about.get("shifts", []) if name in found]
-        return order + sorted(found - set(order))
+        """Names of the collected shifts, in the order of ``about.json``.
+
+        A file that it does not name, or names as missing, belongs to an earlier state of the data and does not count.
+        """
+        about = self.about
+        return [n for n in about.get("shifts", []) if n not in about.get("missing", {}) and self.has(n)]
 
     def missing(self) -> dict[str, str]:
         """Shifts of the data set without scores, each with the reason."""
@@ -151,16 +172,17 @@ class Scores:
         if made_by is None:
             return None
         path = self.folder / form / f"{shift}.json"
-        if made_by and made_by.get("scores") != digest(self.stamp(shift)):
+        stamp = self.stamp(shift)
+        if (stamp or made_by) and made_by.get("scores") != digest(stamp):
             raise FileError(
                 f"{path} was computed from other scores; run `labelfree bench collect` for it with --redo, or delete it"
             )
-        return float(read_json(path)["projnorm"])
+        return float(read_mapping(path)["projnorm"])
 
     def projnorm_made_by(self, shift: str, form: str) -> dict[str, Any] | None:
         """What ProjNorm of a shift was computed from; None if it was not."""
         path = self.folder / form / f"{shift}.json"
-        return dict(read_json(path).get("made_by", {})) if path.exists() else None
+        return dict(read_mapping(path).get("made_by", {})) if path.exists() else None
 
     def write_projnorm(self, shift: str, value: float, form: str = "projnorm", **how: Any) -> None:
         """Record ProjNorm of a shift and how it was computed."""
@@ -169,8 +191,25 @@ class Scores:
 
 def seeds_of(runs: Path, dataset: str, network: str) -> list[int]:
     """Seeds with a collected source, ascending."""
-    folder = runs / "scores" / dataset / network
-    found = sorted(int(path.parent.name[4:]) for path in folder.glob("seed*/source.npz"))
+    found = _seeds(runs, dataset, network, "source.npz")
     if not found:
-        raise FileError(f"{folder} holds no collected scores; run `labelfree bench collect {dataset}` first")
+        folder = runs / "scores" / dataset / network
+        others = sorted(path.name for path in folder.parent.glob("*") if any(path.glob("seed*/source.npz")))
+        beside = f" (there are scores of {', '.join(others)})" if others else ""
+        raise FileError(
+            f"{folder} holds no collected scores{beside}; "
+            f"run `labelfree bench collect {dataset.split('/')[0]} --network {network}` first"
+        )
     return found
+
+
+def seeds_without_source(runs: Path, dataset: str, network: str) -> list[int]:
+    """Seeds whose collection was begun and has no source: they are in no table, which must be said."""
+    begun = _seeds(runs, dataset, network, "about.json")
+    return sorted(set(begun) - set(_seeds(runs, dataset, network, "source.npz")))
+
+
+def _seeds(runs: Path, dataset: str, network: str, file: str) -> list[int]:
+    places = (runs / "scores" / dataset / network).glob(f"seed*/{file}")
+    names = [re.fullmatch(r"seed(\d+)", path.parent.name) for path in places]
+    return sorted(int(name[1]) for name in names if name)

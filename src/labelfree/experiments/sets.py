@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from labelfree.errors import InputError
+from labelfree.errors import FileError, InputError
 from labelfree.experiments._store import replacing
 from labelfree.experiments.datasets import Shift
 from labelfree.experiments.examples import ArrayImages, Examples
@@ -48,7 +48,12 @@ def cached(shift: Shift, folder: Path, workers: int, progress: Progress) -> Exam
         _write(path, shift.name, examples, workers, progress)
         with replacing(labels) as file:
             np.save(file, examples.labels)
-    return ArrayImages(np.load(path, mmap_mode="r"), np.load(labels))
+    try:
+        return ArrayImages(np.load(path, mmap_mode="r"), np.load(labels))
+    except (OSError, ValueError, EOFError) as error:
+        raise FileError(
+            f"{path} and its labels cannot be read ({error}); delete both to make them again"
+        ) from None
 
 
 def _write(path: Path, name: str, examples: Examples, workers: int, progress: Progress) -> None:

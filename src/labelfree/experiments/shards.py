@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import filecmp
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,7 +33,9 @@ class Shard:
         except ValueError:
             raise InputError(f"--shard is {text!r}; it must be like 2/8: the second of eight parts") from None
         if not 1 <= number <= count:
-            raise InputError(f"--shard is {text!r}; the part must lie between 1 and {count}")
+            raise InputError(
+                f"--shard is {text!r}; it must be like 2/8: a part from 1 to the number of parts, and that number"
+            )
         return cls(number, count)
 
     def takes(self, unit: int) -> bool:
@@ -50,19 +53,28 @@ FOLDERS = ("checkpoints", "scores", "estimates")
 def merge(parts: Sequence[Path], runs: Path) -> int:
     """Copy the results of several run directories into one; how many files are there now.
 
-    The same file in two places must be the same bytes: runs of different data or weights are not mixed.
+    The same file in two places must be the same bytes: runs of different data or weights are not mixed. All of
+    them are compared before any is copied.
     """
-    found = [(part, path) for part in parts for name in FOLDERS for path in sorted((part / name).rglob("*"))]
-    files = [(part, path) for part, path in found if path.is_file() and not path.name.endswith(".part")]
-    if not files:
-        raise FileError(f"{', '.join(map(str, parts))} hold nothing to merge; expected {', '.join(FOLDERS)}")
-    for part, path in files:
-        at = runs / path.relative_to(part)
-        if at.exists() and at.read_bytes() != path.read_bytes():
-            raise FileError(
-                f"{path} and {at} differ; these runs were not made from the same data and weights"
-            )
-        if not at.exists():
+    where: dict[Path, Path] = {}
+    for part in parts:
+        files = _files(part)
+        if not files:
+            raise FileError(f"{part} holds nothing to merge; wanted a directory with {' or '.join(FOLDERS)}")
+        for path in files:
+            at = runs / path.relative_to(part)
+            other = where.setdefault(at, at if at.exists() else path)
+            if other != path and not filecmp.cmp(other, path, shallow=False):
+                raise FileError(
+                    f"{path} and {other} differ; these runs were not made from the same data, weights and options"
+                )
+    for at, path in where.items():
+        if at != path:
             with replacing(at) as out, path.open("rb") as held:
                 shutil.copyfileobj(held, out)
-    return sum(path.is_file() for name in FOLDERS for path in (runs / name).rglob("*"))
+    return len(_files(runs))
+
+
+def _files(part: Path) -> list[Path]:
+    found = [path for name in FOLDERS for path in sorted((part / name).rglob("*"))]
+    return [path for path in found if path.is_file() and not path.name.endswith(".part")]

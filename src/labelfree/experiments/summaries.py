@@ -64,7 +64,7 @@ def _mae(key: tuple[str, str, str, str], by_seed: list[list[Row]]) -> Mae:
 
 @dataclass(frozen=True)
 class Correlation:
-    """How a method's output follows the true error over many shifts."""
+    """How a method's output follows the true error over many shifts; ``fewest`` of the seed that has fewest."""
 
     dataset: str
     network: str
@@ -73,6 +73,7 @@ class Correlation:
     rho: float
     shifts: int
     seeds: int
+    fewest: int
 
 
 def correlation_table(rows: Iterable[Row]) -> list[Correlation]:
@@ -94,8 +95,8 @@ def correlation_table(rows: Iterable[Row]) -> list[Correlation]:
         both = [correlations(*np.array(values).T) for values in by_seed.values() if len(values) > 2]
         if both:
             r2, rho = np.mean(both, axis=0)
-            count = max(len(values) for values in by_seed.values())
-            table.append(Correlation(*key, float(r2), float(rho), count, len(both)))
+            counts = [len(values) for values in by_seed.values() if len(values) > 2]
+            table.append(Correlation(*key, float(r2), float(rho), max(counts), len(both), min(counts)))
     return table
 
 
@@ -128,18 +129,26 @@ class Thresholding:
     atc: float
     cot: float
     cott: float
+    seeds: int
 
 
 def thresholding_table(rows: Sequence[Row]) -> list[Thresholding]:
     """Per shift, averaged over seeds: misses of AC against ATC-MC and of COT against COTT."""
     grouped: dict[tuple[str, str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    seeds: dict[tuple[str, str, str], set[int]] = defaultdict(set)
     for row in rows:
         here = grouped[row.dataset, row.network, row.shift]
+        seeds[row.dataset, row.network, row.shift].add(row.seed)
         here["truth"].append(row.true_error)
         here[row.method].append(row.miss)
     wanted = ("ac", "atc-mc", "cot", "cott")
     return [
-        Thresholding(*key, float(np.mean(found["truth"])), *(float(np.mean(found[name])) for name in wanted))
+        Thresholding(
+            *key,
+            float(np.mean(found["truth"])),
+            *(float(np.mean(found[name])) for name in wanted),
+            len(seeds[key]),
+        )
         for key, found in grouped.items()
         if all(name in found for name in wanted)
     ]

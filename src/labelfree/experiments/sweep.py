@@ -7,7 +7,7 @@ The units of a sweep are independent, so shards of it on several machines give t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from labelfree.errors import FileError
 from labelfree.experiments._store import naming, read_json, write_json
 from labelfree.experiments.progress import Progress, silent
-from labelfree.experiments.provenance import digest, files_digest, method_digest
+from labelfree.experiments.provenance import difference, digest, files_digest, method_digest
 from labelfree.experiments.scores import Recorded, Scores, seeds_of
 from labelfree.experiments.shards import Shard
 
@@ -27,13 +27,12 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Unit:
-    """One shift of one seed; ``number`` is the shift's place, ``other`` the next seed's scores (for GDE)."""
+    """One shift of one seed; ``other`` are the next seed's scores (for GDE)."""
 
     dataset: str
     network: str
     seed: int
     shift: str
-    number: int
     scores: Scores
     other: Scores | None
 
@@ -46,6 +45,10 @@ class Unit:
         if self.other is None or not self.other.has(self.shift):
             return None
         return np.asarray(self.other.read(self.shift).logits.argmax(1), np.int64)
+
+    def generator(self, *more: int) -> np.random.Generator:
+        """Random numbers of this unit alone: the same whatever other shifts are there."""
+        return np.random.default_rng([self.seed, int(digest(self.shift), 16), *more])
 
     def key(self) -> str:
         """Digest of the files this unit's answer depends on."""
@@ -64,10 +67,29 @@ def units(runs: Path, dataset: str, network: str) -> list[Unit]:
     for index, (seed, scores) in enumerate(zip(seeds, collected, strict=True)):
         other = collected[(index + 1) % len(seeds)] if len(seeds) > 1 else None
         scores.check(None)
-        for number, shift in enumerate(scores.shifts()):
+        for shift in scores.shifts():
             scores.check(shift)
-            found.append(Unit(dataset, network, seed, shift, number, scores, other))
+            found.append(Unit(dataset, network, seed, shift, scores, other))
+    _check_alike(found)
     return found
+
+
+def _check_alike(found: Sequence[Unit]) -> None:
+    """Refuse seeds that were scored on other images under one name: a row of a table averages over them."""
+    first: dict[str, tuple[Unit, dict[str, Any]]] = {}
+    for unit in found:
+        stamp = unit.scores.stamp(unit.shift)
+        # Weights differ from seed to seed; of code the images tell what it changed.
+        seen = {k: v for k, v in stamp.items() if k not in ("weights", "code")} | unit.scores.inputs(
+            unit.shift
+        )
+        other, before = first.setdefault(unit.shift, (unit, seen))
+        changed = difference(before, seen)
+        if changed:
+            raise FileError(
+                f"{unit.scores.path(unit.shift)} was made with other {changed} than "
+                f"{other.scores.path(unit.shift)}, and one table would hold both; collect all seeds alike with --redo"
+            )
 
 
 @dataclass(frozen=True)
@@ -125,10 +147,3 @@ class Sweep(Generic[R]):
             return [self.kind(**record) for record in held["records"]] if held["key"] == key else None
         except (FileError, KeyError, TypeError):
             return None
-
-
-def expected(runs: Path, dataset: str, network: str) -> Iterator[tuple[int, str, str]]:
-    """(seed, shift, reason) of every shift that belongs to the data set and has no scores."""
-    for seed in seeds_of(runs, dataset, network):
-        for shift, reason in Scores.of(runs, dataset, network, seed).missing().items():
-            yield seed, shift, reason

@@ -10,7 +10,7 @@ from labelfree.estimators import METHODS
 from labelfree.experiments import published
 from labelfree.experiments.ablation import SIZE, Batched
 from labelfree.experiments.protocol import SHRUNK, Row
-from labelfree.experiments.summaries import Mae, correlation_table, mae_table, thresholding_table
+from labelfree.experiments.summaries import Correlation, Mae, correlation_table, mae_table, thresholding_table
 from labelfree.experiments.table import Table
 
 ORDER = (
@@ -75,7 +75,21 @@ def run_label(network: str, entries: Sequence[Mae]) -> str:
     seeds = max(e.seeds for e in entries)
     shifts = _span(min(e.fewest for e in entries), max(e.shifts for e in entries))
     rows = _span(min(e.least for e in entries), max(e.most for e in entries))
-    return f"{network}, {seeds} seed{'s' * (seeds > 1)}, {shifts} shift{'s' * (shifts != '1')} of {rows} rows"
+    return f"{network}, {counted(seeds, 'seed')}, {shifts} shift{'s' * (shifts != '1')} of {rows} rows"
+
+
+def counted(number: int, what: str) -> str:
+    """``1 seed``, ``2 seeds``."""
+    return f"{number:,} {what}{'s' * (number != 1)}"
+
+
+def _fewer(entry: Correlation, shifts: int, seeds: int) -> str:
+    of = [
+        f"{counted(entry.fewest, 'shift')}" if entry.fewest < shifts else "",
+        f"{counted(entry.seeds, 'seed')}" if entry.seeds < seeds else "",
+    ]
+    said = ", ".join(part for part in of if part)
+    return f" ({said})" if said else ""
 
 
 def _span(low: int, high: int) -> str:
@@ -123,15 +137,21 @@ def correlations(rows: Sequence[Row]) -> Table:
     for group in dict.fromkeys((e.dataset, e.network) for e in found):
         entries = {e.method: e for e in found if (e.dataset, e.network) == group}
         paper = {m: published.correlation(*group, m) for m in methods}
+        most = max(e.shifts for e in entries.values()), max(e.seeds for e in entries.values())
+        label = f"{group[1]}, {counted(most[1], 'seed')}, {counted(most[0], 'shift')}"
         for index, (what, sign) in enumerate((("r2", "R^2"), ("rho", "ρ"))):
-            ours = [f"{getattr(entries[m], what):.3f}" if m in entries else "" for m in methods]
-            lines.append([group[0], f"{group[1]} {sign}", *ours])
+            ours = [
+                f"{getattr(entries[m], what):.3f}{_fewer(entries[m], *most)}" if m in entries else ""
+                for m in methods
+            ]
+            lines.append([group[0], f"{label}, {sign}", *ours])
             if any(paper.values()):
                 theirs = [f"{p[index]:.3f}" if p else "" for p in paper.values()]
                 lines.append([group[0], f"paper {group[1]} {sign}", *theirs])
         data += [asdict(e) for e in entries.values()]
     notes = (
-        "R^2 is the squared Pearson correlation, ρ is Spearman's; over the shifted sets, mean over seeds.",
+        "R^2 is the squared Pearson correlation, ρ is Spearman's; over the shifted sets, mean over seeds. A cell of "
+        "fewer sets or seeds than its row says so.",
         "Entropy, nuclear norm, MaNo and ProjNorm are scores: only their correlation is meaningful. ProjNorm short is "
         "ours: a few steps from the initial weights.",
         published.ERRATA[2],
@@ -144,7 +164,7 @@ def thresholding(rows: Sequence[Row]) -> Table:
     """Averaging against thresholding, per shift."""
     found = sorted(thresholding_table(rows), key=lambda t: t.true_error)
     lines = [
-        [t.dataset, t.shift, *(f"{100 * v:.2f}" for v in (t.true_error, t.ac, t.atc, t.cot, t.cott)),
+        [t.dataset, t.shift, str(t.seeds), *(f"{100 * v:.2f}" for v in (t.true_error, t.ac, t.atc, t.cot, t.cott)),
          "yes" if t.atc < t.ac else "no", "yes" if t.cott < t.cot else "no"]
         for t in found
     ]  # fmt: skip
@@ -154,7 +174,7 @@ def thresholding(rows: Sequence[Row]) -> Table:
         f"The threshold helps COT on {helped} of {len(found)} sets, AC on {sum(t.atc < t.ac for t in found)}.",
     )
     header = [
-        "data set", "shift", "true error", "AC", "ATC-MC", "COT", "COTT", "threshold helps AC", "helps COT",
+        "data set", "shift", "seeds", "true error", "AC", "ATC-MC", "COT", "COTT", "threshold helps AC", "helps COT",
     ]  # fmt: skip
     data = [asdict(t) for t in found]
     return Table("thresholding", "Thresholding against averaging", header, lines, notes, data)
@@ -172,10 +192,19 @@ def batches(found: Sequence[Batched], size: int = SIZE) -> Table:
             "mean_difference": sum(gaps) / len(gaps),
             "largest_difference": max(gaps),
         }
-        lines.append([group[0], group[1], title_of(group[2]), *(f"{100 * v:.3f}" for v in values.values())])
-        data.append({"dataset": group[0], "network": group[1], "method": group[2], **values})
+        counts = {"seeds": len({b.seed for b in here}), "shifts": len({b.shift for b in here})}
+        lines.append(
+            [
+                *group[:2],
+                title_of(group[2]),
+                *map(str, counts.values()),
+                *(f"{100 * v:.3f}" for v in values.values()),
+            ]
+        )
+        data.append({"dataset": group[0], "network": group[1], "method": group[2], **counts, **values})
     header = [
-        "data set", "network", "method", "MAE whole", "MAE batches", "mean difference", "largest difference",
+        "data set", "network", "method", "seeds", "shifts", "MAE whole", "MAE batches", "mean difference",
+        "largest difference",
     ]  # fmt: skip
     applies = f"Batches of {size:,} rows drawn with replacement, ceil(n / {size:,}) of them, averaged."
     none = f"No set here has more than {size:,} rows, so the paper takes no batches and there is nothing to compare."
@@ -188,20 +217,23 @@ def shifts(rows: Sequence[Row], about: Mapping[str, Any]) -> Table:
     known, missing = about.get("shifts", {}), about.get("missing", {})
     lines, data = [], []
     for (dataset, network, name), here in _by_shift(rows).items():
-        seeds = sorted({row.seed for row in here})
+        seeds, sizes = sorted({row.seed for row in here}), [row.n for row in here]
         record = {
             "dataset": dataset,
             "network": network,
             "shift": name,
             "kind": here[0].kind,
-            "n": here[0].n,
+            "n": min(sizes),
+            "n_most": max(sizes),
             "seeds": len(seeds),
             "true_error": sum({row.seed: row.true_error for row in here}.values()) / len(seeds),
             "origin": known.get(name, {}).get("origin", ""),
         }
         data.append(record)
-        shown = {**record, "n": f"{here[0].n:,}", "true_error": f"{100 * record['true_error']:.2f}"}
-        lines.append([str(value) for value in shown.values()])
+        shown = {
+            **record, "n": _span(min(sizes), max(sizes)), "true_error": f"{100 * record['true_error']:.2f}",
+        }  # fmt: skip
+        lines.append([str(value) for key, value in shown.items() if key != "n_most"])
     lines += [
         [str(about.get("dataset", "")), "", name, "", "not run", "", "", why] for name, why in missing.items()
     ]

