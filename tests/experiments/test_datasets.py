@@ -212,6 +212,29 @@ def test_the_file_that_decides_the_classes_is_among_the_files_of_every_set(tmp_p
     assert all(tree in shift.files for shift in breeds._Task(1, 4).shifts(tmp_path))
 
 
+def through_256(pixels):
+    """Resize(256) and CenterCrop(224) of torchvision on a square image, by hand."""
+    from PIL import Image
+
+    large = Image.fromarray(pixels).resize((256, 256), Image.Resampling.BILINEAR)
+    return np.asarray(large.crop((16, 16, 240, 240)))
+
+
+def test_published_corrupted_files_are_resized_and_cut_as_any_other(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    from labelfree.experiments.datasets import breeds
+
+    layouts.imagenet(tmp_path)
+    layouts.hierarchy(tmp_path / "breeds")
+    same = {shift.name: shift for shift in breeds._Task(1, 4).shifts(tmp_path)}["same_fog_1"]
+    for shift in (named(dataset("imagenet"), tmp_path)["fog_1"], same):
+        examples = shift.load()
+        with image.open(examples.paths[0]) as file:
+            published = np.asarray(file.convert("RGB"))
+        assert published.shape == (224, 224, 3)
+        assert np.array_equal(examples.batch(np.arange(1))[0], through_256(published))
+
+
 def test_imagenet_is_corrupted_here_where_the_published_files_are_missing(tmp_path):
     pytest.importorskip("PIL")
     layouts.imagenet(tmp_path)
@@ -219,11 +242,90 @@ def test_imagenet_is_corrupted_here_where_the_published_files_are_missing(tmp_pa
     shutil.rmtree(tmp_path / "ImageNet-C")
     shifts = named(dataset("imagenet"), tmp_path)
     assert sum(shift.kind == "synthetic" for shift in shifts.values()) == 95
-    clean, fog = shifts["clean"].load(), shifts["contrast_5"].load()
+    clean, made = shifts["clean"].load(), shifts["contrast_5"].load()
     rows = np.arange(2)
-    expected = corrupt(clean.batch(rows), "contrast", 5, constants="imagenet", seed=(0, 0))
-    assert np.array_equal(fog.batch(rows), expected)
-    assert len(fog.take(rows)) == 2
+    # As the published files: the middle of the image, corrupted, then resized and cut once more.
+    corrupted = corrupt(clean.batch(rows), "contrast", 5, constants="imagenet")
+    assert np.array_equal(made.batch(rows), [through_256(image) for image in corrupted])
+    assert len(made.take(rows)) == 2
+
+
+@pytest.mark.parametrize("name", ["snow", "frost", "fog", "elastic_transform", "gaussian_noise"])
+def test_a_corrupted_image_does_not_depend_on_what_is_taken_with_it(name):
+    from labelfree.experiments.examples import ArrayImages, Shifted
+
+    rng = np.random.default_rng(0)
+    images = ArrayImages(rng.integers(0, 256, (9, 32, 32, 3), dtype=np.uint8), np.arange(9))
+    shifted = Shifted(images, name, 3, "cifar")
+    whole = shifted.batch(np.arange(9))
+    for rows in (np.arange(4), np.array([7]), np.array([8, 2, 5])):
+        part = shifted.take(rows)
+        assert np.array_equal(part.batch(np.arange(len(rows))), whole[rows])
+        assert np.array_equal(part.labels, rows)
+        assert np.array_equal(part.take(np.array([0])).batch(np.array([0])), whole[rows[:1]])
+        assert np.array_equal(shifted.batch(rows), whole[rows])
+    # Each image has noise of its own.
+    twice = ArrayImages(images.pixels[[0, 0]], np.arange(2))
+    first, second = Shifted(twice, name, 3, "cifar").batch(np.arange(2))
+    assert not np.array_equal(first, second)
+
+
+def test_reserved_images_of_a_class_do_not_depend_on_the_other_folders(tmp_path, monkeypatch):
+    pytest.importorskip("PIL")
+    from labelfree.experiments.datasets import breeds, imagenet
+
+    layouts.imagenet(tmp_path)
+    layouts.hierarchy(tmp_path / "breeds")
+    assert imagenet.RESERVED * imagenet.CLASSES == 50_000
+    monkeypatch.setattr(imagenet, "RESERVED", 1)
+    whole = dataset("imagenet").validation(tmp_path).paths
+    # As many of every class, and not the same places in all of them.
+    assert sorted(path.parent.name for path in whole) == layouts.WNIDS
+    assert len({path.stem.split("_")[1] for path in whole}) > 1
+    task = breeds._Task(1, 4)
+    source = task.validation(tmp_path).paths
+    assert set(source) < set(whole)
+    for name in ("n02", "n04", "n07", "n08"):
+        shutil.rmtree(tmp_path / "imagenet" / "train" / name)
+    part = dataset("imagenet").validation(tmp_path).paths
+    assert part == [path for path in whole if path.parent.name in ("n01", "n03", "n05", "n06")]
+    assert task.validation(tmp_path).paths == source == part
+    # A small class gives a fifth at most.
+    monkeypatch.setattr(imagenet, "RESERVED", 50)
+    assert len(dataset("imagenet").validation(tmp_path)) == 4 * 2
+    assert not set(dataset("imagenet").training(tmp_path).paths) & set(
+        dataset("imagenet").validation(tmp_path).paths
+    )
+
+
+def test_imagenet_v2_is_read_with_numbers_and_with_wordnet_names(tmp_path):
+    pytest.importorskip("PIL")
+    layouts.imagenet(tmp_path)
+    layouts.hierarchy(tmp_path / "breeds")
+    folder = tmp_path / "imagenetv2-matched-frequency-format-val"
+    known, name = dataset("imagenet"), "v2_matched_frequency"
+    numbered = named(known, tmp_path)[name].load()
+    assert numbered.labels.tolist() == list(range(8))
+    for number, wnid in enumerate(layouts.WNIDS):
+        (folder / str(number)).rename(folder / wnid)
+    assert named(known, tmp_path)[name].load().labels.tolist() == list(range(8))
+
+
+def test_an_image_folder_of_no_known_class_says_what_was_found_and_what_is_wanted(tmp_path):
+    pytest.importorskip("PIL")
+    layouts.imagenet(tmp_path)
+    layouts.hierarchy(tmp_path / "breeds")
+    known = dataset("imagenet")
+    for folder in ("imagenetv2-matched-frequency-format-val", "sketch", "imagenet/train"):
+        for number, place in enumerate(sorted((tmp_path / folder).iterdir())):
+            place.rename(place.with_name(f"class{number}"))
+    shifts = named(known, tmp_path)
+    with pytest.raises(FileError, match=r"val holds no image.*8 folders.*class0 or class7.*n01 or 7"):
+        shifts["v2_matched_frequency"].load()
+    with pytest.raises(FileError, match=r"sketch holds no image of a known class.*like n01 or n08"):
+        shifts["sketch"].load()
+    with pytest.raises(FileError, match=r"train holds no image of a known class"):
+        known.training(tmp_path)
 
 
 def test_the_hierarchy_splits_superclasses_into_disjoint_halves(tmp_path):

@@ -95,9 +95,9 @@ def crop_and_mirror(images: Pixels, draws: Draws, pad: int, mirror: bool) -> Pix
 class FileImages:
     """Images in files. Plain view: shorter side to ``size * 8 / 7``, middle ``size`` square.
 
-    ``ready`` says the files already have the final size, as those of ImageNet-C do. ``augment`` is the
-    training view: ``crop`` (random resized crop, area 0.08 to 1, aspect 3/4 to 4/3, and mirror), ``turn``
-    (quarter turns and mirror) or ``none``.
+    ``ready`` says the files are shown in their own size, as those of WILDS are. ``augment`` is the training
+    view: ``crop`` (random resized crop, area 0.08 to 1, aspect 3/4 to 4/3, and mirror), ``turn`` (quarter
+    turns and mirror) or ``none``.
     """
 
     paths: Sequence[Path]
@@ -131,22 +131,23 @@ class FileImages:
             box = _random_box(image.size, rng)
             pixels = np.asarray(image.resize((self.size, self.size), Image.Resampling.BILINEAR, box=box))
             return pixels[:, ::-1] if rng.random() < 0.5 else pixels
-        pixels = self._middle(image)
+        pixels = np.asarray(image) if self.ready else middle(image, self.size)
         if rng is not None and self.augment == "turn":
             pixels = np.rot90(pixels, int(rng.integers(4)))
             pixels = pixels[:, ::-1] if rng.random() < 0.5 else pixels
         return pixels
 
-    def _middle(self, image: Any) -> Pixels:
-        # Sizes, filter and rounding are torchvision's Resize and CenterCrop, which the authors use.
-        if not self.ready:
-            from PIL import Image
 
-            short, shorter = self.size * 8 // 7, min(image.size)
-            wanted = [short if side == shorter else int(short * side / shorter) for side in image.size]
-            image = image.resize((wanted[0], wanted[1]), Image.Resampling.BILINEAR)
-        left, top = round((image.width - self.size) / 2), round((image.height - self.size) / 2)
-        return np.asarray(image.crop((left, top, left + self.size, top + self.size)))
+def middle(image: Any, size: int) -> Pixels:
+    """The shorter side of a PIL image to ``size * 8 / 7``, then its middle ``size`` square."""
+    # Sizes, filter and rounding are torchvision's Resize and CenterCrop, which the authors use.
+    from PIL import Image
+
+    short, shorter = size * 8 // 7, min(image.size)
+    wanted = [short if side == shorter else int(short * side / shorter) for side in image.size]
+    image = image.resize((wanted[0], wanted[1]), Image.Resampling.BILINEAR)
+    left, top = round((image.width - size) / 2), round((image.height - size) / 2)
+    return np.asarray(image.crop((left, top, left + size, top + size)))
 
 
 def _random_box(size: tuple[int, int], rng: np.random.Generator) -> tuple[float, float, float, float]:
@@ -185,9 +186,11 @@ class Texts:
 
 @dataclass(frozen=True)
 class Shifted:
-    """An image set seen through a corruption, batch by batch, for sets that do not fit in memory.
+    """An image set seen through a corruption, image by image, for sets that do not fit in memory.
 
-    The noise of a batch is drawn from (seed, first row), so the same batches give the same images.
+    The noise of an image is drawn from (seed, its row in the whole set): it is the same image in whatever
+    batch and part of the set it is asked for. ``size`` cuts the middle of the corrupted image as that of a
+    file is cut. ``numbers`` are the rows of the whole set that this part holds (None: it is the whole).
     """
 
     base: Examples
@@ -195,6 +198,8 @@ class Shifted:
     severity: int
     constants: str = "imagenet"
     seed: int = 0
+    size: int | None = None
+    numbers: Rows | None = None
 
     @property
     def labels(self) -> Rows:
@@ -207,14 +212,22 @@ class Shifted:
 
     def batch(self, rows: Rows, draws: Draws | None = None) -> Pixels:
         """The corrupted images of ``rows``."""
-        from labelfree.experiments.corruptions import corrupt
-
         images = self.base.batch(rows, draws)
         if isinstance(images, list):
             raise InputError("corruptions are for images; this set holds texts")
-        key = (self.seed, int(rows[0]) if len(rows) else 0)
-        return corrupt(images, self.corruption, self.severity, constants=self.constants, seed=key)
+        numbers = rows if self.numbers is None else self.numbers[rows]
+        return np.stack([self._made(image, int(row)) for image, row in zip(images, numbers, strict=True)])
 
     def take(self, rows: Rows) -> Shifted:
         """Only these rows."""
-        return replace(self, base=self.base.take(rows))
+        numbers = rows if self.numbers is None else self.numbers[rows]
+        return replace(self, base=self.base.take(rows), numbers=numbers)
+
+    def _made(self, image: Pixels, number: int) -> Pixels:
+        from PIL import Image
+
+        from labelfree.experiments.corruptions import corrupt
+
+        how = {"constants": self.constants, "seed": (self.seed, number)}
+        made = corrupt(image[None], self.corruption, self.severity, **how)[0]
+        return made if self.size is None else middle(Image.fromarray(made), self.size)

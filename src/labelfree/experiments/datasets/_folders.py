@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -27,10 +28,18 @@ def list_images(folder: Path) -> dict[str, list[Path]]:
     return found
 
 
-def images_of(
-    files: dict[str, list[Path]], class_of: dict[str, int], size: int = 224, ready: bool = False
-) -> FileImages:
-    """The images of the named folders, labelled by ``class_of``; other folders are left out."""
+def read_images(folder: Path, class_of: dict[str, int]) -> FileImages:
+    """The images of a folder of class folders, labelled by ``class_of``; classes it does not name are left out."""
+    files = list_images(folder)
     paths = [(path, class_of[name]) for name, group in files.items() if name in class_of for path in group]
-    labels = np.array([label for _, label in paths], np.int64)
-    return FileImages([path for path, _ in paths], labels, size, ready)
+    if not paths:
+        raise FileError(
+            f"{folder} holds no image of a known class: its {len(files)} folders are called {_few(files)}; "
+            f"wanted are names like {_few(class_of)}"
+        )
+    return FileImages([path for path, _ in paths], np.array([label for _, label in paths], np.int64))
+
+
+def _few(names: Iterable[str]) -> str:
+    first, *rest = names
+    return f"{first} or {rest[-1]}" if rest else first

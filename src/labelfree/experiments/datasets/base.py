@@ -116,7 +116,7 @@ def found(root: Path, paths: Sequence[str]) -> tuple[Path, ...]:
     return tuple(next(p for p in both if p.exists()) for both in forms if any(p.exists() for p in both))
 
 
-def reserve(n: int, held_out: int, seed: int = 0) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def reserve(n: int, held_out: int, seed: int | list[int] = 0) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Split range(n) into rows to train on and ``held_out`` reserved rows, both ascending.
 
     The split has its own seed: networks trained from different seeds share one validation set.

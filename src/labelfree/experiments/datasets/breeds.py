@@ -8,11 +8,12 @@ classes corrupted, "novel" targets the other half, clean and corrupted. The halv
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from labelfree.errors import FileError
 from labelfree.experiments.datasets import imagenet
-from labelfree.experiments.datasets._folders import images_of, list_images
+from labelfree.experiments.datasets._folders import read_images
 from labelfree.experiments.datasets._hierarchy import FILES, ORIGIN, SPLITS, Split, read_hierarchy
 from labelfree.experiments.datasets.base import Dataset, Shift
 from labelfree.experiments.examples import FileImages
@@ -42,11 +43,14 @@ class _Task:
 
     def training(self, root: Path) -> FileImages:
         """ImageNet training images of the source classes, without the reserved ones."""
-        return imagenet.relabel(imagenet.training(root), _labels(self.split(root).source))
+        return imagenet.split_training(root, self._source(root))[0]
 
     def validation(self, root: Path) -> FileImages:
         """The reserved ImageNet images that belong to the source classes."""
-        return imagenet.relabel(imagenet.validation(root), _labels(self.split(root).source))
+        return imagenet.split_training(root, self._source(root))[1]
+
+    def _source(self, root: Path) -> dict[str, int]:
+        return _folders(imagenet.class_numbers(root), _labels(self.split(root).source))
 
     def shifts(self, root: Path) -> list[Shift]:
         """Clean source classes; the corrupted ones; the other half, clean and corrupted."""
@@ -55,10 +59,8 @@ class _Task:
         old, new = (_folders(numbers, _labels(half)) for half in (split.source, split.target))
 
         def clean(name: str, kind: str, class_of: dict[str, int]) -> Shift:
-            def load() -> FileImages:
-                return images_of(list_images(root / imagenet.VAL), class_of)
-
-            return Shift(name, kind, load, (root / imagenet.VAL, *told))
+            read = partial(read_images, root / imagenet.VAL, class_of)
+            return Shift(name, kind, read, (root / imagenet.VAL, *told))
 
         return [
             clean("clean", "clean", old),

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
 
 from labelfree.errors import FileError
 from labelfree.experiments.corruptions import NAMES
-from labelfree.experiments.datasets._folders import images_of, list_images
+from labelfree.experiments.datasets._folders import list_images, read_images
 from labelfree.experiments.datasets._generated import describe
 from labelfree.experiments.datasets._hierarchy import ORIGIN, read_numbers
 from labelfree.experiments.datasets.base import Dataset, Shift, found, reserve
@@ -26,7 +26,8 @@ V2 = {
     "v2_threshold": "imagenetv2-threshold0.7-format-val",
     "v2_top_images": "imagenetv2-top-images-format-val",
 }
-RESERVED = 50_000
+RESERVED = 50
+"""Training images of every class that are not trained on: 50,000 of 1,000 classes."""
 
 
 def class_numbers(root: Path) -> dict[str, int]:
@@ -46,37 +47,44 @@ def class_numbers(root: Path) -> dict[str, int]:
     return {name: number for number, name in enumerate(names)}
 
 
-def split_training(root: Path) -> tuple[FileImages, FileImages]:
-    """(images to train on, reserved images) of the training folders."""
-    images = images_of(list_images(root / TRAIN), class_numbers(root))
-    kept, reserved = reserve(len(images), min(RESERVED, len(images) // 5))
-    return images.take(kept), images.take(reserved)
+def split_training(root: Path, class_of: dict[str, int]) -> tuple[FileImages, FileImages]:
+    """(images to train on, reserved images) of the training folders that ``class_of`` names.
+
+    Which images of a class are reserved depends on that class alone, not on the folders beside it; of a
+    class of less than 250 images it is a fifth.
+    """
+    images = read_images(root / TRAIN, class_of)
+    held, start = np.zeros(len(images), bool), 0
+    for name, group in groupby(path.parent.name for path in images.paths):
+        n = len(list(group))
+        held[start + reserve(n, min(RESERVED, n // 5), [*name.encode()])[1]] = True
+        start += n
+    return images.take(np.flatnonzero(~held)), images.take(np.flatnonzero(held))
 
 
 def training(root: Path) -> FileImages:
     """All but the reserved training images."""
-    return split_training(root)[0]
+    return split_training(root, class_numbers(root))[0]
 
 
 def validation(root: Path) -> FileImages:
     """The reserved training images."""
-    return split_training(root)[1]
+    return split_training(root, class_numbers(root))[1]
 
 
 def shifts(root: Path) -> list[Shift]:
     """The official validation set (clean), and every shifted set that is present."""
     numbers = class_numbers(root)
     told = found(root, (INFO,))
-    sets = [Shift("clean", "clean", partial(_read, root / VAL, numbers, False), (root / VAL, *told))]
+    sets = [Shift("clean", "clean", partial(read_images, root / VAL, numbers), (root / VAL, *told))]
     sets += corrupted_folders(root, numbers, "synthetic", told)
-    # The folders of V2 carry class numbers, not WordNet numbers.
-    plain = {str(number): number for number in numbers.values()}
-    places = [(name, root / folder, plain) for name, folder in V2.items()]
+    # The folders of V2 carry class numbers; the authors' set-up renames them to WordNet numbers.
+    either = numbers | {str(number): number for number in numbers.values()}
+    places = [(name, root / folder, either) for name, folder in V2.items()]
     for name, folder, class_of in [*places, ("sketch", root / SKETCH, numbers)]:
         absent = "" if folder.is_dir() else f"{folder} is not there"
-        sets.append(
-            Shift(name, "natural", partial(_read, folder, class_of, False), (folder, *told), absent=absent)
-        )
+        read = partial(read_images, folder, class_of)
+        sets.append(Shift(name, "natural", read, (folder, *told), absent=absent))
     return sets
 
 
@@ -107,23 +115,13 @@ def _corrupted(
     at = next((place for place in places if place.is_dir()), None)
     absent = "" if at else f"{places[0]} is not there"
     place = at or places[0]
-    return Shift(label, kind, partial(_read, place, class_of, True), (place, *told), absent=absent)
+    return Shift(label, kind, partial(read_images, place, class_of), (place, *told), absent=absent)
 
 
 def _made(folder: Path, class_of: dict[str, int], name: str, severity: int) -> Shifted:
-    return Shifted(_read(folder, class_of, False), name, severity, "imagenet")
-
-
-def _read(folder: Path, class_of: dict[str, int], ready: bool) -> FileImages:
-    return images_of(list_images(folder), class_of, ready=ready)
-
-
-def relabel(images: FileImages, class_of: dict[int, int]) -> FileImages:
-    """Keep the images whose class number is a key, with the value as the new label."""
-    rows = np.flatnonzero(np.isin(images.labels, list(class_of)))
-    kept = images.take(rows)
-    labels = np.array([class_of[int(label)] for label in kept.labels], np.int64)
-    return replace(kept, labels=labels)
+    # The published files hold the middle of an image, corrupted, and are resized and cut as any other file.
+    base = read_images(folder, class_of)
+    return Shifted(base, name, severity, "imagenet", size=base.size)
 
 
 DATASET = Dataset(
