@@ -13,24 +13,12 @@ pytest.importorskip("cv2")
 
 from labelfree.errors import FileError, InputError  # noqa: E402
 from labelfree.experiments import bench, collect, provenance, sets  # noqa: E402
-from labelfree.experiments.datasets import _generated  # noqa: E402
 from labelfree.experiments.datasets.base import found  # noqa: E402
 from labelfree.experiments.progress import silent  # noqa: E402
-from labelfree.experiments.recipes import RECIPES, Recipe  # noqa: E402
 from labelfree.experiments.scores import Scores  # noqa: E402
 from labelfree.experiments.shards import Shard, merge  # noqa: E402
 
 from . import layouts  # noqa: E402
-
-RECIPE = Recipe("sgd", 0.05, 2, 20, schedule="constant")
-
-
-@pytest.fixture
-def setting(tmp_path, monkeypatch):
-    monkeypatch.setitem(RECIPES, "fashion-mnist", RECIPE)
-    monkeypatch.setattr(_generated, "NAMES", ("contrast", "saturate"))
-    layouts.fashion(tmp_path)
-    return bench.setting("fashion-mnist", tmp_path, tmp_path / "runs")
 
 
 def stamps(runs):
@@ -77,7 +65,7 @@ def test_other_options_are_refused_and_can_be_made_again(setting, change, what, 
 def test_other_weights_after_a_deleted_checkpoint_are_refused(setting):
     collect.collect(setting, [0])
     setting.checkpoint(0).unlink()
-    longer = dataclasses.replace(setting, recipe=dataclasses.replace(RECIPE, epochs=3))
+    longer = dataclasses.replace(setting, recipe=dataclasses.replace(setting.recipe, epochs=3))
     with pytest.raises(FileError, match=r"source.npz was made with other weights"):
         collect.collect(longer, [0])
 
@@ -302,7 +290,7 @@ def test_a_refusal_leaves_the_old_about_json(setting, tmp_path):
     scores = collect.collect(setting, [0])[0]
     before = scores.about
     setting.checkpoint(0).unlink()
-    longer = dataclasses.replace(setting, recipe=dataclasses.replace(RECIPE, epochs=3))
+    longer = dataclasses.replace(setting, recipe=dataclasses.replace(setting.recipe, epochs=3))
     with pytest.raises(FileError, match="made with other weights"):
         collect.collect(longer, [0])
     assert scores.about == before

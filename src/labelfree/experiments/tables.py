@@ -137,11 +137,12 @@ def correlations(rows: Sequence[Row]) -> Table:
     for group in dict.fromkeys((e.dataset, e.network) for e in found):
         entries = {e.method: e for e in found if (e.dataset, e.network) == group}
         paper = {m: published.correlation(*group, m) for m in methods}
-        most = max(e.shifts for e in entries.values()), max(e.seeds for e in entries.values())
-        label = f"{group[1]}, {counted(most[1], 'seed')}, {counted(most[0], 'shift')}"
+        usual = max(e.fewest for e in entries.values()), max(e.seeds for e in entries.values())
+        sets = _span(usual[0], max(e.shifts for e in entries.values()))
+        label = f"{group[1]}, {counted(usual[1], 'seed')}, {sets} shift{'s' * (sets != '1')}"
         for index, (what, sign) in enumerate((("r2", "R^2"), ("rho", "ρ"))):
             ours = [
-                f"{getattr(entries[m], what):.3f}{_fewer(entries[m], *most)}" if m in entries else ""
+                f"{getattr(entries[m], what):.3f}{_fewer(entries[m], *usual)}" if m in entries else ""
                 for m in methods
             ]
             lines.append([group[0], f"{label}, {sign}", *ours])
