@@ -8,7 +8,7 @@ import pytest
 import typer
 
 from labelfree.cli.bench import app
-from labelfree.errors import FileError, InputError
+from labelfree.errors import FileError, InputError, LabelfreeError
 from labelfree.experiments import recipes
 
 from . import layouts
@@ -108,3 +108,123 @@ def test_experiments_import_without_torch():
         "from labelfree.experiments.datasets import DATASETS; assert len(DATASETS) == 17"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("train cifar10 --seed -1", "Invalid value for '--seed' (-1): "),
+        ("train cifar10 --seed 0 --seed=x", "Invalid value for '--seed' (0, x): "),
+        ("collect cifar10 --rows 0", "Invalid value for '--rows' (0): "),
+        ("collect cifar10 --shard 1/0", "--shard is '1/0'; it must be like 2/8"),
+        ("run cifar10 --marginal nonsense", "--marginal is 'nonsense'; it must be one of source, uniform"),
+        ("all cifar10 --marginal nonsense", "--marginal is 'nonsense'; it must be one of source, uniform"),
+        ("run cifar10 --out taken/out", "taken/out: cannot be written (Not a directory); wanted a directory"),
+        ("collect amazon --cache kept", "--cache keeps corrupted images, and amazon has none; leave it out"),
+        (
+            "collect natural-tables --cache kept",
+            "--cache keeps corrupted images, and natural-tables has none",
+        ),
+        (
+            "collect natural-tables --seed 7",
+            "natural-tables takes no --seed: its models are trained and scored",
+        ),
+        ("collect natural-tables --rows 7", "natural-tables takes no --rows"),
+        ("collect natural-tables --shard 1/2", "natural-tables takes no --shard"),
+        ("all natural-tables --projnorm-steps 3", "natural-tables takes no --projnorm"),
+        (
+            "merge nowhere",
+            "nowhere holds nothing to merge; wanted a directory with checkpoints or scores or estimates",
+        ),
+    ],
+)
+def test_what_cannot_be_done_is_said_before_anything_is_done(words, said, tmp_path, monkeypatch, capsys):
+    from labelfree.cli.app import run
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "taken").write_text("a file, not a folder")
+    assert run(["bench", *words.split()]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert said in err
+    assert err.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["taken"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("train cifar10 --device gpu", "--device is 'gpu'; it must be one like cpu, cuda or cuda:1"),
+        ("train cifar10 --device cuda:9", "--device is 'cuda:9', and torch sees 0 GPUs here; wanted cpu"),
+        ("train cifar10 --runs taken/runs", "taken/runs: cannot be written (Not a directory)"),
+        ("collect cifar10 --runs taken/runs", "taken/runs: cannot be written (Not a directory)"),
+        (
+            "collect cifar10 --network small --projnorm",
+            "the paper's ProjNorm starts from public ImageNet weights",
+        ),
+    ],
+)
+def test_what_cannot_be_trained_is_said_before_anything_is_read(words, said, tmp_path, monkeypatch, capsys):
+    torch = pytest.importorskip("torch")
+    from labelfree.cli.app import run
+
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "taken").write_text("a file, not a folder")
+    assert run(["bench", *words.split()]) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "held", [[1, 2], {"network": {}}, {"network": {}, "optimiser": {}, "scaler": {}, "step": 1}]
+)
+def test_a_file_that_is_no_checkpoint_of_this_network_is_refused(held, tmp_path):
+    torch = pytest.importorskip("torch")
+    from labelfree.experiments.checkpoints import resume
+    from labelfree.experiments.networks import build
+    from labelfree.experiments.recipes import recipe
+    from labelfree.experiments.training import make_optimiser
+
+    torch.save(held, tmp_path / "x.pt")
+    network = build("small", 4, 0)
+    optimiser = make_optimiser(network, recipe("cifar10-brief"))
+    with pytest.raises(
+        FileError, match=r"x.pt is (not a checkpoint|a checkpoint of another network).*; delete it"
+    ):
+        resume(tmp_path / "x.pt", network, optimiser, torch.amp.GradScaler("cpu", enabled=False), {})
+
+
+def test_a_broken_cache_says_which_files_to_delete(setting):
+    from labelfree.experiments.progress import silent
+    from labelfree.experiments.sets import cached
+
+    shift = {s.name: s for s in setting.dataset.shifts(setting.root)}["contrast_2"]
+    cached(shift, setting.root / "kept", 0, silent)
+    (path,) = (p for p in (setting.root / "kept").iterdir() if "labels" not in p.name)
+    path.write_bytes(path.read_bytes()[:5000])
+    with pytest.raises(FileError, match=r"contrast_2-\w+.npy and its labels cannot be read .*; delete both"):
+        cached(shift, setting.root / "kept", 0, silent)
+
+
+@pytest.mark.parametrize(
+    ("problem", "kind", "said"),
+    [
+        (OSError(28, "No space left on device"), FileError, "contrast_2: .*No space left on device"),
+        (MemoryError(), LabelfreeError, "contrast_2: there was not enough memory"),
+    ],
+)
+def test_the_machines_own_limits_are_told_as_such(setting, problem, kind, said):
+    import dataclasses
+
+    from labelfree.experiments import collect
+
+    def full():
+        raise problem
+
+    every = setting.dataset.shifts
+    wrong = lambda root: [  # noqa: E731
+        dataclasses.replace(s, load=full) if s.name == "contrast_2" else s for s in every(root)
+    ]
+    setting = dataclasses.replace(setting, dataset=dataclasses.replace(setting.dataset, shifts=wrong))
+    with pytest.raises(kind, match=said):
+        collect.collect(setting, [0])

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import typer
@@ -117,7 +120,7 @@ def _run(arguments: list[str] | None) -> int:
     except LabelfreeError as problem:
         return _fail(str(problem))
     except _UsageProblem as problem:
-        return _misused(problem)
+        return _misused(problem, sys.argv[1:] if arguments is None else arguments)
     except (KeyboardInterrupt, typer.Abort):
         return _fail("interrupted", code=INTERRUPTED)
     except MemoryError:
@@ -155,11 +158,12 @@ def _unforeseen(problem: Exception) -> int:
     )
 
 
-def _misused(problem: Exception) -> int:
+def _misused(problem: Exception, arguments: Sequence[str]) -> int:
     """Say what is wrong with the words of the command, and where the right ones are found."""
     if type(problem).__name__ == "NoArgsIsHelpError":  # the help was shown: it says it all
         return 2
     text = problem.format_message() if hasattr(problem, "format_message") else str(problem)
+    text = _with_what_arrived(text, arguments)
     context = getattr(problem, "ctx", None)
     words = "labelfree" if context is None else context.command_path
     return _fail(f"{text.rstrip('.')}; see {words} --help")
@@ -170,3 +174,16 @@ def _fail(text: str, code: int = 2) -> int:
     with contextlib.suppress(OSError):  # nowhere to say it: the exit code must do
         typer.echo(f"labelfree: {line}", err=True)
     return code
+
+
+def _with_what_arrived(text: str, arguments: Sequence[str]) -> str:
+    """The complaint about an option's value, with the value, which not every release of typer repeats."""
+    complaint = re.match(r"Invalid value for (?:'-\w' / )?'(--[\w-]+)'", text)
+    if complaint is None:
+        return text
+    name = complaint[1]
+    apart = [value for word, value in pairwise(arguments) if word == name]
+    values = [*apart, *(word.partition("=")[2] for word in arguments if word.startswith(f"{name}="))]
+    if not values or any(repr(value) in text for value in values):
+        return text
+    return f"{complaint[0]} ({', '.join(map(printable, values))}){text[complaint.end() :]}"

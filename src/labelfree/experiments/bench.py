@@ -105,7 +105,7 @@ def collect_scores(
 def _refuse_options(given: Setting, seeds: Sequence[int] | None, forms: Sequence[Any]) -> None:
     """What means nothing to a data set that trains and scores by itself is not silently ignored."""
     said = {
-        "--seed": seeds,
+        "--seed": list(seeds or [0]) != [0],
         "--rows": given.rows,
         "--shard": given.shard.count > 1,
         "--cache": given.cache,
