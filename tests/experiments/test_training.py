@@ -55,6 +55,10 @@ def test_the_papers_recipes():
     assert rxrx1.rate_at(50) == pytest.approx(1e-4 * (1 + math.cos(math.pi / 2)) / 2)
     assert (recipe("amazon").max_tokens, recipe("civilcomments").max_tokens) == (512, 300)
     assert recipe("imagenet").pretrained
+    # The authors' scripts for the correlation table.
+    assert [(recipe(f"cifar{n}-pretrained").batch, recipe(f"cifar{n}-pretrained").epochs) for n in (10, 100)] == [
+        (64, 20), (64, 40),
+    ]  # fmt: skip
     assert SEEDS == (0, 1, 10)
     assert all(0 <= r.rate_at(r.epochs) <= r.rate for r in RECIPES.values())
 
@@ -242,6 +246,51 @@ def test_projnorm_is_the_norm_of_the_difference(images):
     assert all(np.array_equal(v, parameters_of(network)[k]) for k, v in initial.items())  # untouched
 
 
+class Dropping(torch.nn.Module):
+    """One linear layer behind dropout, which draws from torch's global generator."""
+
+    def __init__(self):
+        super().__init__()
+        self.drop, self.out = torch.nn.Dropout(0.5), torch.nn.Linear(3, 4)
+
+    def forward(self, x):
+        return self.out(self.drop(x.mean((2, 3))))
+
+
+def test_a_refit_does_not_depend_on_what_was_drawn_before(images):
+    network = Dropping()
+    initial, refit = parameters_of(network), TorchRefit(network, steps=5, batch=32, rate=0.05, seed=3)
+    first = refit(initial, images, images.labels)
+    before = torch.random.get_rng_state()
+    torch.rand(7)
+    drawn = torch.random.get_rng_state()
+    again = refit(initial, images, images.labels)
+    assert all(np.array_equal(value, again[name]) for name, value in first.items())
+    assert torch.equal(torch.random.get_rng_state(), drawn)  # and leaves the generator as it was
+    assert not torch.equal(before, drawn)
+    other = TorchRefit(network, steps=5, batch=32, rate=0.05, seed=4)(initial, images, images.labels)
+    assert not np.array_equal(first["out.weight"], other["out.weight"])
+
+
+def test_a_refit_goes_through_whole_shuffled_orders(images):
+    asked = []
+
+    class Watched:
+        def batch(self, rows):
+            asked.append(rows)
+            return images.batch(rows)
+
+    network = build("small", 4, 0)
+    initial, refit = parameters_of(network), TorchRefit(network, steps=7, batch=40)
+    refit(initial, Watched(), images.labels)
+    assert [len(rows) for rows in asked] == [40, 40, 16, 40, 40, 16, 40]
+    first, second = np.concatenate(asked[:3]), np.concatenate(asked[3:6])
+    assert sorted(first) == sorted(second) == list(range(96))
+    assert not np.array_equal(first, second)
+    with pytest.raises(InputError, match="no examples"):
+        refit(initial, Watched(), images.labels[:0])
+
+
 def test_projnorm_takes_any_framework():
     def refit(initial, inputs, labels):
         # Linear least squares, one gradient step, in numpy.
@@ -271,6 +320,52 @@ def test_vgg_has_torchvisions_keys():
         | {f"features.{i}.{what}" for i in places for what in ("weight", "bias")}
         | {f"features.{i + 1}.{what}" for i in places for what in norms}
     )
+
+
+def test_initial_weights_are_torchvisions():
+    from torch import nn
+
+    from labelfree.experiments.networks._parts import Head, initialise
+
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Conv2d(16, 32, 3), nn.BatchNorm2d(32), nn.Linear(500, 400), Head(400, 50))
+    head = {name: value.clone() for name, value in network[3].state_dict().items()}
+    initialise(network)
+    convolution, norm, linear, _ = network
+    # He, by the outputs: variance 2 / (32 * 9). The spread of 4,608 draws is known to 1%, of 200,000 to 0.2%.
+    assert convolution.weight.std().item() == pytest.approx(math.sqrt(2 / (32 * 9)), rel=0.05)
+    assert linear.weight.std().item() == pytest.approx(0.01, rel=0.01)
+    assert not any(part.bias.any() for part in (convolution, norm, linear))
+    assert (norm.weight == 1).all()
+    # The authors put a new last layer in place of torchvision's: it starts as torch makes it.
+    assert all(torch.equal(value, network[3].state_dict()[name]) for name, value in head.items())
+    assert head["bias"].any()
+
+
+def test_vggs_hidden_layers_are_initialised(monkeypatch):
+    drawn = []
+    monkeypatch.setattr(
+        torch.nn.init, "normal_", lambda weight, **how: drawn.append((tuple(weight.shape), how))
+    )
+    with torch.device("meta"):
+        build("vgg11-224", 10)
+    assert drawn == [((4096, 25088), {"std": 0.01}), ((4096, 4096), {"std": 0.01})]
+
+
+@pytest.mark.parametrize("name", ["resnet18-224", "resnet50-224", "vgg11-224"])
+def test_cifar_at_224_pixels_is_normalised_as_the_authors_do(name, monkeypatch, tmp_path):
+    from labelfree.experiments.networks import _parts
+
+    seen = []
+    monkeypatch.setattr(_parts, "Normalise", lambda *by: seen.append(by) or torch.nn.Identity())
+    with torch.device("meta"):
+        assert [type(part).__name__ for part in build(name, 10).normalise] == ["Resize", "Identity"]
+    with torch.device("meta"), pytest.raises(FileError, match="does not exist"):
+        build(name, 10, weights=tmp_path / "public.pth")
+    assert seen == [
+        ((0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)),
+        ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+    ]
 
 
 def test_enlarged_images_are_pillows_bilinear():

@@ -8,7 +8,7 @@ It is a score: it follows the error, it does not estimate it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,10 +55,11 @@ def distance(a: Parameters, b: Parameters) -> float:
 
 
 class TorchRefit:
-    """``refit`` for a torch module: ``steps`` of SGD, the batches drawn from ``seed`` alone.
+    """``refit`` for a torch module: ``steps`` of SGD, batches and dropout drawn from ``seed`` alone.
 
-    inputs are an ``Examples`` (its own labels are not looked at). The same seed gives the same order of
-    rows for source and target, as far as their sizes agree. ``cosine`` lets the rate fall to zero.
+    inputs are an ``Examples`` (its own labels are not looked at). The rows are gone through in one shuffled
+    order after another, as the paper's authors do; the same seed gives the same orders for source and
+    target, as far as their sizes agree. ``cosine`` lets the rate fall to zero.
     """
 
     def __init__(
@@ -97,17 +98,29 @@ class TorchRefit:
             for name, weight in model.named_parameters():
                 weight.copy_(torch.from_numpy(np.asarray(initial[name])))
         optimiser = torch.optim.SGD(model.parameters(), self.rate, self.momentum)
-        rng = np.random.default_rng(self.seed)
         model.train()
-        for step in range(self.steps):
-            optimiser.param_groups[0]["lr"] = self.rate_at(step)
-            rows = rng.integers(0, len(labels), min(self.batch, len(labels)))
-            outputs = model(to_inputs(model, inputs.batch(rows), device))
-            loss = cross_entropy(outputs, torch.from_numpy(labels[rows].astype(np.int64)).to(device))
-            optimiser.zero_grad(set_to_none=True)
-            loss.backward()
-            optimiser.step()
+        order = _batches(len(labels), self.batch, self.seed)
+        # Dropout draws from torch's global generator; every refit seeds it and puts it back.
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+            torch.manual_seed(self.seed)
+            for step, rows in zip(range(self.steps), order, strict=False):
+                optimiser.param_groups[0]["lr"] = self.rate_at(step)
+                outputs = model(to_inputs(model, inputs.batch(rows), device))
+                loss = cross_entropy(outputs, torch.from_numpy(labels[rows].astype(np.int64)).to(device))
+                optimiser.zero_grad(set_to_none=True)
+                loss.backward()
+                optimiser.step()
         return parameters_of(model)
+
+
+def _batches(n: int, batch: int, seed: int) -> Iterator[NDArray[np.int64]]:
+    """Batches of one order of range(n) after another, without end; the last of an order is what is left of it."""
+    if not n:
+        raise InputError("there are no examples to refit a network on")
+    rng = np.random.default_rng(seed)
+    while True:
+        order = rng.permutation(n)
+        yield from (order[start : start + batch] for start in range(0, n, batch))
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,7 @@ class Dataset:
     marginal: str = "source"
     """Label shares the paper's authors transport to: ``source`` or ``uniform``."""
     statistics: str = "imagenet"
-    """How networks normalise its images: ``imagenet``, ``cifar``, ``breeds``, ``image`` or ``none``."""
+    """How networks normalise its images: ``imagenet``, ``cifar``, ``breeds`` or ``image``."""
     note: str = ""
     """What every table of it must say."""
     score: Callable[..., dict[str, int]] | None = None

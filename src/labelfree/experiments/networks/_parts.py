@@ -12,6 +12,8 @@ from labelfree.errors import FileError, InputError
 
 # Channel means and standard deviations of the training images, as commonly published.
 CIFAR_MEAN, CIFAR_STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
+# The deviations of the paper's authors (and of the ATC code) for CIFAR: other numbers, widely copied.
+AUTHORS_CIFAR_STD = (0.2023, 0.1994, 0.2010)
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 # Those of the BREEDS images, as the ATC code and the paper's authors use them.
 BREEDS_MEAN, BREEDS_STD = (0.4717, 0.4499, 0.3837), (0.2600, 0.2516, 0.2575)
@@ -62,27 +64,44 @@ class Head(nn.Linear):  # type: ignore[misc]
             return super().forward(x.float())
 
 
-def entrance(statistics: str, size: int | None = None) -> Any:
-    """What images pass first: resized to ``size``, then normalised by ``statistics``. It has no weights."""
+def enlarged(weights: Path | None) -> Any:
+    """What CIFAR's images pass first as the authors show them: enlarged to 224 pixels, then normalised.
+
+    By ImageNet's statistics for public weights, otherwise by their own for CIFAR.
+    """
+    return nn.Sequential(Resize(224), entrance("imagenet" if weights else "authors-cifar"))
+
+
+def entrance(statistics: str) -> Any:
+    """What images pass first: normalised by ``statistics``. It has no weights."""
     known: dict[str, Any] = {
-        "none": nn.Identity,
         "image": Standardise,
         "cifar": lambda: Normalise(CIFAR_MEAN, CIFAR_STD),
+        "authors-cifar": lambda: Normalise(CIFAR_MEAN, AUTHORS_CIFAR_STD),
         "imagenet": lambda: Normalise(IMAGENET_MEAN, IMAGENET_STD),
         "breeds": lambda: Normalise(BREEDS_MEAN, BREEDS_STD),
     }
     if statistics not in known:
         raise InputError(f"statistics are {statistics!r}; they must be one of {', '.join(known)}")
-    return known[statistics]() if size is None else nn.Sequential(Resize(size), known[statistics]())
+    return known[statistics]()
 
 
 def initialise(network: Any) -> Any:
-    """He initialisation of convolutions, ones and zeros of batch normalisation; returns the network."""
+    """Initial weights as torchvision draws them; returns the network.
+
+    Convolutions after He with zero biases, ones and zeros of batch normalisation, small normal weights of
+    VGG's hidden linear layers. The last layer keeps torch's default: the paper's authors replace it.
+    """
     for module in network.modules():
         if isinstance(module, nn.Conv2d):
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
         elif isinstance(module, nn.BatchNorm2d):
             nn.init.ones_(module.weight)
+            nn.init.zeros_(module.bias)
+        elif isinstance(module, nn.Linear) and not isinstance(module, Head):
+            nn.init.normal_(module.weight, std=0.01)
             nn.init.zeros_(module.bias)
     return network
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import nn
 
-from labelfree.experiments.networks._parts import Head, entrance, initialise, load_body
+from labelfree.experiments.networks._parts import Head, enlarged, entrance, initialise, load_body
 
 
 def _convolution(inputs: int, outputs: int, size: int, stride: int = 1) -> Any:
@@ -132,8 +132,8 @@ def resnet18_cifar(classes: int) -> Any:
 
 
 def resnet18_224(classes: int, weights: Path | None = None) -> Any:
-    """ResNet-18 on images enlarged to 224, as the authors train on CIFAR: not normalised without ``weights``."""
-    return _large_images(Basic, classes, entrance("imagenet" if weights else "none", 224), weights)
+    """ResNet-18 on images enlarged to 224, as the authors train on CIFAR."""
+    return _large_images(Basic, classes, enlarged(weights), weights)
 
 
 def resnet50(classes: int, weights: Path | None = None, statistics: str = "imagenet") -> Any:
@@ -147,5 +147,5 @@ def resnet50_cifar(classes: int) -> Any:
 
 
 def resnet50_224(classes: int, weights: Path | None = None) -> Any:
-    """ResNet-50 on images enlarged to 224; not normalised without ``weights``."""
-    return _large_images(Bottleneck, classes, entrance("imagenet" if weights else "none", 224), weights)
+    """ResNet-50 on images enlarged to 224, as the authors train on CIFAR."""
+    return _large_images(Bottleneck, classes, enlarged(weights), weights)

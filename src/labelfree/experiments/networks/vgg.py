@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import nn
 
-from labelfree.experiments.networks._parts import Head, entrance, initialise, load_body
+from labelfree.experiments.networks._parts import Head, enlarged, entrance, initialise, load_body
 
 # Channels of the convolutions; None is a 2 x 2 maximum.
 _PLAN = [64, None, 128, None, 256, 256, None, 512, 512, None, 512, 512, None]
@@ -67,8 +67,8 @@ def vgg11_bn(classes: int, weights: Path | None = None, statistics: str = "image
 
 
 def vgg11_224(classes: int, weights: Path | None = None) -> Any:
-    """VGG-11 on images enlarged to 224, as the authors train on CIFAR; not normalised without ``weights``."""
-    return _vgg(classes, False, entrance("imagenet" if weights else "none", 224), weights)
+    """VGG-11 on images enlarged to 224, as the authors train on CIFAR."""
+    return _vgg(classes, False, enlarged(weights), weights)
 
 
 def vgg11_cifar(classes: int) -> Any:
