@@ -228,6 +228,6 @@ class Shifted:
 
         from labelfree.experiments.corruptions import corrupt
 
-        how = {"constants": self.constants, "seed": (self.seed, number)}
-        made = corrupt(image[None], self.corruption, self.severity, **how)[0]
+        key = (self.seed, number)
+        made = corrupt(image[None], self.corruption, self.severity, constants=self.constants, seed=key)[0]
         return made if self.size is None else middle(Image.fromarray(made), self.size)
