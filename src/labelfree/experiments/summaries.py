@@ -141,14 +141,10 @@ def thresholding_table(rows: Sequence[Row]) -> list[Thresholding]:
         seeds[row.dataset, row.network, row.shift].add(row.seed)
         here["truth"].append(row.true_error)
         here[row.method].append(row.miss)
-    wanted = ("ac", "atc-mc", "cot", "cott")
-    return [
-        Thresholding(
-            *key,
-            float(np.mean(found["truth"])),
-            *(float(np.mean(found[name])) for name in wanted),
-            len(seeds[key]),
-        )
-        for key, found in grouped.items()
-        if all(name in found for name in wanted)
-    ]
+    table = []
+    for key, found in grouped.items():
+        if {"ac", "atc-mc", "cot", "cott"} <= found.keys():
+            mean = {name: float(np.mean(values)) for name, values in found.items()}
+            misses = mean["ac"], mean["atc-mc"], mean["cot"], mean["cott"]
+            table.append(Thresholding(*key, mean["truth"], *misses, len(seeds[key])))
+    return table
