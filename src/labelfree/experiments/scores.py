@@ -151,10 +151,12 @@ class Scores:
     def shifts(self) -> list[str]:
         """Names of the collected shifts, in the order of ``about.json``.
 
-        A file that it does not name, or names as missing, belongs to an earlier state of the data and does not count.
+        A file that it does not name, or names as missing, belongs to an earlier state of the data and does not count;
+        where it names none, all files do.
         """
         about = self.about
-        return [n for n in about.get("shifts", []) if n not in about.get("missing", {}) and self.has(n)]
+        every = about.get("shifts") or sorted(path.stem for path in (self.folder / "shifts").glob("*.npz"))
+        return [name for name in every if name not in about.get("missing", {}) and self.has(name)]
 
     def missing(self) -> dict[str, str]:
         """Shifts of the data set without scores, each with the reason."""
