@@ -184,6 +184,6 @@ def _with_what_arrived(text: str, arguments: Sequence[str]) -> str:
     name = complaint[1]
     apart = [value for word, value in pairwise(arguments) if word == name]
     values = [*apart, *(word.partition("=")[2] for word in arguments if word.startswith(f"{name}="))]
-    if not values or any(repr(value) in text for value in values):
+    if not values:
         return text
     return f"{complaint[0]} ({', '.join(map(printable, values))}){text[complaint.end() :]}"
