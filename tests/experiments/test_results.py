@@ -73,7 +73,8 @@ def test_the_frozen_numbers(key):
 
 
 def test_the_joint_table_is_the_committed_one():
-    table = joint.main_table(joint.read_all(RESULTS), joint.told_of(RESULTS))
+    results = joint.read_all(RESULTS)
+    table = joint.main_table(results, joint.told_of(RESULTS, results))
     assert table.markdown() == (RESULTS / "joint" / "tables" / "main.md").read_text()
     assert "not run" in table.markdown()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from labelfree.experiments.datasets import DATASETS
 from labelfree.experiments.protocol import Row, read_rows
 from labelfree.experiments.summaries import Mae, mae_table
 from labelfree.experiments.table import Table
-from labelfree.experiments.tables import counted, run_label, title_of
+from labelfree.experiments.tables import counted, part_of, run_label, title_of
 
 METHODS = ("ac", "doc", "im", "gde", "atc-mc", "atc-ne", "cot", "cott", "scot")
 SCATTER = ("ac", "atc-mc", "atc-ne", "cot", "cott", "scot")
@@ -36,9 +36,9 @@ def read_all(out: Path) -> dict[tuple[str, str], list[Row]]:
     )
 
 
-def told_of(out: Path) -> dict[tuple[str, str], dict[str, Any]]:
+def told_of(out: Path, results: Iterable[tuple[str, str]]) -> dict[tuple[str, str], dict[str, Any]]:
     """(data set, network) -> what its folder of results says about itself."""
-    return {key: bench.about(bench.results_folder(out, *key)) for key in read_all(out)}
+    return {key: bench.about(bench.results_folder(out, *key)) for key in results}
 
 
 def main_table(
@@ -86,17 +86,12 @@ def _line(place: str, by_method: Mapping[str, Mae]) -> list[str]:
     entries = list(by_method.values())
     seeds = max(entry.seeds for entry in entries)
     cells = [
-        f"{100 * by_method[m].mean:.2f}{_part(by_method[m].seeds, seeds, 'seeds')}"
+        f"{100 * by_method[m].mean:.2f}{part_of(by_method[m].seeds, seeds, 'seeds')}"
         if m in by_method
         else "not run"
         for m in METHODS
     ]
     return [place, run_label(entries[0].network, entries), *cells]
-
-
-def _part(some: int, all_of_them: int, what: str) -> str:
-    """What a cell that stands for less than its line says: `` (1 of 2 seeds)``."""
-    return "" if some == all_of_them else f" ({some} of {all_of_them} {what})"
 
 
 def _told(dataset: str, network: str, about: Mapping[str, Any]) -> str:
@@ -125,7 +120,7 @@ def _averages(first: Sequence[tuple[str, str, Mapping[str, Mae]]]) -> list[list[
     ]
     everything = [[p[0] for d, k in published.rows() if (p := published.mae(d, k, m))] for m in METHODS]
     count = f"average of {counted(len(first), 'row')}"
-    means = [f"{100 * np.mean(v):.2f}{_part(len(v), len(first), 'rows')}" if v else "not run" for v in ours]
+    means = [f"{100 * np.mean(v):.2f}{part_of(len(v), len(first), 'rows')}" if v else "not run" for v in ours]
     return [
         [count, "here", *means],
         [count, "paper", *(f"{np.mean(values):.2f}" if values else "" for values in beside)],
@@ -144,7 +139,7 @@ def make(out: Path) -> list[Path]:
 
     results = read_all(out)
     folder = out / "joint"
-    made = main_table(results, told_of(out)).write(folder / "tables")
+    made = main_table(results, told_of(out, results)).write(folder / "tables")
     first = {name: rows for (name, _), rows in reversed(results.items())}
     network = dict(reversed(results))
     pair = [name for name in PAIR if name in first]

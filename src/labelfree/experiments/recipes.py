@@ -52,7 +52,7 @@ class Recipe:
 
     def settings(self) -> dict[str, Any]:
         """Everything that changes what is trained: all but the note (and sizes and cut, where unused)."""
-        without = {"note"} | ({"cut"} if not self.cut else set()) | ({"sizes"} if not self.sizes else set())
+        without = {"note"} | {name for name in ("sizes", "cut") if not getattr(self, name)}
         return {key: value for key, value in asdict(self).items() if key not in without}
 
     def size_at(self, epoch: float) -> int | None:

@@ -78,6 +78,11 @@ def run_label(network: str, entries: Sequence[Mae]) -> str:
     return f"{network}, {counted(seeds, 'seed')}, {shifts} shift{'s' * (shifts != '1')} of {rows} rows"
 
 
+def part_of(some: int, every: int, what: str) -> str:
+    """What a cell that stands for less than its line says: `` (1 of 2 seeds)``; empty for all of it."""
+    return "" if some == every else f" ({some} of {every} {what})"
+
+
 def counted(number: int, what: str) -> str:
     """``1 seed``, ``2 seeds``."""
     return f"{number:,} {what}{'s' * (number != 1)}"
@@ -100,7 +105,7 @@ def _mean(seeds: int) -> Callable[[Mae], str]:
     # One seed has no spread; a cell that lacks seeds of its row says so.
     def text(e: Mae) -> str:
         spread = f" ± {100 * e.deviation:.2f}" if seeds > 1 else ""
-        return f"{100 * e.mean:.2f}{spread}" + ("" if e.seeds == seeds else f" ({e.seeds} of {seeds} seeds)")
+        return f"{100 * e.mean:.2f}{spread}{part_of(e.seeds, seeds, 'seeds')}"
 
     return text
 
