@@ -9,7 +9,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from labelfree.errors import FileError, InputError  # noqa: E402
-from labelfree.experiments.examples import ArrayImages, Texts, crop_and_mirror  # noqa: E402
+from labelfree.experiments.examples import ArrayImages, FileImages, Texts, crop_and_mirror, mirrored  # noqa: E402
+from labelfree.experiments.loading import Plan  # noqa: E402
 from labelfree.experiments.networks import NETWORKS, build  # noqa: E402
 from labelfree.experiments.projnorm import PAPER, TorchRefit, distance, parameters_of, projnorm  # noqa: E402
 from labelfree.experiments.recipes import RECIPES, SEEDS, Recipe, recipe  # noqa: E402
@@ -126,6 +127,71 @@ def test_crops_are_windows_of_the_padded_image():
     together = crop_and_mirror(image.repeat(5, 0), draws[:5], 2, True)
     alone = [crop_and_mirror(image, draws[i : i + 1], 2, True)[0] for i in range(5)]
     assert np.array_equal(together, alone)  # a row's view is its own
+
+
+@pytest.mark.parametrize("augment", ["crop", "turn"])
+def test_an_odd_draw_is_the_mirror_image_of_the_even_one_before(augment, tmp_path):
+    from PIL import Image
+
+    pixels = np.random.default_rng(0).integers(0, 256, (1, 40, 40, 3), np.uint8)
+    Image.fromarray(pixels[0]).save(tmp_path / "noise.png")
+    even = 2 * np.random.default_rng(1).integers(0, 2**62, 20, np.uint64)
+    in_memory = ArrayImages(pixels, np.zeros(1, np.int64))
+    in_files = FileImages([tmp_path / "noise.png"], np.zeros(1, np.int64), 40, ready=True, augment=augment)
+    for images in (in_memory, in_files):
+        plain = images.batch(np.zeros(20, np.int64), even)
+        assert np.array_equal(images.batch(np.zeros(20, np.int64), even + np.uint64(1)), plain[:, :, ::-1])
+        assert len({view.tobytes() for view in plain}) > 3
+    # An even draw of a window in the middle is the image itself, not its mirror.
+    middle = np.array([2 * (4 + 9 * 4)], np.uint64)
+    assert np.array_equal(in_memory.batch(np.zeros(1, np.int64), middle), pixels)
+    asked = mirrored(np.array([4, 5, 6, 7], np.uint64), np.array([False, False, True, True]))
+    assert asked.tolist() == [4, 4, 7, 7]
+
+
+def test_mirrors_take_turns_where_the_recipe_says_so():
+    def odd(alternate, seed=3):
+        plan = Plan(400, 10, seed, alternate=alternate)
+        found = np.zeros((4, 400), bool)
+        for step in range(4 * plan.steps):
+            rows, draws = plan.at(step)
+            found[step // plan.steps, rows] = draws % 2 == 1
+        return found
+
+    turns, drawn = odd(True), odd(False)
+    assert np.array_equal(turns[0], ~turns[1])
+    assert np.array_equal(turns[:2], turns[2:])
+    assert 150 < turns[0].sum() < 250
+    assert not np.array_equal(turns[0], odd(True, seed=4)[0])
+    assert 150 < (drawn[0] == drawn[1]).sum() < 250  # otherwise each epoch draws anew
+    # Nothing but the mirror depends on it.
+    assert np.array_equal(Plan(400, 10, 3).at(7)[1] // 2, Plan(400, 10, 3, alternate=True).at(7)[1] // 2)
+
+
+def test_the_recipes_turns_and_soft_labels_reach_the_network(images):
+    def first_steps(**settings):
+        inputs, logits, losses = [], [], []
+        network = build("small", 4, 0)
+        network.register_forward_pre_hook(lambda _, given: inputs.append(given[0].numpy().copy()))
+        network.register_forward_hook(lambda *call: logits.append(call[-1].detach().double().numpy()))
+        made = dataclasses.replace(SHORT, **settings)
+        train(network, images, made, 0, Run(stop_after=1, watch=lambda _, loss: losses.append(float(loss))))
+        return inputs[0], logits[0], losses[0]
+
+    _, logits, hard = first_steps()
+    _, again, soft = first_steps(smoothing=0.2)
+    assert np.array_equal(logits, again)
+    rows = Plan(len(images), SHORT.batch, 0).at(0)[0]
+    surprise = np.log(np.exp(logits).sum(1, keepdims=True)) - logits
+    named = surprise[np.arange(len(rows)), images.labels[rows]].mean()
+    assert hard == pytest.approx(named, rel=1e-5)
+    assert soft == pytest.approx(0.8 * named + 0.2 * surprise.mean(), rel=1e-5)
+    turned = images.batch(*Plan(len(images), SHORT.batch, 0, alternate=True).at(0)).transpose(0, 3, 1, 2) / 255
+    assert np.allclose(first_steps(alternate=True)[0], turned, atol=1e-6)
+    assert not np.allclose(first_steps()[0], turned, atol=1e-6)
+    settings = recipe("cifar10-pieces-long").settings()
+    assert (settings["smoothing"], settings["alternate"]) == (0.1, True)
+    assert not {"smoothing", "alternate"} & SHORT.settings().keys()
 
 
 def test_training_learns_and_a_resumed_run_equals_an_uninterrupted_one(images, tmp_path):

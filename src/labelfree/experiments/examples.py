@@ -3,7 +3,7 @@
 Everything that trains or scores sees one small contract: ``labels``, ``len`` and
 ``batch(rows, draws)``. ``draws`` are one random number a row and ask for the training view (augmented); none
 asks for the plain one. A row's view depends on its own number alone, so that several processes that share a
-batch see what one process would.
+batch see what one process would; an odd number asks for the mirror image of what the even one before it does.
 """
 
 from __future__ import annotations
@@ -76,19 +76,24 @@ class ArrayImages:
 def crop_and_mirror(images: Pixels, draws: Draws, pad: int, mirror: bool) -> Pixels:
     """Pad with zeros, cut a window of the old size at a random place, mirror every second image or so.
 
-    One gather for the whole batch: window starts and mirroring are digits of the rows' numbers.
+    One gather for the whole batch: mirroring and window starts are digits of the rows' numbers.
     """
     n, height, width, _ = images.shape
     padded = np.pad(images, ((0, 0), (pad, pad), (pad, pad), (0, 0)))
     places = np.uint64(2 * pad + 1)
-    top, rest = (draws % places).astype(np.int64), draws // places
-    left = (rest % places).astype(np.int64)
+    rest = draws // np.uint64(2)
+    top, left = (rest % places).astype(np.int64), (rest // places % places).astype(np.int64)
     columns = left[:, None] + np.arange(width)
     if mirror:
-        flip = rest // places % np.uint64(2) == 1
+        flip = draws % np.uint64(2) == 1
         columns[flip] = columns[flip, ::-1]
     lines = top[:, None] + np.arange(height)
     return np.asarray(padded[np.arange(n)[:, None, None], lines[:, :, None], columns[:, None, :]])
+
+
+def mirrored(draws: Draws, which: NDArray[np.bool_]) -> Draws:
+    """The same draws, but that those of ``which`` ask for the mirrored image and the others do not."""
+    return draws - draws % np.uint64(2) + which.astype(np.uint64)
 
 
 @dataclass(frozen=True)
@@ -112,14 +117,14 @@ class FileImages:
 
     def batch(self, rows: Rows, draws: Draws | None = None) -> Pixels:
         """The images of ``rows``, read now."""
-        rngs = [None] * len(rows) if draws is None else [np.random.default_rng(int(draw)) for draw in draws]
-        return np.stack([self._read(self.paths[row], rng) for row, rng in zip(rows, rngs, strict=True)])
+        numbers = [None] * len(rows) if draws is None else [int(draw) for draw in draws]
+        return np.stack([self._read(self.paths[row], draw) for row, draw in zip(rows, numbers, strict=True)])
 
     def take(self, rows: Rows) -> FileImages:
         """Only these rows."""
         return replace(self, paths=[self.paths[row] for row in rows], labels=self.labels[rows])
 
-    def _read(self, path: Path, rng: np.random.Generator | None) -> Pixels:
+    def _read(self, path: Path, draw: int | None) -> Pixels:
         from PIL import Image
 
         try:
@@ -127,15 +132,16 @@ class FileImages:
                 image = file.convert("RGB")
         except OSError as error:
             raise FileError(f"{path} is not a readable image ({error}); download it again") from None
-        if rng is not None and self.augment == "crop":
+        if draw is None or self.augment == "none":
+            return np.asarray(image) if self.ready else middle(image, self.size)
+        rng = np.random.default_rng(draw // 2)
+        if self.augment == "crop":
             box = _random_box(image.size, rng)
             pixels = np.asarray(image.resize((self.size, self.size), Image.Resampling.BILINEAR, box=box))
-            return pixels[:, ::-1] if rng.random() < 0.5 else pixels
-        pixels = np.asarray(image) if self.ready else middle(image, self.size)
-        if rng is not None and self.augment == "turn":
+        else:
+            pixels = np.asarray(image) if self.ready else middle(image, self.size)
             pixels = np.rot90(pixels, int(rng.integers(4)))
-            pixels = pixels[:, ::-1] if rng.random() < 0.5 else pixels
-        return pixels
+        return pixels[:, ::-1] if draw % 2 else pixels
 
 
 def middle(image: Any, size: int) -> Pixels:

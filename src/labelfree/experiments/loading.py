@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labelfree.errors import InputError
-from labelfree.experiments.examples import Draws, Examples, Rows
+from labelfree.experiments.examples import Draws, Examples, Rows, mirrored
 
 PREFETCH = 4
 """Batches that each worker reads ahead."""
@@ -25,6 +25,7 @@ PREFETCH = 4
 class Plan:
     """Which rows each training step sees: a new order every epoch, whole batches only.
 
+    With ``alternate`` a row that was mirrored in one epoch is not in the next, whatever the rest of its draw.
     ``rank`` of ``ranks`` takes every ``ranks``-th row of a batch: together the processes see the whole one.
     """
 
@@ -32,6 +33,7 @@ class Plan:
     batch: int
     seed: int
     augment: bool = True
+    alternate: bool = False
     rank: int = 0
     ranks: int = 1
 
@@ -48,12 +50,22 @@ class Plan:
         if not self.augment:
             return rows[mine], None
         rng = np.random.default_rng([self.seed, epoch, within])
-        return rows[mine], rng.integers(0, 2**63, len(rows), np.uint64)[mine]
+        draws = rng.integers(0, 2**63, len(rows), np.uint64)
+        if self.alternate:
+            draws = mirrored(draws, (_sides(self.seed, self.n)[rows] + epoch) % 2 == 1)
+        return rows[mine], draws[mine]
 
 
 @lru_cache(maxsize=2)
 def _order(seed: int, epoch: int, n: int) -> NDArray[np.int64]:
     return np.random.default_rng([seed, epoch]).permutation(n)
+
+
+@lru_cache(maxsize=1)
+def _sides(seed: int, n: int) -> NDArray[np.int64]:
+    """0 or 1 a row: those that are mirrored in the odd epochs, and in the even ones."""
+    # No epoch has this number, so the stream is neither an epoch's order nor a step's draws.
+    return np.random.default_rng([seed, 2**32 - 1]).integers(0, 2, n)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,10 @@ SEEDS = (0, 1, 10)
 """The paper's seeds."""
 
 
+_LATER = ("sizes", "cut", "smoothing", "alternate")
+"""What checkpoints of earlier versions do not know; unused, it stays out of a recipe's settings."""
+
+
 @dataclass(frozen=True)
 class Recipe:
     """Optimiser, schedule, epochs, batch; ``note`` says where the paper is silent and what was chosen.
@@ -27,7 +31,9 @@ class Recipe:
     ``augment`` asks the data set for its training view. Weights whose name holds one of ``exempt`` do not
     decay. ``sizes`` shows smaller images in the first epochs, ((until epoch, pixels), ...): the whole image
     shrunk, or with ``cut`` its middle, which the training view's random shift makes a random piece; after
-    the last entry images are as they come.
+    the last entry images are as they come. ``smoothing`` spreads that share of every label over all
+    classes. With ``alternate`` an image that was mirrored in one epoch is not in the next (Jordan, 2024,
+    arXiv:2404.00498); otherwise every epoch draws anew.
     """
 
     optimiser: str
@@ -48,11 +54,13 @@ class Recipe:
     exempt: tuple[str, ...] = ()
     sizes: tuple[tuple[float, int], ...] = ()
     cut: bool = False
+    smoothing: float = 0.0
+    alternate: bool = False
     note: str = ""
 
     def settings(self) -> dict[str, Any]:
-        """Everything that changes what is trained: all but the note (and sizes and cut, where unused)."""
-        without = {"note"} | {name for name in ("sizes", "cut") if not getattr(self, name)}
+        """Everything that changes what is trained: all but the note and what came later and is unused."""
+        without = {"note"} | {name for name in _LATER if not getattr(self, name)}
         return {key: value for key, value in asdict(self).items() if key not in without}
 
     def size_at(self, epoch: float) -> int | None:
@@ -156,6 +164,16 @@ RECIPES: dict[str, Recipe] = {
         sizes=((15, 24),),
         cut=True,
         note="ours: pieces of images first, for a CPU",
+    ),
+    "cifar10-pieces-long": replace(
+        _ONE_CYCLE,
+        epochs=30,
+        warmup=3,
+        sizes=((24, 24),),
+        cut=True,
+        smoothing=0.1,
+        alternate=True,
+        note="ours: pieces of images first, soft labels, mirrors in turn, for a CPU",
     ),
 }
 

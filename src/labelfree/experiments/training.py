@@ -103,7 +103,7 @@ def train(network: Any, examples: Examples, recipe: Recipe, seed: int, run: Run 
     told = {"recipe": recipe.settings(), "seed": seed, "precision": str(run.dtype), "data": run.data}
     start = resume(run.checkpoint, network, optimiser, scaler, told)
     network = group.wrap(network, run.on).train()
-    plan = Plan(len(examples), recipe.batch, seed, recipe.augment, group.rank, group.size)
+    plan = Plan(len(examples), recipe.batch, seed, recipe.augment, recipe.alternate, group.rank, group.size)
     total = max(1, round(plan.steps * recipe.epochs))
     stop = total if run.stop_after is None else min(total, run.stop_after)
     saved = time.monotonic()
@@ -114,7 +114,7 @@ def train(network: Any, examples: Examples, recipe: Recipe, seed: int, run: Run 
         dropout = [seed, *divmod(step, plan.steps), group.rank, 1]
         pixels = recipe.size_at(step / plan.steps)
         shown = partial(_smaller, pixels=pixels, cut=recipe.cut)
-        loss = _step(network, inputs, labels, optimiser, scaler, run, dropout, shown)
+        loss = _step(network, inputs, labels, optimiser, scaler, run, dropout, shown, recipe.smoothing)
         if run.watch:
             run.watch(step, group.mean(loss))
         done = step + 1
@@ -149,14 +149,15 @@ def make_optimiser(network: Any, recipe: Recipe) -> Any:
 
 def _step(
     network: Any, inputs: Any, labels: Any, optimiser: Any, scaler: Any, run: Run, dropout: list[int],
-    shown: Callable[[Any], Any],
+    shown: Callable[[Any], Any], smoothing: float,
 ) -> Any:  # fmt: skip
     # Dropout draws from torch's global generator; seed it from the step and put it back afterwards.
     with torch.random.fork_rng(devices=[run.on] if run.on.type == "cuda" else []):
         torch.manual_seed(int(np.random.default_rng(dropout).integers(2**62)))
         with run.autocast(run.said_dtype):
             outputs = network(shown(to_inputs(unwrapped(network), inputs, run.on)))
-            loss = cross_entropy(outputs.float(), labels.to(run.on, non_blocking=True))
+            wanted = labels.to(run.on, non_blocking=True)
+            loss = cross_entropy(outputs.float(), wanted, label_smoothing=smoothing)
         optimiser.zero_grad(set_to_none=True)
         scaler.scale(loss).backward()
         scaler.step(optimiser)
