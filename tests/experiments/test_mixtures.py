@@ -211,6 +211,7 @@ def test_older_tables_beside_new_estimates_are_said(setting, capsys):
     assert command(["bench", "run", NAME, *where]) == 0
     assert "older" not in capsys.readouterr().err
     assert command(["bench", "table", NAME, *where[2:]]) == 0
+    assert "±" not in capsys.readouterr().out  # one seed has no spread
     assert command(["bench", "run", NAME, *where]) == 0
     assert "are older: labelfree bench table, figures" in capsys.readouterr().err
 
@@ -235,6 +236,7 @@ def test_a_shift_that_one_seed_lacks_is_seen_on_the_screen(setting, capsys):
     assert command(["bench", "table", NAME, *where[2:]]) == 0
     shown = capsys.readouterr()
     assert "9-10" in shown.out
+    assert "±" in shown.out
     assert "missing: contrast_2, seed 1" in shown.err
     folder = setting.root / "out" / NAME / "small" / "tables"
     # All methods lack it, so the row says it and no cell does.

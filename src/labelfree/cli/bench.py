@@ -298,8 +298,10 @@ def _print_mae(records: list[dict[str, Any]]) -> None:
         shown.add_column(column, justify="left" if column in ("data set", "shift", "method") else "right")
     for r in records:
         paper = "" if r["paper_mae"] is None else f"{100 * r['paper_mae']:.2f}"
+        # One seed has no spread, as in the written tables.
+        spread = f"± {100 * r['std']:.2f}" if r["seeds"] > 1 else ""
         shown.add_row(
-            r["dataset"], r["shift"], r["method"], f"{100 * r['mae']:.2f}", f"± {100 * r['std']:.2f}",
+            r["dataset"], r["shift"], r["method"], f"{100 * r['mae']:.2f}", spread,
             f"{100 * r['worst']:.2f}", _span(r["fewest_shifts"], r["shifts"]), _span(r["rows_least"], r["rows_most"]),
             str(r["seeds"]), paper,
         )  # fmt: skip

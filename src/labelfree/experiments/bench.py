@@ -123,9 +123,7 @@ def _refuse_options(given: Setting, seeds: Sequence[int] | None, forms: Sequence
 
 def shares_of(known: Dataset, marginal: str | None) -> str:
     """The label shares asked for, or the ones the paper's authors take."""
-    if marginal is not None and marginal not in protocol.MARGINALS:
-        raise InputError(f"--marginal is {marginal!r}; it must be one of {', '.join(protocol.MARGINALS)}")
-    return marginal or known.marginal
+    return known.marginal if marginal is None else protocol.check_shares(marginal, "--marginal")
 
 
 def run(

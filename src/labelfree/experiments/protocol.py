@@ -50,6 +50,13 @@ class Row:
         return abs(self.estimate - self.true_error)
 
 
+def check_shares(marginal: str, option: str = "the marginal") -> str:
+    """The label shares asked for by ``option``, if they are known ones."""
+    if marginal not in MARGINALS:
+        raise InputError(f"{option} is {marginal!r}; it must be one of {', '.join(MARGINALS)}")
+    return marginal
+
+
 class Panel:
     """All methods fitted once on a source; each target is then calibrated and transported once.
 
@@ -64,8 +71,7 @@ class Panel:
         methods: Sequence[str] = (),
         marginal: str = "source",
     ) -> None:
-        if marginal not in MARGINALS:
-            raise InputError(f"the marginal is {marginal!r}; it must be one of {', '.join(MARGINALS)}")
+        check_shares(marginal)
         sample = lf.Source(logits=source.logits, labels=source.labels)
         self._view = View(sample, fit_calibration(calibration, sample))
         classes = source.logits.shape[1]
