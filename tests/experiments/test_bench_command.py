@@ -110,6 +110,20 @@ def test_experiments_import_without_torch():
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 
+@pytest.mark.parametrize("words", ["train", "collect", "all", "train --threads 1", "collect --device cpu"])
+def test_without_torch_one_line_says_what_to_install(words):
+    verb, *options = words.split()
+    code = (
+        "import sys; sys.modules['torch'] = None; from labelfree.cli.app import run; "
+        f"sys.exit(run(['bench', {verb!r}, 'cifar10', *{options}]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 2
+    assert "networks need torch; pip install 'labelfree[experiments]'" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert done.stdout == ""
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -132,6 +146,17 @@ def test_experiments_import_without_torch():
         ("collect natural-tables --rows 7", "natural-tables takes no --rows"),
         ("collect natural-tables --shard 1/2", "natural-tables takes no --shard"),
         ("all natural-tables --projnorm-steps 3", "natural-tables takes no --projnorm"),
+        (
+            "train cifar10 --network resnet18-cifar --recipe cifar10-pretrained",
+            "from public imagenet weights, and resnet18-cifar has none; choose one of --network resnet18,",
+        ),
+        ("train cifar10 --recipe amazon", "cifar10 holds images, and the recipe is one for texts"),
+        (
+            "train amazon --network resnet50",
+            "amazon holds texts, and resnet50 reads none; choose one of --network distilbert",
+        ),
+        ("train rxrx1 --network distilbert", "rxrx1 holds images, and distilbert reads none; choose one of"),
+        ("train cifar10 --network resnt20", "no network is called 'resnt20'; did you mean 'resnet20'?"),
         (
             "merge nowhere",
             "nowhere holds nothing to merge; wanted a directory with checkpoints or scores or estimates",

@@ -1,5 +1,6 @@
 """Every reader on a tiny copy of the official layout; hostile and broken files; the splits."""
 
+import dataclasses
 import os
 import pickle
 import shutil
@@ -287,15 +288,60 @@ def test_reserved_images_of_a_class_do_not_depend_on_the_other_folders(tmp_path,
     assert set(source) < set(whole)
     for name in ("n02", "n04", "n07", "n08"):
         shutil.rmtree(tmp_path / "imagenet" / "train" / name)
-    part = dataset("imagenet").validation(tmp_path).paths
-    assert part == [path for path in whole if path.parent.name in ("n01", "n03", "n05", "n06")]
-    assert task.validation(tmp_path).paths == source == part
+    assert source == [path for path in whole if path.parent.name in ("n01", "n03", "n05", "n06")]
+    assert task.validation(tmp_path).paths == source
     # A small class gives a fifth at most.
     monkeypatch.setattr(imagenet, "RESERVED", 50)
-    assert len(dataset("imagenet").validation(tmp_path)) == 4 * 2
-    assert not set(dataset("imagenet").training(tmp_path).paths) & set(
-        dataset("imagenet").validation(tmp_path).paths
+    assert len(task.validation(tmp_path)) == 4 * 2
+    assert not set(task.training(tmp_path).paths) & set(task.validation(tmp_path).paths)
+
+
+def test_some_rows_of_folders_are_of_all_classes(tmp_path):
+    pytest.importorskip("PIL")
+    from labelfree.experiments import collect
+    from labelfree.experiments.pipeline import Setting
+    from labelfree.experiments.recipes import recipe
+
+    layouts.imagenet(tmp_path)
+    layouts.hierarchy(tmp_path / "breeds")
+    known = dataset("imagenet")
+    setting = Setting(known, "resnet50", recipe("imagenet"), tmp_path, tmp_path / "runs", rows=8)
+    for shift in known.shifts(tmp_path):
+        if not shift.absent:
+            assert collect.load(setting, shift).labels.tolist() == list(range(8)), shift.name
+    layouts.cifar(tmp_path)
+    setting = dataclasses.replace(setting, dataset=dataset("cifar10"), rows=7)
+    for shift in dataset("cifar10").shifts(tmp_path)[
+        :2
+    ]:  # the test set is mixed: its first rows are a sample
+        assert collect.load(setting, shift).labels.tolist() == list(range(7)), shift.name
+    assert len(collect.load(dataclasses.replace(setting, rows=10**6), shift)) == 20
+
+
+def test_a_set_that_was_unpacked_by_half_is_refused(tmp_path):
+    pytest.importorskip("PIL")
+    from labelfree.experiments.datasets import breeds
+
+    layouts.imagenet(tmp_path)
+    layouts.hierarchy(tmp_path / "breeds")
+    imagenet, task = dataset("imagenet"), breeds._Task(1, 4)
+    shutil.rmtree(tmp_path / "imagenet" / "train" / "n02")
+    said = (
+        r"train has no image of 1 of the 8 classes that are read from it \(n02\); was it unpacked to the end"
     )
+    for read in (imagenet.training, imagenet.validation):
+        with pytest.raises(FileError, match=said):
+            read(tmp_path)
+    assert len(task.training(tmp_path))  # n02 is none of its source classes
+    for path in (tmp_path / "imagenet" / "val" / "n01").iterdir():
+        path.unlink()
+    for shift in (imagenet.shifts(tmp_path)[0], task.shifts(tmp_path)[0]):
+        with pytest.raises(FileError, match=r"val has no image of 1 of the \d classes .*\(n01\)"):
+            shift.load()
+    shutil.rmtree(tmp_path / "imagenetv2-matched-frequency-format-val" / "3")
+    (v2,) = [shift for shift in imagenet.shifts(tmp_path) if shift.name == "v2_matched_frequency"]
+    with pytest.raises(FileError, match=r"of the 8 classes .*\(3\)"):
+        v2.load()
 
 
 def test_imagenet_v2_is_read_with_numbers_and_with_wordnet_names(tmp_path):
@@ -320,7 +366,7 @@ def test_an_image_folder_of_no_known_class_says_what_was_found_and_what_is_wante
         for number, place in enumerate(sorted((tmp_path / folder).iterdir())):
             place.rename(place.with_name(f"class{number}"))
     shifts = named(known, tmp_path)
-    with pytest.raises(FileError, match=r"val holds no image.*8 folders.*class0 or class7.*n01 or 7"):
+    with pytest.raises(FileError, match=r"val holds no image.*8 folders.*class0 or class7.*like 0 or 7"):
         shifts["v2_matched_frequency"].load()
     with pytest.raises(FileError, match=r"sketch holds no image of a known class.*like n01 or n08"):
         shifts["sketch"].load()

@@ -11,9 +11,9 @@ pytest.importorskip("cv2")
 
 from labelfree.cli.app import run as command  # noqa: E402
 from labelfree.errors import FileError  # noqa: E402
-from labelfree.experiments import bench, collect, joint, provenance, tables  # noqa: E402
+from labelfree.experiments import bench, collect, figures, joint, provenance, tables  # noqa: E402
 from labelfree.experiments.progress import Clock  # noqa: E402
-from labelfree.experiments.protocol import Row  # noqa: E402
+from labelfree.experiments.protocol import Row, read_rows  # noqa: E402
 from labelfree.experiments.scores import Scores  # noqa: E402
 from labelfree.experiments.shards import merge  # noqa: E402
 
@@ -107,6 +107,62 @@ def test_seeds_with_other_numbers_of_rows_are_no_row_of_one_table(setting):
     collect.collect(dataclasses.replace(setting, rows=20), [1])
     with pytest.raises(FileError, match=r"seed1/.* was made with other .*rows.* than .*seed0"):
         run(setting)
+
+
+def test_seeds_of_other_recipes_are_no_row_of_one_table(setting):
+    collect.collect(setting, [0])
+    longer = dataclasses.replace(setting, recipe=dataclasses.replace(setting.recipe, epochs=3))
+    collect.collect(longer, [1])
+    with pytest.raises(FileError, match=r"seed1/source.npz was made with other recipe than .*seed0.*--redo"):
+        run(setting)
+
+
+def test_seeds_with_another_source_are_no_row_of_one_table(setting):
+    collect.collect(setting, [0])
+    reserved = setting.dataset.validation
+    fewer = dataclasses.replace(
+        setting.dataset, validation=lambda root: reserved(root).take(np.arange(len(reserved(root)) - 1))
+    )
+    collect.collect(dataclasses.replace(setting, dataset=fewer), [1])
+    with pytest.raises(
+        FileError, match=r"seed1/source.npz was made with other inputs than .*seed0/source.npz"
+    ):
+        run(setting)
+
+
+def test_results_of_another_recipe_are_not_written_over(setting):
+    collect.collect(setting, [0])
+    folder = run(setting)
+    bench.table(NAME, setting.root / "out")
+    for table in (folder / "tables").glob("*.md"):
+        assert "Trained for 2 epochs of sgd from random weights." in table.read_text()
+    longer = dataclasses.replace(setting.recipe, epochs=3)
+    other = dataclasses.replace(setting, recipe=longer, runs=setting.root / "other")
+    collect.collect(other, [0])
+    held = (folder / "estimates.csv").read_bytes()
+    with pytest.raises(FileError, match=r"small holds results of a recipe with other epochs; .* with --out"):
+        run(other)
+    assert (folder / "estimates.csv").read_bytes() == held
+    run(other, "beside")
+
+
+def test_the_second_network_does_not_vote_on_sets_that_are_missing_for_it(setting):
+    collect.collect(setting, [0, 1])
+    about = scores_of(setting, 1).folder / "about.json"
+    told = json.loads(about.read_text())
+    about.write_text(json.dumps(told | {"missing": {"contrast_2": "x is not there"}}))
+    rows = read_rows(run(setting) / "estimates.csv")
+    voted = {row.shift for row in rows if (row.method, row.seed) == ("gde", 0)}
+    assert "contrast_1" in voted
+    assert "contrast_2" not in voted
+
+
+def test_results_say_how_many_rows_the_source_has(setting):
+    collect.collect(setting, [0])
+    source = json.loads((run(setting) / "about.json").read_text())["seeds"]["0"]["source"]
+    recorded = scores_of(setting).read()
+    assert source == {"n": len(recorded.labels), "inputs": recorded.inputs}
+    assert source["n"] == len(setting.dataset.validation(setting.root))
 
 
 def test_sets_that_went_missing_do_not_count(setting):
@@ -203,6 +259,40 @@ def test_figures_are_of_the_scores_the_estimates_came_from(setting):
         FileError, match=r"is not what .*estimates.csv was made of; run `labelfree bench run` again"
     ):
         bench.figures(NAME, setting.runs, setting.root / "out")
+
+
+@pytest.mark.parametrize("lie", ["weights", "inputs"])
+def test_figures_are_of_the_same_weights_and_images_whatever_the_error(setting, lie):
+    collect.collect(setting, [0])
+    folder = run(setting)
+    told = json.loads((folder / "about.json").read_text())
+    for entry in told["seeds" if lie == "weights" else "shifts"].values():
+        entry[lie] = "0" * 16
+    (folder / "about.json").write_text(json.dumps(told))
+    with pytest.raises(FileError, match=r"is not what .*estimates.csv was made of"):
+        bench.figures(NAME, setting.runs, setting.root / "out")
+
+
+@pytest.mark.parametrize("marginal", ["source", "uniform"])
+def test_figures_transport_to_the_shares_of_the_estimates(setting, marginal, monkeypatch):
+    reserved = setting.dataset.validation
+    # A source with other shares than the uniform ones.
+    lopsided = dataclasses.replace(
+        setting.dataset,
+        validation=lambda root: reserved(root).take(np.flatnonzero(reserved(root).labels < 7)),
+    )
+    collect.collect(dataclasses.replace(setting, dataset=lopsided), [0])
+    folder = bench.run(NAME, setting.runs, setting.root / "out", marginal=marginal)
+    drawn, triangle = [], figures.plots.triangle
+    monkeypatch.setattr(
+        figures.plots, "triangle", lambda *given: drawn.append((given[4], given[1])) or triangle(*given)
+    )
+    bench.figures(NAME, setting.runs, setting.root / "out")
+    cot = {row.shift.replace("_", " "): row.estimate for row in read_rows(folder / "estimates.csv")
+           if row.method == "cot"}  # fmt: skip
+    assert len(drawn) == 3
+    for shift, value in drawn:
+        assert value == pytest.approx(cot[shift], abs=1e-6)
 
 
 def test_older_tables_beside_new_estimates_are_said(setting, capsys):

@@ -10,9 +10,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from labelfree.errors import InputError  # noqa: E402
+from labelfree.errors import FileError, InputError  # noqa: E402
+from labelfree.experiments.examples import FileImages  # noqa: E402
 from labelfree.experiments.loading import InOrder, Plan, batches  # noqa: E402
 from labelfree.experiments.parallel import Group  # noqa: E402
+from labelfree.experiments.training import Run  # noqa: E402
 
 SCRIPT = """
 import json, os, sys
@@ -85,6 +87,49 @@ def test_the_processes_of_a_step_see_its_whole_batch():
     assert whole.steps == 6
     with pytest.raises(InputError, match="cannot be shared evenly by 3"):
         Group(0, 3).check(8)
+
+
+def test_a_file_that_a_worker_cannot_read_is_one_clear_line(tmp_path):
+    pytest.importorskip("PIL")
+    (tmp_path / "broken.png").write_bytes(b"no image")
+    images = FileImages([tmp_path / "broken.png"] * 4, np.zeros(4, np.int64))
+    for workers in (0, 2):
+        with pytest.raises(
+            FileError, match=r"broken.png is not a readable image .*; download it again$"
+        ) as told:
+            list(batches(images, InOrder(4, 2), 0, 2, workers))
+        assert "Traceback" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("device", "gpu", "expected"),
+    [(None, True, "cuda:3"), ("cuda", True, "cuda:3"), ("cpu", True, "cpu"), (None, False, "cpu")],
+)
+def test_every_process_has_a_gpu_of_its_own(device, gpu, expected, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
+    monkeypatch.setenv("LOCAL_RANK", "3")
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    assert Run(device=device).on == torch.device(expected)
+
+
+def test_one_gpu_for_all_processes_is_refused(monkeypatch):
+    assert Run(device="cuda:1").on == torch.device("cuda:1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(
+        InputError, match=r"--device is 'cuda:1', one GPU for all processes of torchrun; say cuda"
+    ):
+        _ = Run(device="cuda:1").on
+
+
+@pytest.mark.parametrize(("rank", "lines"), [("0", 1), ("1", 0)])
+def test_one_process_speaks_for_all(rank, lines, monkeypatch, capsys):
+    from labelfree.cli.app import run
+    from labelfree.experiments import bench
+
+    monkeypatch.setenv("RANK", rank)
+    monkeypatch.setattr(bench, "train", lambda given, seeds: [{"seed": 0, "checkpoint": "x.pt"}])
+    assert run(["bench", "train", "cifar10"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == lines
 
 
 def test_batches_in_order_cover_every_row_once():

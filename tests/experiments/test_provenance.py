@@ -41,6 +41,53 @@ def test_what_is_there_and_alike_is_not_scored_again(setting, monkeypatch):
     assert scores.read("contrast_1").inputs == hashlib.sha256(pixels.tobytes()).hexdigest()[:16]
 
 
+def test_workers_and_seeds_share_a_set_that_is_made_in_memory(setting, monkeypatch):
+    from labelfree.experiments.datasets import _generated
+
+    made = setting.root / "made.txt"
+
+    def counted(images, name, severity, **how):
+        # A file, since worker processes have a memory of their own.
+        with made.open("a") as file:
+            file.write(f"{name}_{severity}\n")
+        return corrupt(images, name, severity, **how)
+
+    corrupt = _generated.corrupt
+    monkeypatch.setattr(_generated, "corrupt", counted)
+    collect.collect(dataclasses.replace(setting, workers=2), [0, 1])
+    names = made.read_text().split()
+    assert len(names) == len(set(names)) == 10
+
+
+def test_projnorm_says_where_it_failed(setting, monkeypatch):
+    from labelfree.experiments.projnorm import short
+
+    def fails(*given):
+        raise InputError("no good")
+
+    collect.collect(setting, [0])
+    monkeypatch.setattr(collect, "projnorm", fails)
+    with pytest.raises(InputError, match=r"fashion-mnist, seed 0, projnorm-short of clean: no good"):
+        collect.collect_projnorm(setting, [0], short(1))
+
+
+def test_public_weights_belong_to_what_a_checkpoint_must_agree_with(tmp_path):
+    layouts.cifar(tmp_path)
+    given = bench.setting("cifar10", tmp_path, tmp_path / "runs", "resnet18-224", "cifar10-pretrained")
+    weights = tmp_path / "weights" / "resnet18.pth"
+    weights.parent.mkdir()
+    digests = []
+    for text in ("one", "two"):
+        weights.write_text(text)
+        digests.append((given.run(0).data, collect._about(given, 0, [], "")["start"]))
+    assert digests[0][0] != digests[1][0]
+    assert digests[0][1] != digests[1][1] == provenance.files_digest([weights])
+    plain = bench.setting("cifar10", tmp_path, tmp_path / "runs", "resnet18-224")
+    assert plain.start() is None
+    assert plain.start("imagenet") == weights
+    assert plain.run(0).data == provenance.files_digest(plain.dataset.files(tmp_path))
+
+
 @pytest.mark.parametrize(
     ("change", "what"),
     [

@@ -186,7 +186,9 @@ def test_the_recipes_turns_and_soft_labels_reach_the_network(images):
     named = surprise[np.arange(len(rows)), images.labels[rows]].mean()
     assert hard == pytest.approx(named, rel=1e-5)
     assert soft == pytest.approx(0.8 * named + 0.2 * surprise.mean(), rel=1e-5)
-    turned = images.batch(*Plan(len(images), SHORT.batch, 0, alternate=True).at(0)).transpose(0, 3, 1, 2) / 255
+    turned = (
+        images.batch(*Plan(len(images), SHORT.batch, 0, alternate=True).at(0)).transpose(0, 3, 1, 2) / 255
+    )
     assert np.allclose(first_steps(alternate=True)[0], turned, atol=1e-6)
     assert not np.allclose(first_steps()[0], turned, atol=1e-6)
     settings = recipe("cifar10-pieces-long").settings()

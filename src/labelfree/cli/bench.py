@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -40,7 +41,7 @@ Workers = Annotated[int, typer.Option("--workers", min=0, help="Processes that d
 Threads = Annotated[int | None, typer.Option("--threads", min=1, help="CPU threads for torch.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text; errors are fractions.")]
 RowLimit = Annotated[
-    int | None, typer.Option("--rows", min=1, help="Only the first rows of every shifted set.")
+    int | None, typer.Option("--rows", min=1, help="Only so many rows of every shifted set.")
 ]
 PaperNorm = Annotated[
     bool, typer.Option("--projnorm", help="ProjNorm as the paper: needs public ImageNet weights.")
@@ -107,7 +108,9 @@ def train(
             progress=show,
         )
         made = bench.train(given, bench.seeds_or(seed))
-    _tell({"trained": made}, [f"seed {m['seed']}: {m['checkpoint']}" for m in made], as_json)
+    # Of the processes that torchrun starts, one speaks for all.
+    if os.environ.get("RANK", "0") == "0":
+        _tell({"trained": made}, [f"seed {m['seed']}: {m['checkpoint']}" for m in made], as_json)
 
 
 @app.command()
@@ -314,6 +317,6 @@ def _span(low: int, high: int) -> str:
 
 def _threads(count: int | None) -> None:
     if count is not None:
-        import torch
+        from labelfree.experiments.networks import need_torch
 
-        torch.set_num_threads(count)
+        need_torch().set_num_threads(count)

@@ -28,6 +28,8 @@ def about_of(runs: Path, dataset: Dataset, network: str, marginal: str) -> dict[
             shifts = here | shifts
             missing |= {f"{_within(part, s)}, seed {seed}": why for s, why in scores.missing().items()}
             told = {k: v for k, v in told.items() if k not in ("shifts", "missing", "made_by")}
+            source = scores.read()
+            told["source"] = {"n": len(source.labels), "inputs": source.inputs}
             seeds[f"{part} {seed}".strip()] = told | ({"software": software} if software else {})
     return {
         "dataset": dataset.name,
@@ -65,7 +67,7 @@ def _origin(stamp: Mapping[str, Any], told: str) -> str:
 
 
 def notes_of(about: Mapping[str, Any], note: str) -> list[str]:
-    """What the tables must say: label shares, published or made here, sets alike, sets missing."""
+    """What the tables must say: label shares, training, published or made here, sets alike, sets missing."""
     if not about:
         unknown = "There is no about.json: what made these numbers, and what is missing, is not known."
         return [*([note] if note else []), unknown]
@@ -73,6 +75,7 @@ def notes_of(about: Mapping[str, Any], note: str) -> list[str]:
     notes = [
         note or str(about.get("note", "")),
         f"Label shares transported to: {about.get('marginal', 'source')}.",
+        _trained(about),
         _origins(shifts),
         _alike(shifts),
     ]
@@ -81,6 +84,14 @@ def notes_of(about: Mapping[str, Any], note: str) -> list[str]:
         named = ", ".join(list(missing)[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
         notes.append(f"Missing: {named}.")
     return [text for text in notes if text]
+
+
+def _trained(about: Mapping[str, Any]) -> str:
+    recipe = next((seed["recipe"] for seed in about.get("seeds", {}).values() if seed.get("recipe")), None)
+    if recipe is None:
+        return ""
+    start = f"public {recipe['pretrained']} weights" if recipe.get("pretrained") else "random weights"
+    return f"Trained for {recipe['epochs']:g} epochs of {recipe['optimiser']} from {start}."
 
 
 def _origins(shifts: Mapping[str, Any]) -> str:

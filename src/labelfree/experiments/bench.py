@@ -12,9 +12,11 @@ from labelfree.experiments import ablation, collect, protocol, resampling
 from labelfree.experiments._store import check_folder, read_mapping, write_json
 from labelfree.experiments.about import about_of, notes_of
 from labelfree.experiments.datasets import DATASETS, Dataset, dataset
+from labelfree.experiments.networks import need_torch
 from labelfree.experiments.pipeline import Setting
 from labelfree.experiments.progress import Progress, silent
 from labelfree.experiments.projnorm import PAPER, short
+from labelfree.experiments.provenance import difference
 from labelfree.experiments.recipes import SEEDS, recipe
 from labelfree.experiments.records import read_records, write_records
 from labelfree.experiments.scores import Scores, seeds_of
@@ -69,6 +71,7 @@ def train(given: Setting, seeds: Sequence[int]) -> list[dict[str, Any]]:
     if given.dataset.score is not None:
         name = given.dataset.name
         raise InputError(f"{name} is trained while it is scored: labelfree bench collect {name}")
+    need_torch()
     check_folder(given.runs)
     made = []
     for seed in seeds:
@@ -90,6 +93,7 @@ def collect_scores(
         _refuse_options(given, seeds, forms)
         found = given.dataset.score(given.root, given.runs, given.network, given.progress)
         return [{"seed": 0, "folder": str(given.runs), "shifts": sum(found.values()), "missing": {}}]
+    need_torch()
     for form in forms:
         collect.check_form(given, form)
     seeds = seeds_or(seeds)
@@ -137,16 +141,20 @@ def run(
     known = dataset(name)
     network, shares = network or known.network, shares_of(known, marginal)
     check_folder(out)
-    parts = known.collections or ("",)
+    folder = results_folder(out, name, network)
+    places = {f"{name}/{part}" if part else name: part for part in known.collections or ("",)}
+    for place in places:
+        _check_recipe(
+            folder, [Scores.of(runs, place, network, seed) for seed in seeds_of(runs, place, network)]
+        )
     sweeps: dict[str, Any] = {ESTIMATES: protocol.sweep(marginal=shares)}
     sweeps |= {f"mild_label_shift_{s}.csv": resampling.sweep(s, shares) for s in resampling.SCALES}
     sweeps[BATCHES] = ablation.sweep(marginal=shares)
-    folder = results_folder(out, name, network)
     found = {
         file: [
             _named(name, part, row)
-            for part in parts
-            for row in sweep.run(runs, f"{name}/{part}" if part else name, network, shard, progress)
+            for place, part in places.items()
+            for row in sweep.run(runs, place, network, shard, progress)
         ]
         for file, sweep in sweeps.items()
     }
@@ -156,6 +164,18 @@ def run(
             write_records(folder / file, sweeps[file].kind, rows)
         write_json(folder / ABOUT, about_of(runs, known, network, shares))
     return folder
+
+
+def _check_recipe(folder: Path, collected: Sequence[Scores]) -> None:
+    """Refuse to write over results of another recipe: nothing else would tell the two apart by name."""
+    old = [seed["recipe"] for seed in about(folder).get("seeds", {}).values() if seed.get("recipe")]
+    new = [recipe for scores in collected if (recipe := scores.about.get("recipe"))]
+    changed = difference(old[0], new[0]) if old and new else ""
+    if changed:
+        raise FileError(
+            f"{folder} holds results of a recipe with other {changed}; delete it, "
+            "or choose another directory with --out"
+        )
 
 
 def _named(name: str, part: str, row: Any) -> Any:
@@ -218,7 +238,7 @@ def figures(name: str, runs: Path, out: Path, network: str | None = None) -> lis
     known = dataset(name)
     network = network or known.network
     folder = results_folder(out, name, network)
-    rows = protocol.read_rows(folder / ESTIMATES)
+    rows, told = protocol.read_rows(folder / ESTIMATES), about(folder)
     truth = {(row.shift, row.seed): row.true_error for row in rows}
 
     def find(shift: str) -> tuple[Scores, str]:
@@ -226,15 +246,22 @@ def figures(name: str, runs: Path, out: Path, network: str | None = None) -> lis
         place = f"{name}/{part}" if part else name
         seed = seeds_of(runs, place, network)[0]
         scores = Scores.of(runs, place, network, seed)
+        weights = told.get("seeds", {}).get(f"{part} {seed}".strip(), {}).get("weights")
+        inputs = told.get("shifts", {}).get(shift, {}).get("inputs")
+        found = scores.read(rest)
+        # Results of earlier versions know only the error, with as many digits as their file has.
         if (
-            abs(scores.read(rest).error - truth.get((shift, seed), -1.0)) > 1e-6
-        ):  # as many digits as the file has
+            abs(found.error - truth.get((shift, seed), -1.0)) > 1e-6
+            or (weights and scores.stamp(rest).get("weights") != weights)
+            or (inputs and found.inputs != inputs)
+        ):
             raise FileError(
                 f"{scores.path(rest)} is not what {folder / ESTIMATES} was made of; run `labelfree bench run` again"
             )
         return scores, rest
 
-    return drawing.make_all(rows, find, folder / "figures", f"{known.title}, {network}")
+    shares = told.get("marginal", "source")
+    return drawing.make_all(rows, find, folder / "figures", f"{known.title}, {network}", shares)
 
 
 def summary(name: str, out: Path, network: str | None = None) -> list[dict[str, Any]]:

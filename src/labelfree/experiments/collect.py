@@ -1,6 +1,7 @@
 """Score every shift with trained networks, once; what is there already and was made alike is not scored again.
 
-Shifts are the outer loop and seeds the inner one: a corrupted set is made once for all networks.
+Shifts are the outer loop and seeds the inner one: a set that is corrupted in memory is made once for all
+networks, one of image files for each of them (unless it is kept in a cache).
 """
 
 from __future__ import annotations
@@ -104,6 +105,7 @@ def _about(setting: Setting, seed: int, every: Sequence[Shift], weights: str) ->
         "rows": setting.rows,
         "precision": setting.run().scored_dtype,
         "weights": weights,
+        "start": files_digest([start]) if isinstance(start := setting.start(), Path) else start,
         "code": code_digest(),
         "note": setting.dataset.note,
     }
@@ -139,6 +141,9 @@ def _score(
     name, kind = (None, SOURCE) if shift is None else (shift.name, shift.kind)
     with naming(f"{setting.dataset.name}, {_name(shift)}"):
         examples = load(setting, shift)
+        if len(examples):
+            # A set that is made in memory is made now: worker processes share it and do not make it again.
+            examples.batch(np.arange(1))
         for seed, model in models.items():
             seen = hashlib.sha256()
             stage = f"scoring {name or 'the source'}, seed {seed}"
@@ -148,11 +153,11 @@ def _score(
 
 
 def load(setting: Setting, shift: Shift | None) -> Examples:
-    """The examples of the source or of a shift, its first rows only where that was asked for."""
+    """The examples of the source or of a shift, only some of its rows where that was asked for."""
     if shift is None:
         return setting.dataset.validation(setting.root)
     examples = _kept(setting, shift)
-    return examples if setting.rows is None else examples.take(np.arange(min(setting.rows, len(examples))))
+    return examples if setting.rows is None else examples.take(shift.some(setting.rows, len(examples)))
 
 
 def _kept(setting: Setting, shift: Shift) -> Examples:
@@ -198,20 +203,27 @@ def collect_projnorm(setting: Setting, seeds: Sequence[int], form: Form) -> None
         examples = load(setting, shift) if wanting else None
         for seed, made in wanting.items():
             assert examples is not None
-            scores, network = _place(setting, seed), networks[seed]
-            pseudo = scores.read(shift.name).logits.argmax(1)
-            steps = form.steps_for(len(pseudo))
-            refit = TorchRefit(
-                network, steps, form.batch, form.rate, seed=seed, device=setting.device, cosine=form.cosine
-            )
-            initial = parameters_of(network)
-            if (seed, steps) not in references:
-                references[seed, steps] = refit(initial, source, source.labels)
-            reference = references[seed, steps]
-            value = projnorm(refit, initial, (source, source.labels), (examples, pseudo), reference)
-            scores.write_projnorm(
-                shift.name, value, form.name, **asdict(form) | {"steps": steps, "made_by": made}
-            )
+            with naming(f"{setting.dataset.name}, seed {seed}, {form.name} of {shift.name}"):
+                scores, network = _place(setting, seed), networks[seed]
+                pseudo = scores.read(shift.name).logits.argmax(1)
+                steps = form.steps_for(len(pseudo))
+                refit = TorchRefit(
+                    network,
+                    steps,
+                    form.batch,
+                    form.rate,
+                    seed=seed,
+                    device=setting.device,
+                    cosine=form.cosine,
+                )
+                initial = parameters_of(network)
+                if (seed, steps) not in references:
+                    references[seed, steps] = refit(initial, source, source.labels)
+                reference = references[seed, steps]
+                value = projnorm(refit, initial, (source, source.labels), (examples, pseudo), reference)
+                scores.write_projnorm(
+                    shift.name, value, form.name, **asdict(form) | {"steps": steps, "made_by": made}
+                )
         if wanting:
             done += 1
             setting.progress(f"{form.name} of shifts", done, len(shifts), shift.name)

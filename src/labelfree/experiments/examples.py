@@ -93,7 +93,7 @@ def crop_and_mirror(images: Pixels, draws: Draws, pad: int, mirror: bool) -> Pix
 
 def mirrored(draws: Draws, which: NDArray[np.bool_]) -> Draws:
     """The same draws, but that those of ``which`` ask for the mirrored image and the others do not."""
-    return draws - draws % np.uint64(2) + which.astype(np.uint64)
+    return np.asarray(draws // np.uint64(2) * np.uint64(2) + which, np.uint64)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from labelfree import plots
 from labelfree.errors import InputError
 from labelfree.estimators.view import View
 from labelfree.experiments._store import replacing
-from labelfree.experiments.protocol import Row
+from labelfree.experiments.protocol import Row, label_shares
 from labelfree.experiments.scores import Scores
 from labelfree.experiments.tables import title_of
 from labelfree.labelshift.marginal import total_variation
@@ -37,8 +37,13 @@ Find = Callable[[str], tuple[Scores, str]]
 """Where the scores of a shift are, and its name there."""
 
 
-def make_all(rows: Sequence[Row], find: Find, folder: Path, title: str) -> list[Path]:
-    """All figures of one (data set, network); cost distributions and triangles are of its first seed."""
+def make_all(
+    rows: Sequence[Row], find: Find, folder: Path, title: str, marginal: str = "source"
+) -> list[Path]:
+    """All figures of one (data set, network); cost distributions and triangles are of its first seed.
+
+    marginal: the label shares that the estimates were transported to, ``source`` or ``uniform``.
+    """
     made = []
     shifted = [row for row in rows if row.kind != "clean"]
     for name, methods, figure in (
@@ -48,8 +53,8 @@ def make_all(rows: Sequence[Row], find: Find, folder: Path, title: str) -> list[
     ):
         made += save(figure(shifted, methods, title), folder, name)
     for name, shift in _three(shifted).items():
-        made += save(triangle_of(*find(shift)), folder, f"figure1_{name}")
-        made += save(costs_of(*find(shift)), folder, f"costs_{name}")
+        made += save(triangle_of(*find(shift), marginal), folder, f"figure1_{name}")
+        made += save(costs_of(*find(shift), marginal), folder, f"costs_{name}")
     return made
 
 
@@ -93,24 +98,25 @@ def _views(scores: Scores, shift: str) -> tuple[View, View, float]:
     return View(source, ac.calibration_), View(lf.Target(logits=target.logits), ac.calibration_), target.error
 
 
-def triangle_of(scores: Scores, shift: str) -> Any:
+def triangle_of(scores: Scores, shift: str, marginal: str = "source") -> Any:
     """Figure 1 for one shift, to measured lengths."""
     source, target, truth = _views(scores, shift)
-    q = np.bincount(source.labels, minlength=target.pseudo_labels.size) / source.n
+    q = label_shares(marginal, source.labels, target.pseudo_labels.size)
     ac = float(np.mean(1 - target.confidence))
     cot = target.transport(q).value
     return plots.triangle(ac, cot, total_variation(target.pseudo_labels, q), truth, shift.replace("_", " "))
 
 
-def costs_of(scores: Scores, shift: str) -> Any:
+def costs_of(scores: Scores, shift: str, marginal: str = "source") -> Any:
     """The last figure for one shift: costs and thresholds of AC/ATC-MC and of COT/COTT."""
     source, target, truth = _views(scores, shift)
-    q = np.bincount(source.labels, minlength=target.pseudo_labels.size) / source.n
+    # The threshold's transport is to the source's own labels, whatever the target's is to.
+    own, q = (label_shares(m, source.labels, target.pseudo_labels.size) for m in ("source", marginal))
     share = float(np.mean(source.predictions != source.labels))
     panels = []
     for name, a, b in (
         ("AC and ATC-MC", 1 - source.confidence, 1 - target.confidence),
-        ("COT and COTT", source.transport(q).cost, target.transport(q).cost),
+        ("COT and COTT", source.transport(own).cost, target.transport(q).cost),
     ):
         panels.append((name, a, b, _cut(a, share)))
     return plots.cost_distribution(panels, truth, shift.replace("_", " "))

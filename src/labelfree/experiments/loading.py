@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labelfree.errors import InputError
+from labelfree.errors import InputError, LabelfreeError
 from labelfree.experiments.examples import Draws, Examples, Rows, mirrored
 
 PREFETCH = 4
@@ -98,9 +98,13 @@ class _Feed:
         return np.asarray(self.examples.labels, np.int64)
 
     def __getitem__(self, step: int) -> tuple[Any, NDArray[np.int64]]:
-        """Inputs (an array or a list of texts) and labels of one step."""
+        """Inputs (an array or a list of texts; an error where they cannot be read) and labels of one step."""
         rows, draws = self.plan.at(step)
-        return self.examples.batch(rows, draws), self.labels[rows]
+        try:
+            return self.examples.batch(rows, draws), self.labels[rows]
+        except LabelfreeError as error:
+            # Handed on: what a worker process raises arrives as a traceback.
+            return error, self.labels[rows]
 
 
 def batches(
@@ -126,4 +130,6 @@ def batches(
         generator=Generator(),
     )
     for step, (inputs, labels) in zip(range(start, stop), loader, strict=True):
+        if isinstance(inputs, LabelfreeError):
+            raise inputs
         yield step, inputs, labels

@@ -43,7 +43,9 @@ class Group:
     def check(self, batch: int) -> None:
         """A batch must be divisible among the processes, or their means would not be the batch's."""
         if batch % self.size:
-            raise InputError(f"a batch of {batch} cannot be shared evenly by {self.size} processes")
+            raise InputError(
+                f"a batch of {batch} cannot be shared evenly by {self.size} processes; start a number that divides it"
+            )
 
     def mean(self, value: Any) -> float:
         """A number averaged over the processes."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from labelfree.errors import InputError
 from labelfree.experiments.datasets import Dataset
-from labelfree.experiments.networks import public_weights
+from labelfree.experiments.networks import NETWORKS, TEXT, check_network, need_torch, public_weights
 from labelfree.experiments.progress import Progress, silent
 from labelfree.experiments.provenance import files_digest
 from labelfree.experiments.recipes import Recipe
@@ -17,8 +17,7 @@ from labelfree.experiments.shards import Shard
 
 def check_device(name: str) -> None:
     """One clear line for a device that torch does not know or does not see."""
-    import torch
-
+    torch = need_torch()
     try:
         device = torch.device(name)
     except RuntimeError:
@@ -34,7 +33,7 @@ def check_device(name: str) -> None:
 class Setting:
     """What is run (data set, network, recipe), on which files (root, runs), and how.
 
-    ``rows`` keeps the first so many rows of every shifted set, for machines without a GPU. ``cache`` is a
+    ``rows`` keeps so many rows of every shifted set, for machines without a GPU. ``cache`` is a
     directory for corrupted sets. ``redo`` makes scores again that something else made.
     """
 
@@ -53,9 +52,28 @@ class Setting:
     progress: Progress = silent
 
     def __post_init__(self) -> None:
-        """Refuse a device that is not here before anything is read."""
+        """Refuse what cannot be trained, and a device that is not here, before anything is read."""
+        if self.dataset.score is None:
+            self._check_parts()
         if self.device is not None:
             check_device(self.device)
+
+    def _check_parts(self) -> None:
+        """Data set, network and recipe must fit: texts or images, and weights where the recipe starts from some."""
+        name, network, texts = self.dataset.name, check_network(self.network), self.dataset.text
+        if texts != (network in TEXT):
+            held, wanted = ("texts", TEXT) if texts else ("images", [n for n in NETWORKS if n not in TEXT])
+            raise InputError(
+                f"{name} holds {held}, and {network} reads none; choose one of --network {', '.join(wanted)}"
+            )
+        if self.recipe.max_tokens and not texts:
+            raise InputError(f"{name} holds images, and the recipe is one for texts; choose another --recipe")
+        if self.recipe.pretrained and not texts and public_weights(network) is None:
+            able = [n for n in NETWORKS if public_weights(n)]
+            raise InputError(
+                f"the recipe starts from public {self.recipe.pretrained} weights, and {network} has none; "
+                f"choose one of --network {', '.join(able)}, or another --recipe"
+            )
 
     def checkpoint(self, seed: int) -> Path:
         """``runs/checkpoints/<data set>/<network>/seed<seed>.pt``."""
@@ -66,7 +84,9 @@ class Setting:
         from labelfree.experiments.training import Run
 
         path = None if seed is None else self.checkpoint(seed)
-        data = "" if seed is None else files_digest(self.dataset.files(self.root))
+        start = self.start()
+        files = [*self.dataset.files(self.root), *([start] if isinstance(start, Path) else [])]
+        data = "" if seed is None else files_digest(files)
         return Run(
             path,
             self.device,
@@ -76,20 +96,30 @@ class Setting:
             data=data,
         )
 
+    def start(self, pretrained: str | None = "") -> Path | str | None:
+        """Public weights that are started from: a path below ``root/weights``, a hub's name, None for random ones.
+
+        pretrained: which ones; where it is left out, those of the recipe.
+        """
+        named = self.recipe.pretrained if pretrained == "" else pretrained
+        if not named:
+            return None
+        if self.network in TEXT:
+            local = self.root / "weights" / named
+            return local if local.exists() else named
+        file = public_weights(self.network)
+        return None if file is None else self.root / "weights" / file
+
     def fresh(self, seed: int, pretrained: str | None = "") -> Any:
-        """The network before training, on public weights below ``root/weights`` where the recipe says so."""
+        """The network before training, on public weights where the recipe (or ``pretrained``) says so."""
         from labelfree.experiments.networks import build
 
-        start = self.recipe.pretrained if pretrained == "" else pretrained
         options: dict[str, Any] = {"max_tokens": self.recipe.max_tokens} if self.recipe.max_tokens else {}
-        file = public_weights(self.network)
-        if start and file:
-            options["weights"] = self.root / "weights" / file
-        if file and not self.network.endswith("-224"):
+        start = self.start(pretrained)
+        if start is not None:
+            options["weights"] = start
+        if public_weights(self.network) and not self.network.endswith("-224"):
             options["statistics"] = self.dataset.statistics
-        if start and self.network == "distilbert":
-            local = self.root / "weights" / start
-            options["weights"] = local if local.exists() else start
         return build(self.network, self.dataset.classes, seed, **options)
 
     def trained(self, seed: int) -> Any:

@@ -57,6 +57,13 @@ def check_shares(marginal: str, option: str = "the marginal") -> str:
     return marginal
 
 
+def label_shares(marginal: str, labels: NDArray[np.int64], classes: int) -> NDArray[np.float64]:
+    """The label shares (K,) called ``source`` (those of ``labels``) or ``uniform``."""
+    if check_shares(marginal) == "uniform":
+        return np.full(classes, 1 / classes)
+    return np.asarray(np.bincount(labels, minlength=classes) / len(labels))
+
+
 class Panel:
     """All methods fitted once on a source; each target is then calibrated and transported once.
 
@@ -75,7 +82,7 @@ class Panel:
         sample = lf.Source(logits=source.logits, labels=source.labels)
         self._view = View(sample, fit_calibration(calibration, sample))
         classes = source.logits.shape[1]
-        plain: Any = "source" if marginal == "source" else np.full(classes, 1 / classes)
+        plain: Any = "source" if marginal == "source" else label_shares(marginal, source.labels, classes)
         self._methods = []
         for name, method in METHODS.items():
             variants = {"": plain, SHRUNK: "shrunk"} if accepts(method, "marginal") else {"": None}

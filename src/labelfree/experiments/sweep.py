@@ -42,9 +42,14 @@ class Unit:
 
     def second(self) -> NDArray[np.int64] | None:
         """The other network's predictions on the same rows, where it has been scored."""
-        if self.other is None or not self.other.has(self.shift):
+        if self._beside is None:
             return None
-        return np.asarray(self.other.read(self.shift).logits.argmax(1), np.int64)
+        return np.asarray(self._beside.read(self.shift).logits.argmax(1), np.int64)
+
+    @property
+    def _beside(self) -> Scores | None:
+        """The next seed's scores, if this shift counts among them."""
+        return self.other if self.other is not None and self.shift in self.other.shifts() else None
 
     def generator(self, *more: int) -> np.random.Generator:
         """Random numbers of this unit alone: the same whatever other shifts are there."""
@@ -53,8 +58,8 @@ class Unit:
     def key(self) -> str:
         """Digest of the files this unit's answer depends on."""
         paths = [self.scores.path(None), self.scores.path(self.shift)]
-        if self.other is not None and self.other.has(self.shift):
-            paths.append(self.other.path(self.shift))
+        if self._beside is not None:
+            paths.append(self._beside.path(self.shift))
         projnorm = sorted(self.scores.folder.glob(f"projnorm*/{self.shift}.json"))
         return files_digest([*paths, *projnorm])
 
@@ -70,26 +75,26 @@ def units(runs: Path, dataset: str, network: str) -> list[Unit]:
         for shift in scores.shifts():
             scores.check(shift)
             found.append(Unit(dataset, network, seed, shift, scores, other))
-    _check_alike(found)
+    _check_alike(collected)
     return found
 
 
-def _check_alike(found: Sequence[Unit]) -> None:
-    """Refuse seeds that were scored on other images under one name: a row of a table averages over them."""
-    first: dict[str, tuple[Unit, dict[str, Any]]] = {}
-    for unit in found:
-        stamp = unit.scores.stamp(unit.shift)
-        # Weights differ from seed to seed; of code the images tell what it changed.
-        seen = {k: v for k, v in stamp.items() if k not in ("weights", "code")} | unit.scores.inputs(
-            unit.shift
-        )
-        other, before = first.setdefault(unit.shift, (unit, seen))
-        changed = difference(before, seen)
-        if changed:
-            raise FileError(
-                f"{unit.scores.path(unit.shift)} was made with other {changed} than "
-                f"{other.scores.path(unit.shift)}, and one table would hold both; collect all seeds alike with --redo"
-            )
+def _check_alike(collected: Sequence[Scores]) -> None:
+    """Refuse seeds of other recipes, sources or images under one name: a row of a table averages over them."""
+    first: dict[str | None, tuple[Scores, dict[str, Any]]] = {}
+    for scores in collected:
+        recipe = {"recipe": scores.about.get("recipe")}
+        for shift in (None, *scores.shifts()):
+            # Weights differ from seed to seed; of code the images tell what it changed.
+            stamp = {k: v for k, v in scores.stamp(shift).items() if k not in ("weights", "code")}
+            seen = recipe | stamp | scores.inputs(shift)
+            other, before = first.setdefault(shift, (scores, seen))
+            changed = difference(before, seen)
+            if changed:
+                raise FileError(
+                    f"{scores.path(shift)} was made with other {changed} than {other.path(shift)}, and one table "
+                    "would hold both; collect all seeds alike with --redo, or choose another directory with --runs"
+                )
 
 
 @dataclass(frozen=True)

@@ -153,7 +153,8 @@ def correlations(rows: Sequence[Row]) -> Table:
             lines.append([group[0], f"{label}, {sign}", *ours])
             if any(paper.values()):
                 theirs = [f"{p[index]:.3f}" if p else "" for p in paper.values()]
-                lines.append([group[0], f"paper {group[1]} {sign}", *theirs])
+                named = f"paper, {published.NETWORKS[group[1]]} on 224 pixels from public weights, {sign}"
+                lines.append([group[0], named, *theirs])
         data += [asdict(e) for e in entries.values()]
     notes = (
         "R^2 is the squared Pearson correlation, ρ is Spearman's; over the shifted sets, mean over seeds. A cell of "

@@ -6,6 +6,7 @@ weights, the states of optimiser and gradient scaler, a step number, and what th
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -54,12 +55,17 @@ class Run:
 
     @property
     def on(self) -> Any:
-        """The device: the one asked for, else a GPU if there is one (each of several processes its own)."""
-        import os
-
-        if self.device is None and torch.cuda.is_available():
+        """The device: the one asked for, else a GPU if there is one; of several processes each has its own GPU."""
+        device = torch.device(self.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        if device.type != "cuda":
+            return device
+        if device.index is None:
             return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
-        return torch.device(self.device or "cpu")
+        if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+            raise InputError(
+                f"--device is {self.device!r}, one GPU for all processes of torchrun; say cuda, or leave it out"
+            )
+        return device
 
     @property
     def dtype(self) -> Any:

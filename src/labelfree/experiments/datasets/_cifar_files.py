@@ -50,7 +50,7 @@ def corruption_shifts(folder: Path, test: Callable[[], ArrayImages], files: tupl
     if not folder.exists():
         return corrupted(test, "cifar", files)
     return [
-        Shift("clean", "clean", cache(test), files),
+        Shift("clean", "clean", cache(test), files, mixed=True),
         *(_published(folder, name, severity) for name in NAMES for severity in range(1, 6)),
     ]
 
@@ -59,7 +59,7 @@ def _published(folder: Path, name: str, severity: int) -> Shift:
     path = folder / f"{name}.npy"
     return Shift(
         f"{name}_{severity}", "synthetic", partial(_slice, folder, name, severity), (path, folder / "labels.npy"),
-        absent="" if path.exists() else f"{path} is not there",
+        absent="" if path.exists() else f"{path} is not there", mixed=True,
     )  # fmt: skip
 
 

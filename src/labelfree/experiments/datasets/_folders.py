@@ -29,13 +29,22 @@ def list_images(folder: Path) -> dict[str, list[Path]]:
 
 
 def read_images(folder: Path, class_of: dict[str, int]) -> FileImages:
-    """The images of a folder of class folders, labelled by ``class_of``; classes it does not name are left out."""
+    """The images of a folder of class folders, labelled by ``class_of``; classes it does not name are left out.
+
+    A class that it names and that has no image is refused: a set unpacked by half is another set.
+    """
     files = list_images(folder)
     paths = [(path, class_of[name]) for name, group in files.items() if name in class_of for path in group]
     if not paths:
         raise FileError(
             f"{folder} holds no image of a known class: its {len(files)} folders are called {_few(files)}; "
             f"wanted are names like {_few(class_of)}"
+        )
+    lacking = [name for name in class_of if not files.get(name)]
+    if lacking:
+        raise FileError(
+            f"{folder} has no image of {len(lacking)} of the {len(class_of)} classes that are read from it "
+            f"({_few(lacking)}); was it unpacked to the end?"
         )
     return FileImages([path for path, _ in paths], np.array([label for _, label in paths], np.int64))
 

@@ -50,7 +50,7 @@ class Made:
 def corrupted(
     read: Callable[[], ArrayImages], constants: str, files: tuple[Path, ...], kind: str = "synthetic"
 ) -> list[Shift]:
-    """``clean`` and 95 corruptions of an image set in memory; the set is read once from ``files``."""
+    """``clean`` and 95 corruptions of a mixed image set in memory; the set is read once from ``files``."""
     clean = cache(read)
 
     def shifted(name: str, severity: int) -> Made:
@@ -63,11 +63,12 @@ def corrupted(
             partial(shifted, name, severity),
             files,
             describe(name, severity, constants),
+            mixed=True,
         )
         for name in NAMES
         for severity in range(1, 6)
     ]
-    return [Shift("clean", "clean", clean, files), *made]
+    return [Shift("clean", "clean", clean, files, mixed=True), *made]
 
 
 def describe(name: str, severity: int, constants: str) -> str:

@@ -20,7 +20,8 @@ class Shift:
     ``kind`` is ``clean`` (no shift; in no table), ``synthetic``, ``natural``, ``same`` or ``novel``; any
     other word is a row of its own beside the paper's. ``files`` are the files and folders it reads and
     ``made`` says how it is made of them here (empty: they are the published set). A set that belongs to the
-    data set but is not there has ``absent``: what is missing.
+    data set but is not there has ``absent``: what is missing. ``mixed`` says that its rows stand in random
+    order, so that the first of them are a sample.
     """
 
     name: str
@@ -29,6 +30,18 @@ class Shift:
     files: tuple[Path, ...] = ()
     made: str = ""
     absent: str = ""
+    mixed: bool = False
+
+    def some(self, rows: int, n: int) -> NDArray[np.int64]:
+        """Which ``rows`` of its ``n`` stand for all: the first of a mixed set, else evenly spaced ones.
+
+        Folders of classes, patients and experiments stand in order: the first rows would be a few classes.
+
+        >>> Shift("sketch", "natural", list).some(3, 9), Shift("fog_1", "synthetic", list, mixed=True).some(3, 9)
+        (array([0, 3, 6]), array([0, 1, 2]))
+        """
+        rows = min(rows, n)
+        return np.arange(rows) if self.mixed else np.arange(rows) * n // max(rows, 1)
 
     @property
     def origin(self) -> str:

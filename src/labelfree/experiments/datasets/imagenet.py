@@ -78,14 +78,17 @@ def shifts(root: Path) -> list[Shift]:
     told = found(root, (INFO,))
     sets = [Shift("clean", "clean", partial(read_images, root / VAL, numbers), (root / VAL, *told))]
     sets += corrupted_folders(root, numbers, "synthetic", told)
-    # The folders of V2 carry class numbers; the authors' set-up renames them to WordNet numbers.
-    either = numbers | {str(number): number for number in numbers.values()}
-    places = [(name, root / folder, either) for name, folder in V2.items()]
-    for name, folder, class_of in [*places, ("sketch", root / SKETCH, numbers)]:
+    for name, folder in [*((name, root / place) for name, place in V2.items()), ("sketch", root / SKETCH)]:
         absent = "" if folder.is_dir() else f"{folder} is not there"
-        read = partial(read_images, folder, class_of)
+        read = partial(_by_number, folder, numbers) if name in V2 else partial(read_images, folder, numbers)
         sets.append(Shift(name, "natural", read, (folder, *told), absent=absent))
     return sets
+
+
+def _by_number(folder: Path, numbers: dict[str, int]) -> FileImages:
+    """ImageNet-V2, whose folders carry class numbers; the authors' set-up renames them to WordNet numbers."""
+    renamed = any(name in numbers for name in list_images(folder))
+    return read_images(folder, numbers if renamed else {str(number): number for number in numbers.values()})
 
 
 def corrupted_folders(

@@ -41,17 +41,32 @@ NETWORKS: dict[str, tuple[str, str, str]] = {
 }
 
 
-def build(name: str, classes: int, seed: int = 0, **options: Any) -> Any:
-    """Make a network with weights drawn from ``seed``; torch's global generator is left as it was."""
+TEXT = ("distilbert",)
+"""The networks that read texts; the others read images."""
+
+
+def check_network(name: str) -> str:
+    """The name, if a network is called so."""
     if name not in NETWORKS:
         raise InputError(
             f"no network is called {name!r}{nearest(name, NETWORKS)}; known: {', '.join(NETWORKS)}"
         )
+    return name
+
+
+def need_torch() -> Any:
+    """The module torch, or one clear line."""
     try:
         import torch
     except ImportError:
         raise MissingDependencyError("networks need torch; pip install 'labelfree[experiments]'") from None
-    module, function, _ = NETWORKS[name]
+    return torch
+
+
+def build(name: str, classes: int, seed: int = 0, **options: Any) -> Any:
+    """Make a network with weights drawn from ``seed``; torch's global generator is left as it was."""
+    module, function, _ = NETWORKS[check_network(name)]
+    torch = need_torch()
     make: Callable[..., Any] = getattr(import_module(f"{__name__}.{module}"), function)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
