@@ -79,6 +79,74 @@ def test_the_joint_table_is_the_committed_one():
     assert "not run" in table.markdown()
 
 
+SECTIONS = {
+    "Fashion-MNIST, small network": ("fashion-mnist", "small"),
+    "CIFAR-10, recorded logits of a ResNet-20": ("cifar10", "resnet20-recorded"),
+    "CIFAR-10, trained here": ("cifar10", "resnet20"),
+    "CIFAR-10, ResNet-18": ("cifar10", "resnet18-cifar"),
+}
+KEYS = {
+    "mean": "mae", "here": "mae", "median shift": "median", "worst shift": "worst", "spread over seeds": "std",
+    "paper": "paper_mae",
+}  # fmt: skip
+
+
+def says(cell, value):
+    """Whether a number of the README is the value, in percent, to the digits that are shown."""
+    digits = len(cell.partition(".")[2])
+    return abs(float(cell) - 100 * value) <= 0.5 * 10**-digits + 1e-4
+
+
+def first_table(section):
+    """Methods and lines (label, cells) of the first table of a section of the README."""
+    _, _, text = (RESULTS / "README.md").read_text().partition(f"\n## {section}\n")
+    lines = [line for line in text.partition("\n## ")[0].splitlines() if line.startswith("|")]
+    table = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    end = next((i for i, line in enumerate(table) if len(line) != len(table[0])), len(table))
+    return [title.lower() for title in table[0][1:]], [(line[0], line[1:]) for line in table[2:end]]
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_the_readme_says_what_the_tables_say(section):
+    found = {
+        r["method"]: r for r in records(RESULTS.joinpath(*SECTIONS[section])) if r["shift"] == "synthetic"
+    }
+    methods, lines = first_table(section)
+    checked = set()
+    for label, cells in lines:
+        key = KEYS.get(label.partition(",")[0].partition(" (")[0])
+        for method, cell in zip(methods, cells, strict=True):
+            if key is not None and cell:
+                assert says(cell, found[method][key]), (label, method)
+                checked.add(key)
+    assert {"mae", "paper_mae" if section.startswith("CIFAR") else "worst"} <= checked
+
+
+def test_the_readme_pools_the_natural_tables_as_it_says():
+    rows = [
+        r for model in ("hgb", "lr") for r in read_rows(RESULTS / "natural-tables" / model / "estimates.csv")
+    ]
+    methods, lines = first_table("Natural shifts of tables")
+    assert [label for label, _ in lines] == ["mean", "median", "worst"]
+    for label, cells in lines:
+        for method, cell in zip(methods, cells, strict=True):
+            misses = [r.miss for r in rows if r.method == method]
+            assert len(misses) == 90
+            assert says(cell, {"mean": np.mean, "median": np.median, "worst": np.max}[label](misses)), (
+                label,
+                method,
+            )
+    text = " ".join((RESULTS / "README.md").read_text().split())
+    diamonds, survey = (
+        [100 * np.mean([r.miss for r in rows if (r.kind, r.method) == (kind, m)]) for m in ("ac", "scot")]
+        for kind in ("diamonds", "hi")
+    )
+    assert (
+        f"on diamonds AC misses by {diamonds[0]:.1f} and SCOT by {diamonds[1]:.1f}, on the health survey AC by "
+        f"{survey[0]:.1f} and SCOT by {survey[1]:.1f}."
+    ) in text
+
+
 def test_every_link_of_the_readme_leads_somewhere():
     text = (RESULTS / "README.md").read_text()
     links = [link for link in re.findall(r"\]\(([^)#]+)", text) if not link.startswith("http")]
