@@ -130,17 +130,20 @@ def test_seeds_with_another_source_are_no_row_of_one_table(setting):
         run(setting)
 
 
-def test_results_of_another_recipe_are_not_written_over(setting):
+@pytest.mark.parametrize(("first", "then"), [({}, {"epochs": 3}), ({"smoothing": 0.1}, {"smoothing": 0.0})])
+def test_results_of_another_recipe_are_not_written_over(setting, first, then):
+    setting = dataclasses.replace(setting, recipe=dataclasses.replace(setting.recipe, **first))
     collect.collect(setting, [0])
     folder = run(setting)
     bench.table(NAME, setting.root / "out")
     for table in (folder / "tables").glob("*.md"):
         assert "Trained for 2 epochs of sgd from random weights." in table.read_text()
-    longer = dataclasses.replace(setting.recipe, epochs=3)
-    other = dataclasses.replace(setting, recipe=longer, runs=setting.root / "other")
+    changed = dataclasses.replace(setting.recipe, **then)
+    other = dataclasses.replace(setting, recipe=changed, runs=setting.root / "other")
     collect.collect(other, [0])
     held = (folder / "estimates.csv").read_bytes()
-    with pytest.raises(FileError, match=r"small holds results of a recipe with other epochs; .* with --out"):
+    said = f"small holds results of a recipe with other {next(iter(then))}; .* with --out"
+    with pytest.raises(FileError, match=said):
         run(other)
     assert (folder / "estimates.csv").read_bytes() == held
     run(other, "beside")

@@ -170,7 +170,8 @@ def _check_recipe(folder: Path, collected: Sequence[Scores]) -> None:
     """Refuse to write over results of another recipe: nothing else would tell the two apart by name."""
     old = [seed["recipe"] for seed in about(folder).get("seeds", {}).values() if seed.get("recipe")]
     new = [recipe for scores in collected if (recipe := scores.about.get("recipe"))]
-    changed = difference(old[0], new[0]) if old and new else ""
+    # Both ways: settings that are not used are not written.
+    changed = (difference(old[0], new[0]) or difference(new[0], old[0])) if old and new else ""
     if changed:
         raise FileError(
             f"{folder} holds results of a recipe with other {changed}; delete it, "
