@@ -14,6 +14,7 @@ from labelfree.errors import FileError  # noqa: E402
 from labelfree.experiments import bench, collect, figures, joint, provenance, tables  # noqa: E402
 from labelfree.experiments.progress import Clock  # noqa: E402
 from labelfree.experiments.protocol import Row, read_rows  # noqa: E402
+from labelfree.experiments.recipes import RECIPES  # noqa: E402
 from labelfree.experiments.scores import Scores  # noqa: E402
 from labelfree.experiments.shards import merge  # noqa: E402
 
@@ -131,7 +132,7 @@ def test_seeds_with_another_source_are_no_row_of_one_table(setting):
 
 
 @pytest.mark.parametrize(("first", "then"), [({}, {"epochs": 3}), ({"smoothing": 0.1}, {"smoothing": 0.0})])
-def test_results_of_another_recipe_are_not_written_over(setting, first, then):
+def test_results_of_another_recipe_are_not_written_over(setting, first, then, monkeypatch, capsys):
     setting = dataclasses.replace(setting, recipe=dataclasses.replace(setting.recipe, **first))
     collect.collect(setting, [0])
     folder = run(setting)
@@ -147,6 +148,12 @@ def test_results_of_another_recipe_are_not_written_over(setting, first, then):
         run(other)
     assert (folder / "estimates.csv").read_bytes() == held
     run(other, "beside")
+    # The whole chain says so before it trains.
+    monkeypatch.setitem(RECIPES, NAME, changed)
+    places = ("--data", setting.root, "--runs", setting.root / "new", "--out", setting.root / "out")
+    assert command(["bench", "all", NAME, *map(str, places)]) == 2
+    assert "holds results of a recipe with other" in capsys.readouterr().err
+    assert not (setting.root / "new").exists()
 
 
 def test_the_second_network_does_not_vote_on_sets_that_are_missing_for_it(setting):

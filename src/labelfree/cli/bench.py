@@ -227,6 +227,7 @@ def all_(
         )  # fmt: skip
         # Hours before it is needed: what was said must be right.
         bench.shares_of(given.dataset, marginal)
+        bench.check_results(bench.results_folder(out, name, given.network), given.recipe.settings())
         _cache_size(given)
         bench.collect_scores(given, seed, projnorm, projnorm_steps)
         folder = bench.run(name, runs, out, network, marginal, progress=show)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -144,9 +145,8 @@ def run(
     folder = results_folder(out, name, network)
     places = {f"{name}/{part}" if part else name: part for part in known.collections or ("",)}
     for place in places:
-        _check_recipe(
-            folder, [Scores.of(runs, place, network, seed) for seed in seeds_of(runs, place, network)]
-        )
+        for seed in seeds_of(runs, place, network):
+            check_results(folder, Scores.of(runs, place, network, seed).about.get("recipe"))
     sweeps: dict[str, Any] = {ESTIMATES: protocol.sweep(marginal=shares)}
     sweeps |= {f"mild_label_shift_{s}.csv": resampling.sweep(s, shares) for s in resampling.SCALES}
     sweeps[BATCHES] = ablation.sweep(marginal=shares)
@@ -166,12 +166,12 @@ def run(
     return folder
 
 
-def _check_recipe(folder: Path, collected: Sequence[Scores]) -> None:
+def check_results(folder: Path, settings: Mapping[str, Any] | None) -> None:
     """Refuse to write over results of another recipe: nothing else would tell the two apart by name."""
-    old = [seed["recipe"] for seed in about(folder).get("seeds", {}).values() if seed.get("recipe")]
-    new = [recipe for scores in collected if (recipe := scores.about.get("recipe"))]
+    old = next((seed["recipe"] for seed in about(folder).get("seeds", {}).values() if seed.get("recipe")), {})
+    new = json.loads(json.dumps(settings))
     # Both ways: settings that are not used are not written.
-    changed = (difference(old[0], new[0]) or difference(new[0], old[0])) if old and new else ""
+    changed = (difference(old, new) or difference(new, old)) if old and new else ""
     if changed:
         raise FileError(
             f"{folder} holds results of a recipe with other {changed}; delete it, "
