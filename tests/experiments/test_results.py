@@ -28,8 +28,8 @@ FROZEN = {
         "cott": 0.82, "scot": 0.70,
     },
     ("cifar10", "resnet18-cifar", "synthetic"): {
-        "ac": 6.40, "doc": 5.99, "im": 6.24, "atc-mc": 4.11, "atc-ne": 2.47, "cot": 2.05, "cott": 1.37,
-        "scot": 1.63, "auto": 1.72,
+        "ac": 9.76, "doc": 8.08, "im": 6.93, "atc-mc": 3.56, "atc-ne": 2.82, "cot": 4.19, "cott": 1.40,
+        "scot": 3.45, "auto": 3.43,
     },
     ("cifar10", "resnet20-recorded", "synthetic"): {
         "ac": 6.00, "doc": 5.97, "im": 6.32, "atc-mc": 3.03, "atc-ne": 2.21, "cot": 2.02, "cott": 1.53,
