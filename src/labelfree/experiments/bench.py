@@ -168,7 +168,9 @@ def run(
 
 def check_results(folder: Path, settings: Mapping[str, Any] | None) -> None:
     """Refuse to write over results of another recipe: nothing else would tell the two apart by name."""
-    old = next((seed["recipe"] for seed in about(folder).get("seeds", {}).values() if seed.get("recipe")), {})
+    old: dict[str, Any] = next(
+        (seed["recipe"] for seed in about(folder).get("seeds", {}).values() if seed.get("recipe")), {}
+    )
     new = json.loads(json.dumps(settings))
     # Both ways: settings that are not used are not written.
     changed = (difference(old, new) or difference(new, old)) if old and new else ""
