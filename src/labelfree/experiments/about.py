@@ -86,9 +86,14 @@ def notes_of(about: Mapping[str, Any], note: str) -> list[str]:
     return [text for text in notes if text]
 
 
+def recipe_of(about: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings by which all seeds of an ``about.json`` were trained; empty where it does not say."""
+    return next((seed["recipe"] for seed in about.get("seeds", {}).values() if seed.get("recipe")), {})
+
+
 def _trained(about: Mapping[str, Any]) -> str:
-    recipe = next((seed["recipe"] for seed in about.get("seeds", {}).values() if seed.get("recipe")), None)
-    if recipe is None:
+    recipe = recipe_of(about)
+    if not recipe:
         return ""
     start = f"public {recipe['pretrained']} weights" if recipe.get("pretrained") else "random weights"
     return f"Trained for {recipe['epochs']:g} epochs of {recipe['optimiser']} from {start}."

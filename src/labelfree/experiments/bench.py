@@ -11,7 +11,7 @@ from typing import Any
 from labelfree.errors import FileError, InputError
 from labelfree.experiments import ablation, collect, protocol, resampling
 from labelfree.experiments._store import check_folder, read_mapping, write_json
-from labelfree.experiments.about import about_of, notes_of
+from labelfree.experiments.about import about_of, notes_of, recipe_of
 from labelfree.experiments.datasets import DATASETS, Dataset, dataset
 from labelfree.experiments.networks import need_torch
 from labelfree.experiments.pipeline import Setting
@@ -168,10 +168,7 @@ def run(
 
 def check_results(folder: Path, settings: Mapping[str, Any] | None) -> None:
     """Refuse to write over results of another recipe: nothing else would tell the two apart by name."""
-    old: dict[str, Any] = next(
-        (seed["recipe"] for seed in about(folder).get("seeds", {}).values() if seed.get("recipe")), {}
-    )
-    new = json.loads(json.dumps(settings))
+    old, new = recipe_of(about(folder)), json.loads(json.dumps(settings))
     # Both ways: settings that are not used are not written.
     changed = (difference(old, new) or difference(new, old)) if old and new else ""
     if changed:

@@ -84,9 +84,7 @@ class Setting:
         from labelfree.experiments.training import Run
 
         path = None if seed is None else self.checkpoint(seed)
-        start = self.start()
-        files = [*self.dataset.files(self.root), *([start] if isinstance(start, Path) else [])]
-        data = "" if seed is None else files_digest(files)
+        data = "" if seed is None else files_digest(self._trained_from())
         return Run(
             path,
             self.device,
@@ -95,6 +93,11 @@ class Setting:
             workers=self.workers,
             data=data,
         )
+
+    def _trained_from(self) -> list[Path]:
+        """The files that training reads: the data set's and, where it starts from some, the public weights."""
+        start = self.start()
+        return [*self.dataset.files(self.root), *([start] if isinstance(start, Path) else [])]
 
     def start(self, pretrained: str | None = "") -> Path | str | None:
         """Public weights that are started from: a path below ``root/weights``, a hub's name, None for random ones.
