@@ -7,11 +7,11 @@ BIN = $(VENV)/bin
 .PHONY: demo monitor test test-all check format bench mutate docs clean
 
 demo: $(VENV)/.package
-	$(BIN)/labelfree demo
+	$(BIN)/shiftgauge demo
 
 # The monitor, filled with 60 days of a model whose world changes: open the address that it prints.
 monitor: $(VENV)/.monitor
-	$(BIN)/labelfree monitor --demo --data .monitor-demo
+	$(BIN)/shiftgauge monitor --demo --data .monitor-demo
 
 # One BLAS thread per test process: two of them spin against each other on two cores.
 test: $(VENV)/.dev
@@ -46,7 +46,7 @@ format: $(VENV)/.dev
 
 # The environment is made anew whenever pyproject.toml changes.
 $(VENV)/.package: pyproject.toml
-	@test -n "$(PYTHON)" || { echo "labelfree needs Python 3.10 or newer"; exit 1; }
+	@test -n "$(PYTHON)" || { echo "shiftgauge needs Python 3.10 or newer"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable .

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import numpy as np
 
-import labelfree as lf
+import shiftgauge as sg
 
 #: name of the model -> its source and target; the target's labels.
-Panel = tuple[dict[str, tuple[lf.Source, lf.Target]], np.ndarray]
+Panel = tuple[dict[str, tuple[sg.Source, sg.Target]], np.ndarray]
 
 
 def tables(path: Path) -> Iterator[Panel]:
@@ -36,11 +36,11 @@ def tables(path: Path) -> Iterator[Panel]:
             yield (
                 {
                     model: (
-                        lf.Source(
+                        sg.Source(
                             probs=held[f"{task}__{model}__val_probs"],
                             labels=held[f"{task}__{model}__val_labels"].astype(int),
                         ),
-                        lf.Target(probs=held[f"{task}__{model}__{group}_probs"]),
+                        sg.Target(probs=held[f"{task}__{model}__{group}_probs"]),
                     )
                     for model in models
                 },
@@ -84,8 +84,8 @@ def digits() -> Iterator[Panel]:
         yield (
             {
                 name: (
-                    lf.Source(probs=model.predict_proba(images[val]), labels=labels[val]),
-                    lf.Target(probs=model.predict_proba(flat)),
+                    sg.Source(probs=model.predict_proba(images[val]), labels=labels[val]),
+                    sg.Target(probs=model.predict_proba(flat)),
                 )
                 for name, model in models.items()
             },
@@ -95,14 +95,14 @@ def digits() -> Iterator[Panel]:
 
 def trials(panels: Iterator[Panel]) -> Iterator[dict[str, float]]:
     for models, labels in panels:
-        found = lf.aline(models)
+        found = sg.aline(models)
         for name, (source, target) in models.items():
             truth = float(np.mean(target.predictions != labels))
             yield {
                 "unchanged": abs(source.error - truth),
                 "ALine-D": abs(found[name].error - truth),
                 "ALine-S": abs(found[name].details["aline_s"] - truth),
-                "auto": abs(lf.estimate(source, target).error - truth),
+                "auto": abs(sg.estimate(source, target).error - truth),
                 "straight": float(not found[name].warnings),
             }
 

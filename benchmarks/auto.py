@@ -3,7 +3,7 @@
     python benchmarks/auto.py [--scores FILE.npz | FOLDER ...] [--seeds 3] [--quick] [--json FILE]
 
 Without scores: the recorded predictions that ship with the package. FILE holds `val_logits`, `val_labels`, `labels`,
-`clean_logits` and any number of `<shift>_logits` of the same rows; FOLDER is one seed's scores as `labelfree bench
+`clean_logits` and any number of `<shift>_logits` of the same rows; FOLDER is one seed's scores as `shiftgauge bench
 collect` writes them; several are pooled. Clean targets are random re-splits of all unshifted rows, so that source and
 target differ by chance alone. Every set is also used with class proportions drawn from Dirichlet(alpha q), alpha = 50,
 10, 1: 20 draws of the clean set, `--seeds` of every other. Printed: mean and worst absolute miss in points, and under
@@ -22,11 +22,11 @@ from pathlib import Path
 
 import numpy as np
 
-import labelfree as lf
-from labelfree.calibration import fit_calibration
-from labelfree.estimators import SCOT, Auto
-from labelfree.estimators.view import View
-from labelfree.labelshift import dirichlet_shares, resample_to
+import shiftgauge as sg
+from shiftgauge.calibration import fit_calibration
+from shiftgauge.estimators import SCOT, Auto
+from shiftgauge.estimators.view import View
+from shiftgauge.labelshift import dirichlet_shares, resample_to
 
 KINDS = ("clean", "corrupt", "clean+50", "clean+10", "clean+1", "corrupt+50", "corrupt+10", "corrupt+1")
 LEAST_ROWS = 300
@@ -48,7 +48,7 @@ def read(path: Path | None) -> tuple[Rows, dict[str, Rows]]:
         return (source["logits"], source["labels"].astype(int)), {
             name: (held["logits"], held["labels"].astype(int)) for name, held in sets.items()
         }
-    shipped = resources.files("labelfree").joinpath("data/demo.npz")
+    shipped = resources.files("shiftgauge").joinpath("data/demo.npz")
     with shipped.open("rb") if path is None else path.open("rb") as file:
         held = dict(np.load(file, allow_pickle=False))
     labels = held["labels"].astype(int)
@@ -73,14 +73,14 @@ class Fitted:
     """auto, fitted to one source."""
 
     def __init__(self, rows: Rows) -> None:
-        source = lf.Source(logits=rows[0], labels=rows[1])
+        source = sg.Source(logits=rows[0], labels=rows[1])
         self.calibration = fit_calibration("temperature", source)
         view = View(source, self.calibration)
         self.auto, self.scot = Auto().fit_view(view), SCOT().fit_view(view)
         self.q = source.label_marginal
 
     def trial(self, kind: str, shift: str, logits: np.ndarray, labels: np.ndarray) -> dict:
-        target = lf.Target(logits=logits)
+        target = sg.Target(logits=logits)
         view = View(target, self.calibration)
         found = self.auto.estimate_view(view)
         answers = dict(found.details["answers"])

@@ -2,7 +2,7 @@
 
     python benchmarks/backtest.py [--quick] [--rows 2000] [--classes 10] [--repeats 2] [--json FILE]
 
-The opponent answers the same trials by `labelfree.estimate`, one source and one target at a time; both must agree.
+The opponent answers the same trials by `shiftgauge.estimate`, one source and one target at a time; both must agree.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from pathlib import Path
 
 import numpy as np
 
-import labelfree as lf
-from labelfree.trust.backtests import trials
+import shiftgauge as sg
+from shiftgauge.trust.backtests import trials
 
 
-def source(n: int, k: int) -> lf.Source:
+def source(n: int, k: int) -> sg.Source:
     rng = np.random.default_rng(7)
     z = 2.0 * rng.normal(size=(n, k))
-    return lf.Source(logits=z, labels=(z + rng.gumbel(size=z.shape)).argmax(axis=1))
+    return sg.Source(logits=z, labels=(z + rng.gumbel(size=z.shape)).argmax(axis=1))
 
 
 def anew(pair, labels, names, settings, made):
     """Every method on one target, from scratch."""
     known, unknown = pair.source.sample, pair.target.sample
     truth = unknown.share(unknown.predictions != labels)
-    return [trials.Trial(*made, name, lf.estimate(known, unknown, name).error, truth, None) for name in names]
+    return [trials.Trial(*made, name, sg.estimate(known, unknown, name).error, truth, None) for name in names]
 
 
-def timed(known: lf.Source, repeats: int) -> tuple[float, list[float]]:
+def timed(known: sg.Source, repeats: int) -> tuple[float, list[float]]:
     begun = time.perf_counter()
-    found = lf.backtest(known, repeats=repeats)
+    found = sg.backtest(known, repeats=repeats)
     return time.perf_counter() - begun, [t.error for t in found.trials]
 
 

@@ -13,10 +13,10 @@ import argparse
 import numpy as np
 from interval_coverage import OPTIONS, rows, truth
 
-import labelfree as lf
-from labelfree.estimators import pair
-from labelfree.scans import scan_of
-from labelfree.transport import streamed
+import shiftgauge as sg
+from shiftgauge.estimators import pair
+from shiftgauge.scans import scan_of
+from shiftgauge.transport import streamed
 
 K, SOURCE = 3, 500
 
@@ -25,12 +25,12 @@ def intervals(method, number, shifted, options):
     """(2, 2) low and high: of all rows, and of a bag."""
     rng = np.random.default_rng([number, options.rows, int(shifted)])
     z, y = rows(rng, SOURCE, K, False)
-    source, target = lf.Source(logits=z, labels=y), lf.Target(logits=rows(rng, options.rows, K, shifted)[0])
+    source, target = sg.Source(logits=z, labels=y), sg.Target(logits=rows(rng, options.rows, K, shifted)[0])
     settings = {"interval": True, "replicates": options.replicates, "seed": number, **OPTIONS[method]}
-    joint = lf.estimate(source, target, method, **settings).interval
+    joint = sg.estimate(source, target, method, **settings).interval
     kept = streamed.KEPT, streamed.WHOLE
     streamed.KEPT = streamed.WHOLE = 0  # as if the target were too large to keep
-    bagged = lf.estimate(source, scan_of(target), method, **settings).interval
+    bagged = sg.estimate(source, scan_of(target), method, **settings).interval
     streamed.KEPT, streamed.WHOLE = kept
     return [(one.low, one.high) for one in (joint, bagged)]
 

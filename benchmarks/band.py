@@ -25,8 +25,9 @@ from pathlib import Path
 import numpy as np
 from natural import targets
 
-import labelfree as lf
-from labelfree.monitor.jobs.learning import ELSEWHERE, LEAST, Miss, doubt, reach
+import shiftgauge as sg
+from shiftgauge.estimators.span import span_of
+from shiftgauge.monitor.jobs.learning import ELSEWHERE, LEAST, UNIT_LEVEL, Miss, doubt, reach
 
 ROWS, LABELLED, LENGTH, HOME = 300, 2 / 3, 120, "home"
 
@@ -35,46 +36,47 @@ Task = dict[str, np.ndarray]
 Rule = Callable[[Sequence[Miss], float], float]
 
 
-def window(source: lf.Source, target: lf.Target, labels: np.ndarray, rng: np.random.Generator) -> list[float]:
+def window(source: sg.Source, target: sg.Target, labels: np.ndarray, rng: np.random.Generator) -> list[float]:
     """Miss in units of doubt, and doubt, of one window drawn from a target."""
     rows = rng.choice(len(labels), min(ROWS, len(labels)), replace=False)
-    drawn = lf.Target(**{target.kind: target.scores[rows]})
-    found = lf.estimate(source, drawn, interval=True, replicates=50, level=0.9)
-    ends, band = found.sampling or found.interval, found.details.get("band") or {}
-    seen = {"low": ends.low, "high": ends.high, "band_low": band.get("low"), "band_high": band.get("high")}
+    drawn = sg.Target(**{target.kind: target.scores[rows]})
+    found = sg.estimate(source, drawn, level=0.9)
+    shown = found.interval
+    unit = span_of(found.error, found.details, source.n_effective, drawn.n_effective, UNIT_LEVEL)
+    seen = {"low": shown.low, "high": shown.high, "band_low": unit.low, "band_high": unit.high}
     known = rng.random(len(rows)) < LABELLED
     realised = np.mean(drawn.predictions[known] != labels[rows][known])
     return [abs(realised - found.error) / doubt(seen), doubt(seen)]
 
 
-def recorded(path: Path | None) -> tuple[lf.Source, Iterator[tuple[str, lf.Target, np.ndarray]]]:
+def recorded(path: Path | None) -> tuple[sg.Source, Iterator[tuple[str, sg.Target, np.ndarray]]]:
     """Source and targets of a file of logits; those that ship with the package without one."""
     if path is None:
-        demo = lf.demo_data()
+        demo = sg.demo_data()
         place = {name: j for j, name in enumerate(demo.source.classes)}
         labels = np.array([place[name] for name in demo.labels])
         return demo.source, ((HOME if n == "clean" else n, t, labels) for n, t in demo.targets.items())
     held = np.load(path, allow_pickle=False)
     names = [k[:-7] for k in held.files if k.endswith("_logits") and k != "val_logits"]
-    source = lf.Source(logits=held["val_logits"].astype(np.float32), labels=held["val_labels"].astype(int))
+    source = sg.Source(logits=held["val_logits"].astype(np.float32), labels=held["val_labels"].astype(int))
     labels = held["labels"].astype(int)
-    sets = ((n, lf.Target(logits=held[f"{n}_logits"].astype(np.float32))) for n in names)
+    sets = ((n, sg.Target(logits=held[f"{n}_logits"].astype(np.float32))) for n in names)
     return source, ((HOME if n == "clean" else n, target, labels) for n, target in sets)
 
 
-def halves(source: lf.Source) -> tuple[lf.Source, lf.Target, np.ndarray]:
+def halves(source: sg.Source) -> tuple[sg.Source, sg.Target, np.ndarray]:
     """Half of a source's rows as the source, the others as what comes from home."""
     order = np.random.default_rng(1).permutation(source.n)
     first, rest = order[: source.n // 2], order[source.n // 2 :]
-    kept = lf.Source(**{source.kind: source.scores[first]}, labels=source.labels[first])
-    return kept, lf.Target(**{source.kind: source.scores[rest]}), source.labels[rest]
+    kept = sg.Source(**{source.kind: source.scores[first]}, labels=source.labels[first])
+    return kept, sg.Target(**{source.kind: source.scores[rest]}), source.labels[rest]
 
 
 def tasks(options: argparse.Namespace) -> Iterator[tuple[str, Task]]:
     """Every task: the family of its data, and the windows of its groups."""
     count, rng = 2 if options.quick else options.windows, np.random.default_rng(0)
 
-    def drawn(source: lf.Source, sets: Iterator[tuple[str, lf.Target, np.ndarray]], count: int) -> Task:
+    def drawn(source: sg.Source, sets: Iterator[tuple[str, sg.Target, np.ndarray]], count: int) -> Task:
         return {n: np.array([window(source, t, y, rng) for _ in range(count)]) for n, t, y in sets}
 
     for path in [None, *options.logits]:

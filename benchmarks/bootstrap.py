@@ -16,10 +16,10 @@ from pathlib import Path
 
 import numpy as np
 
-import labelfree as lf
-from labelfree.estimators import Pair
-from labelfree.estimators.registry import make
-from labelfree.trust import Resampling, bootstrap
+import shiftgauge as sg
+from shiftgauge.estimators import Pair
+from shiftgauge.estimators.registry import make
+from shiftgauge.trust import Resampling, bootstrap
 
 
 def main() -> None:
@@ -42,7 +42,7 @@ def main() -> None:
         return 1.5 * z, (z + rng.gumbel(size=z.shape)).argmax(1)
 
     z, y = rows(0.0)
-    source, target = lf.Source(logits=z, labels=y), lf.Target(logits=rows(0.5)[0])
+    source, target = sg.Source(logits=z, labels=y), sg.Target(logits=rows(0.5)[0])
     results = []
     print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     for method in ("cott", "scot"):
@@ -58,8 +58,8 @@ def main() -> None:
         plain, plain_cpu = time.perf_counter(), time.process_time()
         for _ in range(given.plain):
             w_s, w_t = (rng.multinomial(given.rows, np.full(given.rows, 1 / given.rows)) for _ in "st")
-            again = lf.Source(logits=z, labels=y, weights=w_s)
-            make(method, marginal="shrunk").fit(again).estimate(lf.Target(logits=target.scores, weights=w_t))
+            again = sg.Source(logits=z, labels=y, weights=w_s)
+            make(method, marginal="shrunk").fit(again).estimate(sg.Target(logits=target.scores, weights=w_t))
         scale = given.replicates / given.plain
         plain, plain_cpu = (time.perf_counter() - plain) * scale, (time.process_time() - plain_cpu) * scale
         line = {

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import numpy as np
 
-import labelfree as lf
-from labelfree.trust import budget, with_labels
+import shiftgauge as sg
+from shiftgauge.trust import budget, with_labels
 
 
-def trial(source: lf.Source, target: lf.Target, labels: np.ndarray, margin: float, seed: int) -> list[float]:
+def trial(source: sg.Source, target: sg.Target, labels: np.ndarray, margin: float, seed: int) -> list[float]:
     """(estimate, half-width, covered) of ours, then of plain sampling, and how many labels."""
     names = np.asarray(source.classes)
     wrong = names[target.predictions] != labels
@@ -41,7 +41,7 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=200)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
-    demo = lf.demo_data()
+    demo = sg.demo_data()
     shifts = list(demo.targets)
     if given.quick:
         given.draws, shifts = 10, shifts[:3]

@@ -19,8 +19,8 @@ import numpy as np
 from natural import trials as table_trials
 from silent import recorded
 
-import labelfree as lf
-from labelfree.decisions import ceiling
+import shiftgauge as sg
+from shiftgauge.decisions import ceiling
 
 LEVEL = 0.95
 
@@ -29,8 +29,8 @@ def corruptions(path: Path | None) -> Iterator[dict]:
     """The ceilings of recorded predictions under corruption."""
     for kind, family, source, target in recorded(path):
         if kind == "corruption":
-            left = lf.Source(logits=source[0], labels=source[1])
-            found = ceiling(left, lf.Target(logits=target[0]))
+            left = sg.Source(logits=source[0], labels=source[1])
+            found = ceiling(left, sg.Target(logits=target[0]))
             truth = float(np.mean(target[0].argmax(axis=1) != target[1]))
             yield entry(f"corruption {family}", truth, found.value, found.margin, found.critic_bound)
 

@@ -1,9 +1,9 @@
-"""The first call in a fresh environment: `labelfree estimate` with an empty cache of machine code.
+"""The first call in a fresh environment: `shiftgauge estimate` with an empty cache of machine code.
 
     python benchmarks/cold.py [--quick] [--json FILE]
 
 Processor seconds of the whole process, by method: with an empty cache (cold), with the cache that the cold run
-left behind (again), and of the imports alone, the opponent: `import labelfree, numba, scipy.optimize` and the
+left behind (again), and of the imports alone, the opponent: `import shiftgauge, numba, scipy.optimize` and the
 command's own modules. What counts is cold beyond imports: at most 3 s for SCOT, 8 s for COTT. Processor time, since
 a busy machine stretches the clock; a busy machine also makes processor time longer, by its shared caches.
 """
@@ -23,9 +23,7 @@ import numpy as np
 
 #: Seconds of processor time beyond imports that a cold start may take.
 LIMITS = {"scot": 3.0, "cott": 8.0, "auto": None}
-IMPORTS = (
-    "import labelfree.cli.app, labelfree.trust, labelfree.io, numba, scipy.optimize, scipy.stats, rich.table"
-)
+IMPORTS = "import shiftgauge.cli.app, shiftgauge.trust, shiftgauge.io, numba, scipy.optimize, scipy.stats, rich.table"
 
 
 def samples(folder: Path) -> tuple[Path, Path]:
@@ -53,7 +51,7 @@ def measure(method: str, folder: Path, imports: float) -> dict[str, object]:
     """Cold and warm seconds of one method."""
     source, target = samples(folder)
     cache = folder / f"cache-{method}"
-    command = [sys.executable, "-c", "from labelfree.cli.app import main; main()"]
+    command = [sys.executable, "-c", "from shiftgauge.cli.app import main; main()"]
     command += ["estimate", str(source), str(target), "-m", method]
     cold = seconds(command, cache)
     warm = seconds(command, cache)

@@ -13,7 +13,7 @@ import time
 
 import numpy as np
 
-from labelfree.experiments.corruptions import CONSTANTS, NAMES, corrupt
+from shiftgauge.experiments.corruptions import CONSTANTS, NAMES, corrupt
 
 
 def published_glass_blur(

@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from labelfree.experiments.examples import FileImages
-from labelfree.experiments.loading import Plan, batches
+from shiftgauge.experiments.examples import FileImages
+from shiftgauge.experiments.loading import Plan, batches
 
 
 def write_images(folder: Path, count: int, size: tuple[int, int]) -> FileImages:

@@ -24,10 +24,10 @@ from pathlib import Path
 
 import numpy as np
 
-import labelfree as lf
-from labelfree.estimators import Pair
-from labelfree.estimators.registry import make
-from labelfree.trust.resampling import Draws, Resampling, bootstrap, bounds
+import shiftgauge as sg
+from shiftgauge.estimators import Pair
+from shiftgauge.estimators.registry import make
+from shiftgauge.trust.resampling import Draws, Resampling, bootstrap, bounds
 
 POPULATION = 200_000
 BATCH = 100
@@ -59,7 +59,7 @@ def truth(method: str, k: int, shifted: bool, seed: int) -> float:
         return float((np.append(z.argmax(1), z_t.argmax(1)) != np.append(y, y_t)).mean())
     options = {"marginal": "source"} if method != "ac" else {}
     return float(
-        make(method, **options).fit(lf.Source(logits=z, labels=y)).estimate(lf.Target(logits=z_t)).error
+        make(method, **options).fit(sg.Source(logits=z, labels=y)).estimate(sg.Target(logits=z_t)).error
     )
 
 
@@ -74,7 +74,7 @@ def simulate(task: tuple[str, int, int, bool, int, int, int, Path | None]) -> np
         rng = np.random.default_rng([number, n, k, int(shifted)])
         z, y = rows(rng, n, k, False)
         z_t, _ = rows(rng, n, k, shifted)
-        source, target = lf.Source(logits=z, labels=y), lf.Target(logits=z_t)
+        source, target = sg.Source(logits=z, labels=y), sg.Target(logits=z_t)
         estimator = make(method, **OPTIONS[method])
         point = estimator.fit(source).estimate(target).error
         drawn = bootstrap(

@@ -21,8 +21,8 @@ from pathlib import Path
 import numpy as np
 from auto import Rows, read
 
-import labelfree as lf
-from labelfree.trust.posteriors.confusion import Metrics, soft_auc, soft_average_precision
+import shiftgauge as sg
+from shiftgauge.trust.posteriors.confusion import Metrics, soft_auc, soft_average_precision
 
 SLICES = 4
 #: How many rows go to the slice of their class; the others go anywhere.
@@ -84,17 +84,17 @@ def counted(rows: Rows, costs: np.ndarray, seed: int) -> Values:
 
 def estimated(source: Rows, target: Rows, costs: np.ndarray, seed: int) -> Values:
     """The same without the target's labels, which only make the slices."""
-    known, unknown = lf.Source(logits=source[0], labels=source[1]), lf.Target(logits=target[0])
-    found = lf.metrics(known, unknown)
+    known, unknown = sg.Source(logits=source[0], labels=source[1]), sg.Target(logits=target[0])
+    found = sg.metrics(known, unknown)
     (left, y), (right, _) = halves(source), halves(target)
-    two = lf.metrics(lf.Source(logits=left, labels=y), lf.Target(logits=right))
+    two = sg.metrics(sg.Source(logits=left, labels=y), sg.Target(logits=right))
     return {
         **of_confusion(found, costs),
         "error (COTT)": np.array([found.cott_error]),
         "ROC-AUC, halves": np.array([two.roc_auc]),
         "average precision, halves": np.array([two.average_precision]),
         **{
-            name: np.array([s.error for s in lf.slices(known, unknown, group, replicates=20).slices])
+            name: np.array([s.error for s in sg.slices(known, unknown, group, replicates=20).slices])
             for name, group in groups(target[1], seed).items()
         },
     }
@@ -124,13 +124,13 @@ def main() -> None:
         chosen = dict(list(sets.items())[::4]) if given.quick else sets
         found += list(misses(source, chosen))
     print(f"{len(found)} targets; mean absolute miss in points [worst]")
-    print(f"{'':27}{'labelfree':>14}{'nothing changed':>18}")
+    print(f"{'':27}{'shiftgauge':>14}{'nothing changed':>18}")
     table = {}
     for metric in found[0]:
         cells = [100 * np.concatenate([one[metric][i] for one in found]) for i in (0, 1)]
         table[metric] = {
             who: {"mean": float(v.mean()), "worst": float(v.max())}
-            for who, v in zip(("labelfree", "nothing changed"), cells, strict=True)
+            for who, v in zip(("shiftgauge", "nothing changed"), cells, strict=True)
         }
         shown = [f"{v.mean():.1f} [{v.max():.0f}]" for v in cells]
         print(f"{metric:27}{shown[0]:>14}{shown[1]:>18}")

@@ -26,9 +26,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-import labelfree as lf
-from labelfree.monitor.replay import source_npz
-from labelfree.monitor.spans import DAY, iso
+import shiftgauge as sg
+from shiftgauge.monitor.replay import source_npz
+from shiftgauge.monitor.spans import DAY, iso
 
 K, BATCH = 10, 1000
 ARROW = "application/vnd.apache.arrow.stream"
@@ -56,7 +56,7 @@ class Served:
             str(workers),
         ]
         words += ["--database", database] if database else []
-        code = "from labelfree.cli import main; main()"
+        code = "from shiftgauge.cli import main; main()"
         self.process = subprocess.Popen(
             [sys.executable, "-c", code, *words], stdout=self.log, stderr=self.log, start_new_session=True
         )
@@ -229,7 +229,7 @@ def main():
     stored = 200_000 if asked.quick else asked.stored
     rng = np.random.default_rng(0)
     pool = rng.dirichlet(np.ones(K) * 0.3, BATCH * 16).astype(np.float32).reshape(16, BATCH, K)
-    demo = lf.demo_data().source
+    demo = sg.demo_data().source
     now = int(time.time() * 1e6) // DAY * DAY
     with tempfile.TemporaryDirectory(dir=".") as folder:
         served = Served(folder, asked.database)

@@ -21,9 +21,9 @@ import numpy as np
 from natural_tables import made
 from scipy.stats import spearmanr
 
-import labelfree as lf
-from labelfree.decisions.answers import Answer
-from labelfree.decisions.ceilings import ceiling_of
+import shiftgauge as sg
+from shiftgauge.decisions.answers import Answer
+from shiftgauge.decisions.ceilings import ceiling_of
 
 ERRORS = {
     "unchanged": ("unchanged", {}),
@@ -45,26 +45,26 @@ MOVED = (0.05, 0.1, 0.2)
 
 def targets(
     path: Path | None, quick: bool
-) -> Iterator[tuple[str, lf.Source, Iterator[tuple[str, lf.Target, np.ndarray]]]]:
+) -> Iterator[tuple[str, sg.Source, Iterator[tuple[str, sg.Target, np.ndarray]]]]:
     """Each task and model: its source, and its targets with their labels."""
     held = made(["computers"] if quick else []) if path is None else dict(np.load(path, allow_pickle=False))
 
-    def groups(key: str) -> Iterator[tuple[str, lf.Target, np.ndarray]]:
+    def groups(key: str) -> Iterator[tuple[str, sg.Target, np.ndarray]]:
         for name in held:
             if name.startswith(f"{key}__") and name.endswith("_probs") and not name.endswith("__val_probs"):
                 group = name[len(key) + 2 : -len("_probs")]
-                yield group, lf.Target(probs=held[name]), held[name[: -len("probs")] + "labels"].astype(int)
+                yield group, sg.Target(probs=held[name]), held[name[: -len("probs")] + "labels"].astype(int)
 
     for key in (name[: -len("__val_probs")] for name in held if name.endswith("__val_probs")):
         labels = held[f"{key}__val_labels"].astype(int)
-        yield key, lf.Source(probs=held[f"{key}__val_probs"], labels=labels), groups(key)
+        yield key, sg.Source(probs=held[f"{key}__val_probs"], labels=labels), groups(key)
 
 
 def trials(path: Path | None, proportions: list[str], quick: bool = False) -> Iterator[dict[str, Any]]:
     for key, source, groups in targets(path, quick):
-        first: lf.Pair | None = None
+        first: sg.Pair | None = None
         for group, target, labels in groups:
-            first = pair = lf.Pair(source, target) if first is None else first.facing(target)
+            first = pair = sg.Pair(source, target) if first is None else first.facing(target)
             found = {
                 p: pair.estimate("auto", proportions=p) for p in dict.fromkeys(["unknown", *proportions])
             }

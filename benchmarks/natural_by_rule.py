@@ -1,6 +1,6 @@
 """Natural shifts that nobody chose: label, group and features of some seventy tables are picked by one rule.
 
-    pip install 'labelfree[bench]' scikit-learn pandas
+    pip install 'shiftgauge[bench]' scikit-learn pandas
     python benchmarks/natural_by_rule.py [OUT.npz] [--only NAME ...] [--quick]
 
 For each table at most two tasks: columns are paired at random (the seed is the table's name), one as the label (2 to 8

@@ -3,7 +3,7 @@
     python benchmarks/parquet.py [--quick] [--gb 5] [--keep FOLDER]
 
 Writes a folder of Parquet files (ten float32 score columns, a label, and columns that nobody asked for: an
-embedding and a text), then reads the scores in fresh processes, once by `labelfree.io.read_target`, once by
+embedding and a text), then reads the scores in fresh processes, once by `shiftgauge.io.read_target`, once by
 `pyarrow.parquet.read_table` of the same columns and `numpy.column_stack`, once by reading the whole table first,
 as a person in a hurry would. Peak memory is the process's high-water mark beyond what it held before reading.
 """
@@ -23,7 +23,7 @@ from pyarrow import parquet
 
 K, WIDTH, ROWS = 10, 48, 250_000
 READ = {
-    "labelfree": "from labelfree.io import read_target; scores = read_target(path).scores",
+    "shiftgauge": "from shiftgauge.io import read_target; scores = read_target(path).scores",
     "pyarrow, score columns": (
         "from pyarrow import parquet; import numpy as np; "
         "table = parquet.read_table(path, columns=['logit_%d' % j for j in range(10)]); "
@@ -36,7 +36,7 @@ READ = {
 }
 CHILD = """
 import json, sys, time
-import numpy, pyarrow.parquet, labelfree.io
+import numpy, pyarrow.parquet, shiftgauge.io
 path = sys.argv[1]
 def high():
     with open("/proc/self/status") as file:

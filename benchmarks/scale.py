@@ -30,12 +30,12 @@ FILE_ROWS, SOURCE = 500_000, 20_000
 LIMITS = {10: {"cot": 5, "cott": 6, "scot": 6, "auto": 16}, 1000: {"cot": 12, "scot": 10}}
 CHILD = """
 import json, os, resource, sys, threading, time
-import duckdb, numpy as np, pyarrow.parquet, scipy.optimize, labelfree as lf
-import labelfree.estimators, labelfree.scale, labelfree.transport._kernels
+import duckdb, numpy as np, pyarrow.parquet, scipy.optimize, shiftgauge as sg
+import shiftgauge.estimators, shiftgauge.scale, shiftgauge.transport._kernels
 what, path, source, dask, array = sys.argv[1:6]
 held = np.load(source)
 names = None if path.endswith(".npy") else tuple(str(j) for j in range(held["logits"].shape[1]))
-source = lf.Source(logits=held["logits"], labels=held["labels"], classes=names)
+source = sg.Source(logits=held["logits"], labels=held["labels"], classes=names)
 
 def anonymous():
     with open("/proc/self/status") as file:
@@ -54,11 +54,11 @@ def duck():
 
 def method():
     if array == "yes":
-        target = lf.Target(logits=np.load(path))
-        return {"error": lf.estimate(source, target, what, interval=False).error}
+        target = sg.Target(logits=np.load(path))
+        return {"error": sg.estimate(source, target, what, interval=False).error}
     more = {"dask": client} if client is not None else {"threads": 2}
-    scan = lf.scan(path, kind="logits", **more)
-    answer = lf.estimate(source, scan, what, interval=False)
+    scan = sg.scan(path, kind="logits", **more)
+    answer = sg.estimate(source, scan, what, interval=False)
     traffic = [seen.sent + seen.received for seen in getattr(scan.engine, "traffic", ())]
     return {"error": answer.error, "passes": scan.passes, "parts": len(scan.parts), "traffic": traffic}
 

@@ -15,7 +15,7 @@ from functools import partial
 import numpy as np
 import ot
 
-from labelfree.transport.entropic import soft_transport
+from shiftgauge.transport.entropic import soft_transport
 
 
 def problem(n, k, scale, seed=0):

@@ -18,10 +18,10 @@ from pathlib import Path
 
 import numpy as np
 
-import labelfree as lf
-from labelfree.estimators import Pair
-from labelfree.trust.posteriors.proportions import bounds, draws
-from labelfree.trust.resampling import Resampling
+import shiftgauge as sg
+from shiftgauge.estimators import Pair
+from shiftgauge.trust.posteriors.proportions import bounds, draws
+from shiftgauge.trust.resampling import Resampling
 
 LEVEL = 0.95
 #: The target's shares, and how far classes lie apart.
@@ -50,7 +50,7 @@ def simulate(task: tuple[str, int, int, int, int]) -> np.ndarray:
     rng = np.random.default_rng([k, n, 0, number])
     z, y = rows(rng, n, np.full(k, 1 / k), apart)
     z_t, _ = rows(rng, n, truth, apart)
-    source, target = lf.Source(logits=z, labels=y), lf.Target(logits=z_t)
+    source, target = sg.Source(logits=z, labels=y), sg.Target(logits=z_t)
     name = "mlls" if method == "bcts" else method
     drawn = draws(
         Pair(source, target), name, Resampling(replicates, seed=number), bias_correction=method == "bcts"

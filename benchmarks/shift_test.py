@@ -17,10 +17,10 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import chi2
 
-import labelfree as lf
-from labelfree.labelshift import confidence_cells, j_test
-from labelfree.labelshift import shift_test as module
-from labelfree.trust import shift_test
+import shiftgauge as sg
+from shiftgauge.labelshift import confidence_cells, j_test
+from shiftgauge.labelshift import shift_test as module
+from shiftgauge.trust import shift_test
 
 
 def sample(rng: np.random.Generator, n: int, shares: np.ndarray, sharpness: float = 1.7):
@@ -86,12 +86,12 @@ def main() -> None:
     print(
         f"one test at 500 + 500 rows, 10 classes: {stacked:.3f} s; one by one {single:.3f} s, {ratio:.1f} times"
     )
-    with resources.files("labelfree").joinpath("data/demo.npz").open("rb") as file:
+    with resources.files("shiftgauge").joinpath("data/demo.npz").open("rb") as file:
         held = dict(np.load(file, allow_pickle=False))
-    source = lf.Source(logits=held["val_logits"], labels=held["val_labels"])
+    source = sg.Source(logits=held["val_logits"], labels=held["val_labels"])
     print("the demo's targets")
     for name in held["shifts"].tolist():
-        found = shift_test(source, lf.Target(logits=held[f"{name}_logits"]))
+        found = shift_test(source, sg.Target(logits=held[f"{name}_logits"]))
         share = found.test.explained
         print(
             f"  {name:16} p = {found.test.p_value:.3g}, explained {'-' if share is None else f'{100 * share:.0f}%'}"

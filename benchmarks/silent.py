@@ -23,10 +23,10 @@ from pathlib import Path
 
 import numpy as np
 
-import labelfree as lf
-from labelfree.decisions import grade_of
-from labelfree.estimators import Auto
-from labelfree.labelshift import dirichlet_shares, resample_to
+import shiftgauge as sg
+from shiftgauge.decisions import grade_of
+from shiftgauge.estimators import Auto
+from shiftgauge.labelshift import dirichlet_shares, resample_to
 
 SOURCE_ROWS, TARGET_ROWS = (500, 1000, 2000, 5000), (200, 500, 1000, 2000, 5000)
 LEAST_ROWS = 150
@@ -49,7 +49,7 @@ def tables(path: Path) -> Iterator[Setting]:
 
 def recorded(path: Path | None) -> Iterator[Setting]:
     """Corruptions, label shift, both, and none, of recorded predictions."""
-    shipped = resources.files("labelfree").joinpath("data/demo.npz")
+    shipped = resources.files("shiftgauge").joinpath("data/demo.npz")
     with shipped.open("rb") if path is None else path.open("rb") as file:
         held = dict(np.load(file, allow_pickle=False))
     family, labels = "demo" if path is None else path.stem, held["labels"].astype(int)
@@ -81,7 +81,7 @@ def trial(setting: Setting, seed: int) -> dict:
     rng = np.random.default_rng(seed)
     left, right = drawn(source, SOURCE_ROWS, rng), drawn(target, TARGET_ROWS, rng)
     name = "logits" if left[2] else "probs"
-    found = Auto().fit(lf.Source(**{name: left[0]}, labels=left[1])).estimate(lf.Target(**{name: right[0]}))
+    found = Auto().fit(sg.Source(**{name: left[0]}, labels=left[1])).estimate(sg.Target(**{name: right[0]}))
     truth = float(np.mean(right[0].argmax(axis=1) != right[1]))
     band = found.details["band"]
     return {

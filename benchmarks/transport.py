@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from labelfree.transport import Problem, Transport, solve
+from shiftgauge.transport import Problem, Transport, solve
 
 Record = dict[str, Any]
 #: Ours is measured several times and the best taken, more often if it is quick; opponents once if slow.
@@ -138,7 +138,7 @@ def versus(make: Callable[..., tuple[np.ndarray, np.ndarray]], n: int, k: int, w
             {"what": f"{n:,} x {k:,} {name}", "seconds": theirs, "difference": value - solution.value}
         )
     ratio = fastest / seconds if records else None
-    return [*records, line(f"{n:,} x {k:,} labelfree", seconds, solution, ratio=ratio, wanted=wanted)]
+    return [*records, line(f"{n:,} x {k:,} shiftgauge", seconds, solution, ratio=ratio, wanted=wanted)]
 
 
 def line(what: str, seconds: float, solution: Transport, **more: Any) -> Record:
@@ -229,7 +229,7 @@ def hard_cases(quick: bool) -> list[Record]:
 def compiling() -> list[Record]:
     """The first call in a fresh environment, and in the next process."""
     code = (
-        "import time, numpy as np; from labelfree.transport import Problem, solve; t = time.perf_counter();"
+        "import time, numpy as np; from shiftgauge.transport import Problem, solve; t = time.perf_counter();"
         "solve(Problem(np.eye(3, dtype=np.float32), np.ones(3))); print(time.perf_counter() - t)"
     )
     records = []

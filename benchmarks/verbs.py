@@ -16,32 +16,32 @@ from pathlib import Path
 
 import numpy as np
 
-import labelfree as lf
-from labelfree.trust.answers import compared
-from labelfree.trust.diagnosis import examined
-from labelfree.trust.posteriors import measured, row_table
+import shiftgauge as sg
+from shiftgauge.trust.answers import compared
+from shiftgauge.trust.diagnosis import examined
+from shiftgauge.trust.posteriors import measured, row_table
 
 
-def drawn(rows: int, classes: int) -> tuple[lf.Source, lf.Target]:
+def drawn(rows: int, classes: int) -> tuple[sg.Source, sg.Target]:
     rng = np.random.default_rng(0)
     labels = rng.integers(classes, size=(2, rows))
     z = (
         2.0 * rng.normal(size=(2, rows, classes))
         + np.array([3.0, 2.0])[:, None, None] * np.eye(classes)[labels]
     )
-    return lf.Source(logits=z[0], labels=labels[0]), lf.Target(logits=z[1])
+    return sg.Source(logits=z[0], labels=labels[0]), sg.Target(logits=z[1])
 
 
-def apart(source: lf.Source, target: lf.Target) -> list[float]:
-    estimates = [lf.estimate(source, target, m).error for m in ("cott", "scot", "label-shift", "auto")]
-    found = lf.metrics(source, target)
-    status = lf.doctor(source, target)
-    rows = row_table(lf.Pair(source, target))
+def apart(source: sg.Source, target: sg.Target) -> list[float]:
+    estimates = [sg.estimate(source, target, m).error for m in ("cott", "scot", "label-shift", "auto")]
+    found = sg.metrics(source, target)
+    status = sg.doctor(source, target)
+    rows = row_table(sg.Pair(source, target))
     return [*estimates, found.kappa, status.shift_test.test.statistic, float(rows["error_probability"].sum())]
 
 
-def shared(source: lf.Source, target: lf.Target) -> list[float]:
-    pair = lf.Pair(source, target)
+def shared(source: sg.Source, target: sg.Target) -> list[float]:
+    pair = sg.Pair(source, target)
     estimates = [e.error for e in compared(pair, ["cott", "scot", "label-shift", "auto"])]
     found, status, rows = measured(pair, "auto"), examined(pair), row_table(pair)
     return [*estimates, found.kappa, status.shift_test.test.statistic, float(rows["error_probability"].sum())]

@@ -18,7 +18,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-import labelfree as lf
+import shiftgauge as sg
 
 METHODS = ("ac", "cot", "cott", "scot", "label-shift", "auto")
 TABLES = {"digits": load_digits, "wine": load_wine, "breast cancer": load_breast_cancer}
@@ -42,8 +42,8 @@ def split(X: np.ndarray, seed: int, shifted: bool) -> tuple[np.ndarray, np.ndarr
     return home[: len(home) // 2], home[len(home) // 2 :], rows[upper]
 
 
-def misses(source: lf.Source, target: lf.Target, truth: float) -> dict[str, float]:
-    return {name: 100 * abs(lf.estimate(source, target, name).error - truth) for name in METHODS}
+def misses(source: sg.Source, target: sg.Target, truth: float) -> dict[str, float]:
+    return {name: 100 * abs(sg.estimate(source, target, name).error - truth) for name in METHODS}
 
 
 def main() -> None:
@@ -60,13 +60,13 @@ def main() -> None:
                     model = make(seed).fit(X[train], y[train])
                     if len(model.classes_) < len(np.unique(y)):
                         continue
-                    source = lf.Source(probs=model.predict_proba(X[known]), labels=y[known])
-                    target = lf.Target(probs=model.predict_proba(X[new]))
+                    source = sg.Source(probs=model.predict_proba(X[known]), labels=y[known])
+                    target = sg.Target(probs=model.predict_proba(X[new]))
                     truth = float(np.mean(target.predictions != y[new]))
                     if not (source.scores[np.arange(source.n), source.labels] == 0.0).any():
                         continue
                     found.setdefault((shifted, "learned"), []).append(misses(source, target, truth))
-                    with mock.patch("labelfree.calibration.fit.learned_zero", return_value=0.0):
+                    with mock.patch("shiftgauge.calibration.fit.learned_zero", return_value=0.0):
                         found.setdefault((shifted, "1e-12"), []).append(misses(source, target, truth))
     print(f"mean miss in points{'':12}" + "".join(f"{name:>13}" for name in METHODS))
     for (shifted, zero), rows in sorted(found.items()):

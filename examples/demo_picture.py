@@ -7,17 +7,17 @@ import sys
 
 from _pictures import name, save
 
-import labelfree as lf
-from labelfree import plots
+import shiftgauge as sg
+from shiftgauge import plots
 
 METHODS = ("ac", "atc-ne", "cott", "scot")
 
 
 def main(out):
     """Estimate every shift and draw."""
-    demo = lf.demo_data()
+    demo = sg.demo_data()
     found = [
-        lf.compare(demo.source, target, METHODS, target_labels=demo.labels)
+        sg.compare(demo.source, target, METHODS, target_labels=demo.labels)
         for target in demo.targets.values()
     ]
     errors = {method: [one[method].error for one in found] for method in METHODS}

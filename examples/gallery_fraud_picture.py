@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-import labelfree as lf
+import shiftgauge as sg
 
 THRESHOLD = 0.25
 COLUMNS = ["docvis", "age", "outwork", "female", "married", "kids", "hhninc", "educ", "self"]
@@ -34,9 +34,9 @@ def samples():
         probs = model.predict_proba(X[rows])
         return {"probs": probs, "predictions": (probs[:, 1] >= THRESHOLD).astype(int)}
 
-    source = lf.Source(**scored(val), labels=y[val])
+    source = sg.Source(**scored(val), labels=y[val])
     bands = {f"{low}-{low + 4}": (age >= low) & (age < low + 5) for low in range(45, 65, 5)}
-    return source, {band: (lf.Target(**scored(rows)), y[rows]) for band, rows in bands.items()}
+    return source, {band: (sg.Target(**scored(rows)), y[rows]) for band, rows in bands.items()}
 
 
 def main(out):
@@ -44,7 +44,7 @@ def main(out):
     source, targets = samples()
     figure = Figure(figsize=(7, 3), layout="constrained")
     for axes, word in zip(figure.subplots(1, 2, sharey=True), ("precision", "recall"), strict=True):
-        said = [lf.metrics(source, target).to_dict()["classes"][1][word] for target, _ in targets.values()]
+        said = [sg.metrics(source, target).to_dict()["classes"][1][word] for target, _ in targets.values()]
         true = [
             np.mean(
                 (y if word == "precision" else t.predictions)[

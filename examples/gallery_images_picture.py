@@ -9,14 +9,14 @@ import numpy as np
 from _pictures import name, percent, save
 from matplotlib.figure import Figure
 
-import labelfree as lf
+import shiftgauge as sg
 
 
 def main(out):
     """Estimate every shift and draw."""
-    demo = lf.demo_data()
+    demo = sg.demo_data()
     shifts = list(demo.targets)
-    found = [lf.interval(demo.source, demo.targets[one], "auto", replicates=40) for one in shifts]
+    found = [sg.interval(demo.source, demo.targets[one], "auto", replicates=40) for one in shifts]
     names = np.array(demo.source.classes)
     true = [np.mean(names[demo.targets[one].predictions] != demo.labels) for one in shifts]
     figure = Figure(figsize=(6.4, 4), layout="constrained")

@@ -8,15 +8,15 @@ import sys
 from _pictures import name, percent, save
 from matplotlib.figure import Figure
 
-import labelfree as lf
+import shiftgauge as sg
 
 LIMIT = 0.3
 
 
 def main(out):
     """Estimate every night and draw."""
-    demo = lf.demo_data()
-    errors = [lf.estimate(demo.source, target, "auto").error for target in demo.targets.values()]
+    demo = sg.demo_data()
+    errors = [sg.estimate(demo.source, target, "auto").error for target in demo.targets.values()]
     nights = range(1, len(errors) + 1)
     figure = Figure(figsize=(6.4, 3), layout="constrained")
     axes = figure.subplots()

@@ -15,7 +15,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
-import labelfree as lf
+import shiftgauge as sg
 
 MODULES = {
     "numpy": "numpy numpy.linalg numpy.random numpy.ma numpy.polynomial",
@@ -46,9 +46,9 @@ def samples():
     order = np.random.default_rng(0).permutation(len(texts))
     train, val, new = np.array_split(order, 3)
     model = make_pipeline(TfidfVectorizer(), LogisticRegression(C=10.0)).fit(texts[train], labels[train])
-    source = lf.from_sklearn(model, texts[val], labels[val]).source()
+    source = sg.from_sklearn(model, texts[val], labels[val]).source()
     short = {n: [" ".join(text.split()[:n]) for text in texts[new]] for n in WORDS}
-    return source, {n: lf.from_sklearn(model, cut).target() for n, cut in short.items()}, labels[new]
+    return source, {n: sg.from_sklearn(model, cut).target() for n, cut in short.items()}, labels[new]
 
 
 def main(out):
@@ -59,7 +59,7 @@ def main(out):
     axes = figure.subplots()
     axes.plot(range(len(WORDS)), true, "s-", color="#333333", label="truth")
     for method, colour in (("ac", "#0072B2"), ("cott", "#009E73"), ("scot", "#CC79A7")):
-        errors = [lf.estimate(source, one, method).error for one in targets.values()]
+        errors = [sg.estimate(source, one, method).error for one in targets.values()]
         axes.plot(range(len(WORDS)), errors, "o--", color=colour, label=method.upper())
     axes.set_xticks(range(len(WORDS)), list(map(str, WORDS)))
     axes.set(xlabel="words left of each text", ylabel="error", ylim=(0, 1))

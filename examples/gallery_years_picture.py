@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-import labelfree as lf
+import shiftgauge as sg
 
 RATINGS = ["rating", *(f"r{i}" for i in range(1, 11))]
 
@@ -27,10 +27,10 @@ def samples():
     old = np.random.default_rng(0).permutation(np.flatnonzero((year >= 1970) & (year < 1985)))
     train, val = np.array_split(old, 2)
     model = make_pipeline(StandardScaler(), LogisticRegression()).fit(X[train], y[train])
-    source = lf.from_sklearn(model, X[val], y[val]).source()
+    source = sg.from_sklearn(model, X[val], y[val]).source()
     years = {first: (year >= first) & (year < first + 3) for first in range(1985, 2005, 3)}
     return source, {
-        first: (lf.from_sklearn(model, X[rows]).target(), y[rows]) for first, rows in years.items()
+        first: (sg.from_sklearn(model, X[rows]).target(), y[rows]) for first, rows in years.items()
     }
 
 
@@ -38,7 +38,7 @@ def main(out):
     """Estimate every three years and draw."""
     source, targets = samples()
     years = list(targets)
-    found = [lf.interval(source, target, "scot", replicates=60) for target, _ in targets.values()]
+    found = [sg.interval(source, target, "scot", replicates=60) for target, _ in targets.values()]
     true = [np.mean(np.array(t.classes)[t.predictions] != y) for t, y in targets.values()]
     figure = Figure(figsize=(6, 3.4), layout="constrained")
     axes = figure.subplots()

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv, parquet
 
-import labelfree as lf
+import shiftgauge as sg
 
 DAYS = ("mon", "tue", "wed", "thu")
 
@@ -24,7 +24,7 @@ def table(scores, classes, **columns):
 
 def main(folder):
     """Write every file."""
-    demo = lf.demo_data()
+    demo = sg.demo_data()
     source, target = demo.source, demo.targets["motion_blur"]
     classes = list(source.classes)
     labels = np.array(classes)[source.labels]

@@ -7,8 +7,8 @@ code 1) if the error is above LIMIT or the doctor says stop. Each step is a func
 import sys
 from pathlib import Path
 
-from labelfree.io import read_source, read_target
-from labelfree.reports import report
+from shiftgauge.io import read_source, read_target
+from shiftgauge.reports import report
 
 
 def examine(source, target):

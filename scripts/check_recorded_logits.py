@@ -16,12 +16,12 @@ from pathlib import Path
 
 import numpy as np
 
-from labelfree.experiments import bench, protocol
-from labelfree.experiments.corruptions import NAMES
-from labelfree.experiments.progress import lines
-from labelfree.experiments.provenance import files_digest
-from labelfree.experiments.scores import Scores
-from labelfree.experiments.summaries import mae_table
+from shiftgauge.experiments import bench, protocol
+from shiftgauge.experiments.corruptions import NAMES
+from shiftgauge.experiments.progress import lines
+from shiftgauge.experiments.provenance import files_digest
+from shiftgauge.experiments.scores import Scores
+from shiftgauge.experiments.summaries import mae_table
 
 NETWORK = "resnet20-recorded"
 INDEPENDENT = {
@@ -52,7 +52,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("file", type=Path)
     parser.add_argument("--out", type=Path, default=Path("results"))
-    parser.add_argument("--runs", type=Path, default=Path(tempfile.gettempdir()) / "labelfree-recorded")
+    parser.add_argument("--runs", type=Path, default=Path(tempfile.gettempdir()) / "shiftgauge-recorded")
     given = parser.parse_args()
     record(given.file, given.runs)
     # The source's own label shares, as in the independent look at these logits.

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Make src/labelfree/data/demo.npz, the recorded predictions behind ``labelfree demo``.
+"""Make src/shiftgauge/data/demo.npz, the recorded predictions behind ``shiftgauge demo``.
 
     python scripts/make_demo_data.py --data DIR [--runs DIR] [--out FILE]
 
 DIR holds ``fashion-mnist/`` with the four IDX files (Debian: ``apt-get install dataset-fashion-mnist``,
-then link /usr/share/datasets/fashion-mnist). Needs ``pip install 'labelfree[experiments]'``; about
+then link /usr/share/datasets/fashion-mnist). Needs ``pip install 'shiftgauge[experiments]'``; about
 five minutes on one core.
 
 How the file was made: the project's small convolutional network (four convolutions, 61 thousand
 weights) was trained twice, with seeds 0 and 1, by the recipe "fashion-mnist" (six epochs) on 50,000 of
 the 60,000 training images. The validation rows are the first 5,000 of the other 10,000, which no network
 saw. The target is the first 4,000 test images, as they are and under the named shifts below; all shifts
-are those of ``labelfree.experiments.corruptions`` (constants and severity as listed) but the translation.
+are those of ``shiftgauge.experiments.corruptions`` (constants and severity as listed) but the translation.
 Shifts were chosen by kind and by true error alone, and stand in the order of the first network's error.
 Logits are those of seed 0 in float16, ``second`` are the predictions of seed 1.
 """
@@ -24,14 +24,14 @@ from pathlib import Path
 
 import numpy as np
 
-from labelfree.experiments._store import write_arrays
-from labelfree.experiments.corruptions import corrupt
-from labelfree.experiments.datasets import dataset
-from labelfree.experiments.datasets.fashion_mnist import CLASSES
-from labelfree.experiments.examples import ArrayImages
-from labelfree.experiments.pipeline import train_network
-from labelfree.experiments.recipes import recipe
-from labelfree.experiments.training import score
+from shiftgauge.experiments._store import write_arrays
+from shiftgauge.experiments.corruptions import corrupt
+from shiftgauge.experiments.datasets import dataset
+from shiftgauge.experiments.datasets.fashion_mnist import CLASSES
+from shiftgauge.experiments.examples import ArrayImages
+from shiftgauge.experiments.pipeline import train_network
+from shiftgauge.experiments.recipes import recipe
+from shiftgauge.experiments.training import score
 
 VALIDATION, TARGET = 5_000, 4_000
 # name in the demo -> corruption, severity, constants
@@ -60,8 +60,8 @@ def translate(images: np.ndarray) -> np.ndarray:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True, help="directory that holds fashion-mnist/")
-    parser.add_argument("--runs", type=Path, default=Path(tempfile.gettempdir()) / "labelfree-demo")
-    parser.add_argument("--out", type=Path, default=Path("src/labelfree/data/demo.npz"))
+    parser.add_argument("--runs", type=Path, default=Path(tempfile.gettempdir()) / "shiftgauge-demo")
+    parser.add_argument("--out", type=Path, default=Path("src/shiftgauge/data/demo.npz"))
     given = parser.parse_args()
 
     fashion = dataset("fashion-mnist")

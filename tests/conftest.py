@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-import labelfree as lf
+import shiftgauge as sg
 
 settings.register_profile(
     "project", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow], print_blob=True
@@ -30,12 +30,12 @@ def scores():
 
 @pytest.fixture(scope="session")
 def source(scores):
-    return lf.Source(logits=scores["logits"], labels=scores["labels"])
+    return sg.Source(logits=scores["logits"], labels=scores["labels"])
 
 
 @pytest.fixture(scope="session")
 def target(scores):
-    return lf.Target(logits=scores["shifted"])
+    return sg.Target(logits=scores["shifted"])
 
 
 @pytest.fixture(scope="session")
@@ -43,5 +43,5 @@ def demo():
     """The recorded predictions that ship with the package."""
     from importlib import resources
 
-    with resources.files("labelfree").joinpath("data/demo.npz").open("rb") as file:
+    with resources.files("shiftgauge").joinpath("data/demo.npz").open("rb") as file:
         return dict(np.load(file, allow_pickle=False))

@@ -6,7 +6,7 @@ import decimal
 import numpy as np
 import pytest
 
-import labelfree as lf
+import shiftgauge as sg
 
 GOOD = [[0.9, 0.1], [0.2, 0.8]]
 
@@ -62,8 +62,8 @@ GOOD = [[0.9, 0.1], [0.2, 0.8]]
     ],
 )
 def test_scores(arguments, message):
-    with pytest.raises(lf.InputError, match=message) as caught:
-        lf.Target(**arguments)
+    with pytest.raises(sg.InputError, match=message) as caught:
+        sg.Target(**arguments)
     assert "\n" not in str(caught.value)
 
 
@@ -88,62 +88,62 @@ def test_scores(arguments, message):
     ],
 )
 def test_labels(labels, classes, message):
-    with pytest.raises(lf.InputError, match=message):
-        lf.Source(probs=GOOD, labels=labels, classes=classes)
+    with pytest.raises(sg.InputError, match=message):
+        sg.Source(probs=GOOD, labels=labels, classes=classes)
 
 
 def test_different_classes_in_source_and_target():
-    source = lf.Source(probs=GOOD, labels=[0, 1])
-    with pytest.raises(lf.InputError, match="3 classes, but the source has 2"):
-        lf.estimate(source, lf.Target(probs=[[0.5, 0.3, 0.2]]))
-    named = lf.Source(probs=GOOD, labels=["cat", "dog"], classes=["cat", "dog"])
-    with pytest.raises(lf.InputError, match="no column for the source's class 'dog'; did you mean 'dogs'"):
-        lf.estimate(named, lf.Target(probs=GOOD, classes=["cat", "dogs"]))
+    source = sg.Source(probs=GOOD, labels=[0, 1])
+    with pytest.raises(sg.InputError, match="3 classes, but the source has 2"):
+        sg.estimate(source, sg.Target(probs=[[0.5, 0.3, 0.2]]))
+    named = sg.Source(probs=GOOD, labels=["cat", "dog"], classes=["cat", "dog"])
+    with pytest.raises(sg.InputError, match="no column for the source's class 'dog'; did you mean 'dogs'"):
+        sg.estimate(named, sg.Target(probs=GOOD, classes=["cat", "dogs"]))
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda s, t: lf.estimate(s, t, method="cot2"), "'cot2' is not known; did you mean 'cot'"),
+        (lambda s, t: sg.estimate(s, t, method="cot2"), "'cot2' is not known; did you mean 'cot'"),
         (
-            lambda s, t: lf.estimate(s, t, method="ac", marginal="shrunk"),
+            lambda s, t: sg.estimate(s, t, method="ac", marginal="shrunk"),
             "ac takes no marginal=; cot, cott, scot",
         ),
         (
-            lambda s, t: lf.estimate(s, t, "cott", marginal="sorce"),
+            lambda s, t: sg.estimate(s, t, "cott", marginal="sorce"),
             "'sorce' is not known.*did you mean 'source'",
         ),
-        (lambda s, t: lf.estimate(s, t, "cott", marginal=None), "marginal None"),
+        (lambda s, t: sg.estimate(s, t, "cott", marginal=None), "marginal None"),
         (
-            lambda s, t: lf.estimate(s, t, "cott", marginal=[0.5, 0.6]),
+            lambda s, t: sg.estimate(s, t, "cott", marginal=[0.5, 0.6]),
             "sum to 1.1; wanted shares that sum to 1",
         ),
-        (lambda s, t: lf.estimate(s, t, "cott", marginal=[1.5, -0.5]), "class 1 is -0.5"),
-        (lambda s, t: lf.estimate(s, t, "cott", marginal=[1.0]), "wanted one mass per class"),
-        (lambda s, t: lf.estimate(s, t, "cott", marginal={0: 1.0}), "class 1 has no mass"),
-        (lambda s, t: lf.estimate(s, t, method="gde"), "needs a second model"),
-        (lambda s, t: lf.COTT().fit(t), "wanted labelfree.Source"),
-        (lambda s, t: lf.COTT().fit(s).estimate(s), "wanted labelfree.Target"),
-        (lambda s, t: lf.COTT().estimate(t), "not fitted"),
-        (lambda s, t: lf.compare(t, s), "wanted labelfree.Source"),
-        (lambda s, t: lf.compare(s, t, []), "no methods named"),
-        (lambda s, t: lf.compare(s, t, target_labels=[0]), "1 labels for 2 rows"),
+        (lambda s, t: sg.estimate(s, t, "cott", marginal=[1.5, -0.5]), "class 1 is -0.5"),
+        (lambda s, t: sg.estimate(s, t, "cott", marginal=[1.0]), "wanted one mass per class"),
+        (lambda s, t: sg.estimate(s, t, "cott", marginal={0: 1.0}), "class 1 has no mass"),
+        (lambda s, t: sg.estimate(s, t, method="gde"), "needs a second model"),
+        (lambda s, t: sg.COTT().fit(t), "wanted shiftgauge.Source"),
+        (lambda s, t: sg.COTT().fit(s).estimate(s), "wanted shiftgauge.Target"),
+        (lambda s, t: sg.COTT().estimate(t), "not fitted"),
+        (lambda s, t: sg.compare(t, s), "wanted shiftgauge.Source"),
+        (lambda s, t: sg.compare(s, t, []), "no methods named"),
+        (lambda s, t: sg.compare(s, t, target_labels=[0]), "1 labels for 2 rows"),
         (
-            lambda s, t: lf.Target(probs=GOOD, second=[[1.0, 2.0, 3.0]] * 2),
+            lambda s, t: sg.Target(probs=GOOD, second=[[1.0, 2.0, 3.0]] * 2),
             "wanted the same rows and classes",
         ),
-        (lambda s, t: lf.Target(probs=GOOD, second=[0, 7]), "outside the 2 classes"),
+        (lambda s, t: sg.Target(probs=GOOD, second=[0, 7]), "outside the 2 classes"),
     ],
 )
 def test_calls(call, message):
-    source, target = lf.Source(probs=GOOD, labels=[0, 0]), lf.Target(probs=GOOD)
-    with pytest.raises(lf.LabelfreeError, match=message):
+    source, target = sg.Source(probs=GOOD, labels=[0, 0]), sg.Target(probs=GOOD)
+    with pytest.raises(sg.ShiftgaugeError, match=message):
         call(source, target)
 
 
 def test_a_class_never_seen_is_legal_and_said():
-    source = lf.Source(probs=[[0.8, 0.1, 0.1], [0.3, 0.6, 0.1]], labels=[0, 0])
-    estimate = lf.estimate(source, lf.Target(probs=[[0.2, 0.2, 0.6]]), method="cot", calibration="none")
+    source = sg.Source(probs=[[0.8, 0.1, 0.1], [0.3, 0.6, 0.1]], labels=[0, 0])
+    estimate = sg.estimate(source, sg.Target(probs=[[0.2, 0.2, 0.6]]), method="cot", calibration="none")
     assert estimate.error == pytest.approx(0.8)
     assert any("no source label is 1, 2" in w for w in estimate.warnings)
     assert any("one row" in w for w in estimate.warnings)
@@ -151,10 +151,10 @@ def test_a_class_never_seen_is_legal_and_said():
 
 def test_a_tolerance_is_taken_at_its_word():
     probs = np.array([[0.9, 0.1], [0.2, 0.8003]])
-    with pytest.raises(lf.InputError, match="tolerance"):
-        lf.Target(probs=probs)
-    target = lf.Target(probs=probs, tolerance=1e-3)
-    estimate = lf.estimate(lf.Source(probs=GOOD, labels=[0, 0]), target, method="ac", calibration="none")
+    with pytest.raises(sg.InputError, match="tolerance"):
+        sg.Target(probs=probs)
+    target = sg.Target(probs=probs, tolerance=1e-3)
+    estimate = sg.estimate(sg.Source(probs=GOOD, labels=[0, 0]), target, method="ac", calibration="none")
     assert estimate.details["largest_correction"] == pytest.approx(0.0003)
     assert estimate.error == pytest.approx((0.1 + 0.2 / 1.0003) / 2)
 
@@ -162,14 +162,14 @@ def test_a_tolerance_is_taken_at_its_word():
 @pytest.mark.parametrize(("dtype", "off"), [("f2", 5e-3), ("f4", 5e-5), ("f8", 5e-7)])
 def test_tolerance_follows_the_precision(dtype, off):
     probs = np.array([[0.5 + off, 0.5]], dtype=dtype)
-    lf.Target(probs=probs)
-    with pytest.raises(lf.InputError, match="sums to"):
-        lf.Target(probs=np.array([[0.5 + 40 * off, 0.5]], dtype=dtype))
+    sg.Target(probs=probs)
+    with pytest.raises(sg.InputError, match="sums to"):
+        sg.Target(probs=np.array([[0.5 + 40 * off, 0.5]], dtype=dtype))
 
 
 def test_fit_and_estimate_name_what_arrived():
-    with pytest.raises(lf.InputError, match=r"fit: arrived ndarray; wanted labelfree\.Source\("):
-        lf.AC().fit(np.ones((3, 2)) / 2)
-    fitted = lf.AC().fit(lf.Source(probs=[[0.9, 0.1], [0.2, 0.8]], labels=[0, 1]))
-    with pytest.raises(lf.InputError, match=r"estimate: arrived list; wanted labelfree\.Target\("):
+    with pytest.raises(sg.InputError, match=r"fit: arrived ndarray; wanted shiftgauge\.Source\("):
+        sg.AC().fit(np.ones((3, 2)) / 2)
+    fitted = sg.AC().fit(sg.Source(probs=[[0.9, 0.1], [0.2, 0.8]], labels=[0, 1]))
+    with pytest.raises(sg.InputError, match=r"estimate: arrived list; wanted shiftgauge\.Target\("):
         fitted.estimate([[0.5, 0.5]])

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import labelfree
+import shiftgauge
 
 ROOT = Path(__file__).resolve().parent.parent
 OPTIONAL = (
@@ -31,7 +31,7 @@ OPTIONAL = (
 
 
 def modules():
-    for info in pkgutil.walk_packages(labelfree.__path__, "labelfree."):
+    for info in pkgutil.walk_packages(shiftgauge.__path__, "shiftgauge."):
         yield info.name
 
 
@@ -61,10 +61,10 @@ def python(code, **variables):
 
 
 def test_import_is_light():
-    """`import labelfree` brings numpy and nothing heavy; beyond numpy it takes a fraction of a second."""
+    """`import shiftgauge` brings numpy and nothing heavy; beyond numpy it takes a fraction of a second."""
     code = (
         "import sys, time, numpy\n"
-        "begun = time.process_time(); import labelfree; spent = time.process_time() - begun\n"
+        "begun = time.process_time(); import shiftgauge; spent = time.process_time() - begun\n"
         "heavy = {'scipy', 'numba', 'pyarrow', 'torch', 'matplotlib', 'pandas', 'rich', 'typer'} & set(sys.modules)\n"
         "print(sorted(heavy), spent)"
     )
@@ -96,7 +96,7 @@ def test_every_import_is_declared():
     known = (
         {names.get(name, name) for name in declared}
         | set(sys.stdlib_module_names)
-        | {"labelfree", "_labelfree_command", "__future__"}
+        | {"shiftgauge", "_shiftgauge_command", "__future__"}
     )
     for file in (ROOT / "src").rglob("*.py"):
         for found in imported(file):
@@ -106,7 +106,7 @@ def test_every_import_is_declared():
 def test_readme_shows_what_the_demo_prints():
     """Every number of the README's table is the demo's; its Python runs; its commands exist."""
     text = (ROOT / "README.md").read_text()
-    demo = labelfree.demo_data()
+    demo = shiftgauge.demo_data()
     table = [line.split() for line in text.splitlines()]
     head = next(words for words in table if words[:2] == ["shift", "truth"])
     names = ["ac", "doc", "im", "gde", "atc-mc", "atc-ne", "cot", "cott", "scot", "label-shift", "auto"]
@@ -116,14 +116,14 @@ def test_readme_shows_what_the_demo_prints():
         words = shift.split("_")
         for row in table:
             if row[: len(words)] == words and len(row) == len(words) + len(head) - 1:
-                found = labelfree.compare(demo.source, target, target_labels=demo.labels)
+                found = shiftgauge.compare(demo.source, target, target_labels=demo.labels)
                 expected = [found.true_error] + [found[name].error for name in names]
                 assert row[len(words) :] == [f"{100 * value:.1f}" for value in expected], shift
                 shown += 1
     assert shown >= 4
     for code in re.findall(r"```python\n(.*?)```", text, re.S):
         exec(code, {})
-    verbs = set(re.findall(r"^labelfree ([a-z]+)", text, re.M))
+    verbs = set(re.findall(r"^shiftgauge ([a-z]+)", text, re.M))
     assert verbs >= {"estimate", "doctor", "report"}
 
 
@@ -154,7 +154,7 @@ def test_the_wheel_alone(clean_environment, tmp_path):
 
     def run(*words):
         return subprocess.run(
-            [clean_environment / "labelfree", *words],
+            [clean_environment / "shiftgauge", *words],
             capture_output=True,
             text=True,
             check=False,
@@ -174,11 +174,11 @@ def test_the_wheel_alone(clean_environment, tmp_path):
 
 
 def test_no_module_shares_its_name_with_what_its_room_exports():
-    """`import labelfree.room.thing` gives the module, whatever the room exports."""
+    """`import shiftgauge.room.thing` gives the module, whatever the room exports."""
     shadowed = []
     rooms = [
-        "labelfree",
-        *(r.name for r in pkgutil.walk_packages(labelfree.__path__, "labelfree.") if r.ispkg),
+        "shiftgauge",
+        *(r.name for r in pkgutil.walk_packages(shiftgauge.__path__, "shiftgauge.") if r.ispkg),
     ]
     for room in rooms:
         if ".networks" in room:
@@ -198,3 +198,16 @@ def test_no_function_is_over_60_lines():
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno - node.lineno >= 60
     ]
     assert long == []
+
+
+def test_every_public_name_is_there():
+    """`from PACKAGE import *` works for every package and module that lists its names."""
+    for found in pkgutil.walk_packages(shiftgauge.__path__, "shiftgauge."):
+        if "__main__" in found.name or ".migrations" in found.name:
+            continue
+        try:
+            module = importlib.import_module(found.name)
+        except ImportError:  # an optional package is not installed
+            continue
+        exec(f"from {found.name} import *", {})
+        assert len(set(getattr(module, "__all__", ()))) == len(getattr(module, "__all__", ()))

@@ -21,7 +21,7 @@ def commands() -> dict[str, Any]:
     """Every verb by its words: `estimate`, `bench run`, ..."""
     import typer
 
-    from labelfree.cli.app import app
+    from shiftgauge.cli.app import app
 
     return dict(_walk(typer.main.get_command(app), ()))
 
@@ -40,7 +40,7 @@ def reference(verb: str) -> str:
     command = commands()[verb]
     arguments = [p for p in command.params if p.param_type_name == "argument"]
     options = [p for p in command.params if p.param_type_name == "option" and not getattr(p, "hidden", False)]
-    usage = " ".join(["labelfree", verb, *(_metavar(p) for p in arguments), "[OPTIONS]"])
+    usage = " ".join(["shiftgauge", verb, *(_metavar(p) for p in arguments), "[OPTIONS]"])
     lines = [_prose(command.help or ""), "", "```", usage, "```", ""]
     if arguments:
         lines += ["| argument | |", "|---|---|"]

@@ -12,16 +12,16 @@ from mkdocs.structure.files import File
 ROOT = Path(__file__).resolve().parents[2]
 #: Code within a sentence (that of a block follows an empty span), and the options in it.
 CODE, OPTION = re.compile(r"(?<!</span>)<code>[^<\n]*</code>"), re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
-SCHEMA = ROOT / "src" / "labelfree" / "data" / "schema.json"
+SCHEMA = ROOT / "src" / "shiftgauge" / "data" / "schema.json"
 
 
 def on_config(config: Any) -> Any:
     """Put the version into the foot of every page, and the source beside it where the builder knows it."""
     source = os.environ.get(
-        "LABELFREE_SOURCE", ""
+        "SHIFTGAUGE_SOURCE", ""
     )  # https://..., given by the workflow that publishes the site
     link = f'<a href="{source}">source</a>' if re.fullmatch(r"https://[\w./-]+", source) else ""
-    config.copyright = " · ".join(filter(None, [f"labelfree {version()}", link]))
+    config.copyright = " · ".join(filter(None, [f"shiftgauge {version()}", link]))
     return config
 
 
@@ -38,5 +38,5 @@ def on_page_content(html: str, **kwargs: Any) -> str:
 
 def version() -> str:
     """The version that the source holds."""
-    text = (ROOT / "src" / "labelfree" / "_version.py").read_text(encoding="utf-8")
+    text = (ROOT / "src" / "shiftgauge" / "_version.py").read_text(encoding="utf-8")
     return re.search(r'__version__ = "([^"]+)"', text)[1]  # type: ignore[index]

@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import labelfree as lf
-from labelfree.adapters import from_dataframe
+import shiftgauge as sg
+from shiftgauge.adapters import from_dataframe
 
 DATA = {
     "id": ["a", "b", "c", "d"],
@@ -37,11 +37,11 @@ def _duckdb():
 @pytest.mark.parametrize("make", [m for _, m in frames()], ids=[n for n, _ in frames()])
 def test_every_make(make):
     source = from_dataframe(make(), labels="label").source()
-    assert isinstance(source, lf.Source)
+    assert isinstance(source, sg.Source)
     assert source.classes == ("cat", "dog")
     assert source.error == 0.25
     np.testing.assert_array_equal(source.scores[:, 0], DATA["prob_cat"])
-    assert isinstance(from_dataframe(make()).target(), lf.Target)
+    assert isinstance(from_dataframe(make()).target(), sg.Target)
 
 
 def test_columns_are_said_in_three_ways():
@@ -86,7 +86,7 @@ def test_numbers_as_classes_and_categories():
     ],
 )
 def test_refusals(call, words):
-    with pytest.raises(lf.InputError, match=words):
+    with pytest.raises(sg.InputError, match=words):
         call(pa.table(DATA))
 
 
@@ -98,7 +98,7 @@ def test_pandas_is_not_needed():
         "        if name == 'pandas': raise ImportError(name)\n"
         "sys.meta_path.insert(0, Without())\n"
         "import pyarrow as pa\n"
-        "from labelfree.adapters import from_dataframe\n"
+        "from shiftgauge.adapters import from_dataframe\n"
         "print(from_dataframe(pa.table({'prob_a': [.9], 'prob_b': [.1]})))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

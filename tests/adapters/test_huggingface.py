@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-import labelfree as lf
-from labelfree.adapters import collect, collect_texts, from_trainer
+import shiftgauge as sg
+from shiftgauge.adapters import collect, collect_texts, from_trainer
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -51,7 +51,7 @@ def test_a_data_set(model, tokenizer):
     plain = collect_texts(model, tokenizer, TEXTS, [0, 1, 2, 0, 1], batch_size=2)
     assert np.array_equal(found.scores, plain.scores)
     assert np.array_equal(found.labels, plain.labels)
-    with pytest.raises(lf.InputError, match="no column 'text'"):
+    with pytest.raises(sg.InputError, match="no column 'text'"):
         collect_texts(model, tokenizer, held)
 
 
@@ -69,12 +69,12 @@ def test_what_trainer_predict_returns(model, tokenizer, tmp_path):
 
 
 def test_refusals(model, tokenizer):
-    with pytest.raises(lf.InputError, match="4 labels for 5 texts"):
+    with pytest.raises(sg.InputError, match="4 labels for 5 texts"):
         collect_texts(model, tokenizer, TEXTS, [0] * 4)
-    with pytest.raises(lf.InputError, match="list of texts"):
+    with pytest.raises(sg.InputError, match="list of texts"):
         collect_texts(model, tokenizer, "one")
     several = SimpleNamespace(predictions=(np.zeros((2, 3)), np.zeros((2, 8))), label_ids=None)
-    with pytest.raises(lf.InputError, match="several arrays"):
+    with pytest.raises(sg.InputError, match="several arrays"):
         from_trainer(several)
-    with pytest.raises(lf.InputError, match=r"Trainer\.predict"):
+    with pytest.raises(sg.InputError, match=r"Trainer\.predict"):
         from_trainer(SimpleNamespace(predictions=np.zeros(3)))

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-import labelfree as lf
-from labelfree.adapters import from_sklearn
+import shiftgauge as sg
+from shiftgauge.adapters import from_sklearn
 
 sklearn = pytest.importorskip("sklearn")
 from sklearn.base import clone  # noqa: E402
@@ -37,9 +37,9 @@ def test_a_pipeline_of_named_classes(data):
     target = from_sklearn(
         model, X[:50] + 0.5, second=LogisticRegression().fit(X[:60], NAMES[y[:60]])
     ).target()
-    assert isinstance(target, lf.Target)
-    assert 0 <= lf.estimate(source, target, "scot").error <= 1
-    assert lf.estimate(source, target, "gde").error > 0
+    assert isinstance(target, sg.Target)
+    assert 0 <= sg.estimate(source, target, "scot").error <= 1
+    assert sg.estimate(source, target, "gde").error > 0
 
 
 def test_integer_classes_that_do_not_count_from_zero(data):
@@ -98,20 +98,20 @@ def test_frames_of_rows_and_labels(data):
     ],
 )
 def test_what_cannot_be_used_is_refused(data, make, words):
-    with pytest.raises(lf.InputError, match=words.replace("(", r"\(")):
+    with pytest.raises(sg.InputError, match=words.replace("(", r"\(")):
         from_sklearn(make(*data), data[0], data[1])
 
 
 def test_a_label_the_model_does_not_know(data):
     X, y = data
     model = LogisticRegression().fit(X, NAMES[y])
-    with pytest.raises(lf.InputError, match="'dog', which is not a class"):
+    with pytest.raises(sg.InputError, match="'dog', which is not a class"):
         from_sklearn(model, X[:1], ["dog"]).source()
 
 
-@pytest.mark.parametrize("name", lf.METHODS)
+@pytest.mark.parametrize("name", sg.METHODS)
 def test_our_estimators_clone(name, source):
-    estimator = lf.METHODS[name](calibration="none").fit(source)
+    estimator = sg.METHODS[name](calibration="none").fit(source)
     twin = clone(estimator)
     assert twin.get_params() == estimator.get_params()
     assert not hasattr(twin, "calibration_")

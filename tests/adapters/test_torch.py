@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-import labelfree as lf
-from labelfree.adapters import Collected, collect
+import shiftgauge as sg
+from shiftgauge.adapters import Collected, collect
 
 torch = pytest.importorskip("torch")
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset  # noqa: E402
@@ -40,7 +40,7 @@ def test_scores_labels_and_modes(model, data):
     np.testing.assert_allclose(found.scores, expected(model, x), rtol=1e-5, atol=1e-6)
     source = found.source()
     assert np.array_equal(source.labels, y.numpy())
-    assert isinstance(found.target(), lf.Target)
+    assert isinstance(found.target(), sg.Target)
     assert all(p.grad is None for p in model.parameters())
 
 
@@ -113,12 +113,12 @@ def test_probabilities_are_said(data):
     assert collect(model, [(x, y)], kind="probs").source().kind == "probs"
     found = collect(model, [(x, y)])
     for make in (found.source, found.target):
-        with pytest.raises(lf.InputError, match="softmax") as refused:
+        with pytest.raises(sg.InputError, match="softmax") as refused:
             make()
         assert "probs=" not in str(refused.value)  # which no adapter takes
         assert make(kind="probs").kind == "probs"
         assert make(insist=True).kind == "logits"
-    with pytest.raises(lf.InputError, match="kind 'scores'"):
+    with pytest.raises(sg.InputError, match="kind 'scores'"):
         found.target(kind="scores")
 
 
@@ -141,7 +141,7 @@ def test_probabilities_are_said(data):
     ],
 )
 def test_what_cannot_be_used_is_refused(model, data, call, words):
-    with pytest.raises(lf.InputError, match=words):
+    with pytest.raises(sg.InputError, match=words):
         call(model, *data)
 
 

@@ -6,8 +6,8 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 from scipy.special import softmax as scipy_softmax
 
-import labelfree as lf
-from labelfree.calibration import ece, fit_calibration, mean_nll, softmax
+import shiftgauge as sg
+from shiftgauge.calibration import ece, fit_calibration, mean_nll, softmax
 
 
 def nll(t, logits, labels, mass=None):
@@ -44,14 +44,14 @@ def test_temperature_finds_the_truth(true):
     rng = np.random.default_rng(1)
     z = 2 * rng.normal(size=(60_000, 3))
     labels = (scipy_softmax(z, axis=1).cumsum(1) > rng.random((60_000, 1))).argmax(1)
-    assert temperature(lf.Source(logits=z * true, labels=labels)) == pytest.approx(true, rel=0.03)
+    assert temperature(sg.Source(logits=z * true, labels=labels)) == pytest.approx(true, rel=0.03)
 
 
 def test_weights_are_repeats(scores):
     counts = np.random.default_rng(2).integers(0, 4, 600)
     rows = np.repeat(np.arange(600), counts)
-    weighted = lf.Source(logits=scores["logits"], labels=scores["labels"], weights=counts)
-    repeated = lf.Source(logits=scores["logits"][rows], labels=scores["labels"][rows])
+    weighted = sg.Source(logits=scores["logits"], labels=scores["labels"], weights=counts)
+    repeated = sg.Source(logits=scores["logits"][rows], labels=scores["labels"][rows])
     assert temperature(weighted) == pytest.approx(temperature(repeated), rel=1e-9)
 
 
@@ -59,16 +59,16 @@ def test_probabilities_and_logits_agree(scores, source):
     probs = scipy_softmax(scores["logits"], axis=1)
     vector = [
         fit_calibration("vector", s).details()["nll_after"]
-        for s in (source, lf.Source(probs=probs, labels=scores["labels"]))
+        for s in (source, sg.Source(probs=probs, labels=scores["labels"]))
     ]
     assert vector[0] == pytest.approx(vector[1], abs=1e-9)
-    assert temperature(lf.Source(probs=probs, labels=scores["labels"])) == pytest.approx(
+    assert temperature(sg.Source(probs=probs, labels=scores["labels"])) == pytest.approx(
         temperature(source), rel=1e-9
     )
 
 
 def test_a_shift_of_all_logits_changes_nothing(scores, source):
-    moved = lf.Source(logits=scores["logits"] + 1000.0, labels=scores["labels"])
+    moved = sg.Source(logits=scores["logits"] + 1000.0, labels=scores["labels"])
     assert temperature(moved) == pytest.approx(temperature(source), rel=1e-9)
 
 
@@ -76,9 +76,9 @@ def test_the_bounds_are_reached_and_said():
     rng = np.random.default_rng(3)
     z = 5 * rng.normal(size=(500, 4))
     unrelated = fit_calibration(
-        "temperature", lf.Source(logits=z, labels=rng.integers(0, 4, 500) * 0 + z.argmin(1))
+        "temperature", sg.Source(logits=z, labels=rng.integers(0, 4, 500) * 0 + z.argmin(1))
     )
-    flawless = fit_calibration("temperature", lf.Source(logits=z, labels=z.argmax(1)))
+    flawless = fit_calibration("temperature", sg.Source(logits=z, labels=z.argmax(1)))
     assert unrelated.details()["temperature"] == 20.0
     assert flawless.details()["temperature"] == 0.05
     for calibration in (unrelated, flawless):
@@ -86,12 +86,12 @@ def test_the_bounds_are_reached_and_said():
 
 
 def test_one_class_and_equal_rows_leave_scores_alone():
-    assert temperature(lf.Source(logits=[[3.0], [1.0]], labels=[0, 0])) == 1.0
-    assert temperature(lf.Source(logits=[[1.0, 1.0]] * 3, labels=[0, 1, 0])) == 1.0
+    assert temperature(sg.Source(logits=[[3.0], [1.0]], labels=[0, 0])) == 1.0
+    assert temperature(sg.Source(logits=[[1.0, 1.0]] * 3, labels=[0, 1, 0])) == 1.0
 
 
 def test_zero_probabilities_do_not_break_the_likelihood():
-    source = lf.Source(probs=[[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]], labels=[0, 1, 1])
+    source = sg.Source(probs=[[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]], labels=[0, 1, 1])
     details = fit_calibration("temperature", source).details()
     assert 0.05 <= details["temperature"] <= 20
     assert np.isfinite(details["nll_after"])
@@ -137,10 +137,10 @@ def test_vector_scaling_is_a_stationary_point_and_no_worse(scores, source):
 
 
 def test_calibration_never_changes_predictions(scores):
-    source = lf.Source(logits=scores["logits"], labels=scores["labels"])
-    target = lf.Target(logits=scores["shifted"])
+    source = sg.Source(logits=scores["logits"], labels=scores["labels"])
+    target = sg.Target(logits=scores["shifted"])
     for calibration in ("none", "temperature", "vector"):
-        details = lf.estimate(source, target, method="cot", calibration=calibration).details
+        details = sg.estimate(source, target, method="cot", calibration=calibration).details
         assert details["source_error"] == source.error
     assert (target.predictions == scores["shifted"].argmax(1)).all()
 
@@ -153,13 +153,13 @@ def test_softmax_and_nll_against_scipy(rng):
 
 
 def test_unknown_calibration_names_the_nearest():
-    with pytest.raises(lf.InputError, match=r"'temprature' is not known.*did you mean 'temperature'"):
-        lf.COTT(calibration="temprature")
+    with pytest.raises(sg.InputError, match=r"'temprature' is not known.*did you mean 'temperature'"):
+        sg.COTT(calibration="temprature")
 
 
 def test_cumulants_are_the_derivatives_of_the_log_normaliser():
     """Of log sum_j exp(b z_j) in b, by differences of a fine grid."""
-    from labelfree.calibration.temperature import cumulants, tempered
+    from shiftgauge.calibration.temperature import cumulants, tempered
 
     z = np.random.default_rng(0).normal(size=(20, 5)) * 3
     z -= z.max(axis=1, keepdims=True)

@@ -8,10 +8,10 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax
 from scipy.special import softmax as scipy_softmax
 
-import labelfree as lf
-from labelfree.calibration import bias_corrected, ece, fit_calibration
-from labelfree.calibration.temperature import Temperature, fit_temperature
-from labelfree.calibration.vector import Vector, fit_vector
+import shiftgauge as sg
+from shiftgauge.calibration import bias_corrected, ece, fit_calibration
+from shiftgauge.calibration.temperature import Temperature, fit_temperature
+from shiftgauge.calibration.vector import Vector, fit_vector
 
 
 @pytest.fixture(scope="module")
@@ -94,34 +94,34 @@ def test_one_class_at_its_bound_is_said():
 
 def test_probabilities_taken_at_their_word_stay_as_they_are():
     p = np.array([[0.7, 0.3, 0.0], [0.2, 0.2, 0.6]])
-    source = lf.Source(probs=p, labels=[1, 2])
+    source = sg.Source(probs=p, labels=[1, 2])
     none = fit_calibration("none", source)
     np.testing.assert_array_equal(none.probs(source), p)  # a zero stays zero
     warm = fit_calibration("temperature", source)
     assert (warm.probs(source) > 0.0).all()  # and does not where a temperature is fitted
-    z = lf.Source(logits=[[1.0, 0.0], [0.0, 2.0]], labels=[0, 1])
+    z = sg.Source(logits=[[1.0, 0.0], [0.0, 2.0]], labels=[0, 1])
     np.testing.assert_allclose(fit_calibration("none", z).probs(z), scipy_softmax(z.scores, axis=1))
 
 
 @pytest.mark.parametrize("name", [5, None, "temper", ["none"]])
 def test_what_is_no_calibration_is_refused(name):
-    with pytest.raises(lf.InputError, match="is not known"):
-        fit_calibration(name, lf.Source(probs=[[0.7, 0.3]], labels=[0]))
+    with pytest.raises(sg.InputError, match="is not known"):
+        fit_calibration(name, sg.Source(probs=[[0.7, 0.3]], labels=[0]))
 
 
 def test_a_large_source_is_calibrated_in_pieces(weighted, monkeypatch):
     """The same temperature, and no copies of all scores but the one in double precision; there were four."""
     z, y, times = weighted
-    source = lf.Source(logits=z, labels=y, weights=times)
+    source = sg.Source(logits=z, labels=y, weights=times)
     whole = fit_calibration("temperature", source)
-    monkeypatch.setattr("labelfree._door.CHUNK_SCORES", 7 * 3)
+    monkeypatch.setattr("shiftgauge._door.CHUNK_SCORES", 7 * 3)
     pieces = fit_calibration("temperature", source)
     assert pieces.calibrator.temperature == pytest.approx(whole.calibrator.temperature, rel=1e-12)
     assert pieces.report == pytest.approx(whole.report, rel=1e-12)
 
-    monkeypatch.setattr("labelfree._door.CHUNK_SCORES", 10_000)
+    monkeypatch.setattr("shiftgauge._door.CHUNK_SCORES", 10_000)
     rng = np.random.default_rng(0)
-    large = lf.Source(logits=rng.normal(size=(20_000, 30)).astype("f4"), labels=rng.integers(0, 30, 20_000))
+    large = sg.Source(logits=rng.normal(size=(20_000, 30)).astype("f4"), labels=rng.integers(0, 30, 20_000))
     tracemalloc.start()
     fit_calibration("temperature", large)
     peak = tracemalloc.get_traced_memory()[1]

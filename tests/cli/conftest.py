@@ -1,11 +1,11 @@
-"""Files and a runner for the command's tests: the command runs in this process, as `labelfree` would."""
+"""Files and a runner for the command's tests: the command runs in this process, as `shiftgauge` would."""
 
 import json
 
 import numpy as np
 import pytest
 
-from labelfree.cli.app import run
+from shiftgauge.cli.app import run
 
 
 class Ran:
@@ -18,7 +18,7 @@ class Ran:
 
 
 @pytest.fixture
-def labelfree(capfd):
+def shiftgauge(capfd):
     """Run the command with these words; returns its exit code, stdout and stderr."""
 
     def call(*words):

@@ -7,9 +7,8 @@ import json
 import numpy as np
 import pytest
 
-import labelfree as lf
-from labelfree.reports.provenance import fingerprint
-from labelfree.results import Comparison, Estimate
+import shiftgauge as sg
+from shiftgauge.reports.provenance import fingerprint
 
 
 @pytest.fixture
@@ -28,61 +27,61 @@ def tables(tmp_path, scores):
     return tmp_path / "s.csv", tmp_path / "t.csv"
 
 
-def test_times_are_sliced_in_bins(labelfree, tables):
-    ran = labelfree("slices", *tables, "--by", "time:1d", "--replicates", "20", "--json")
+def test_times_are_sliced_in_bins(shiftgauge, tables):
+    ran = shiftgauge("slices", *tables, "--by", "time:1d", "--replicates", "20", "--json")
     found = ran.json["slices"]
     assert [s["name"][:10] for s in found] == ["2026-01-01", "2026-01-02", "2026-01-03", "2026-01-04"]
     assert sum(s["rows"] for s in found) == 800
-    ran = labelfree("slices", *tables, "--by", "time", "--replicates", "20")
+    ran = shiftgauge("slices", *tables, "--by", "time", "--replicates", "20")
     assert (ran.code, ran.out) == (2, "")
     assert "800 different values in 800 rows" in ran.err
     assert "COLUMN:1d" in ran.err
 
 
-def test_groups_mean_rows_that_are_resampled_together(labelfree, tables):
+def test_groups_mean_rows_that_are_resampled_together(shiftgauge, tables):
     words = ("slices", *tables, "--by", "time:1week", "--replicates", "40", "--json")
-    alone, grouped = labelfree(*words).json, labelfree(*words, "--groups", "user").json
+    alone, grouped = shiftgauge(*words).json, shiftgauge(*words, "--groups", "user").json
     assert [s["error"] for s in alone["slices"]] == [s["error"] for s in grouped["slices"]]
     assert [s["interval"] for s in alone["slices"]] != [s["interval"] for s in grouped["slices"]]
-    ran = labelfree("report", *tables, "--groups", "user", "--replicates", "20", "--json")
+    ran = shiftgauge("report", *tables, "--groups", "user", "--replicates", "20", "--json")
     assert ran.code == 0
     assert ran.json["slices"] == []
     assert "--by COLUMN shows the error by a column" in ran.err
 
 
-def test_old_words_still_work_and_say_the_new_ones(labelfree, tables):
-    ran = labelfree(
+def test_old_words_still_work_and_say_the_new_ones(shiftgauge, tables):
+    ran = shiftgauge(
         "slices", *tables, "--by", "time:1d", "--groups", tables[1], "--replicates", "20", "--json"
     )
     assert ran.code == 0
     assert "--groups FILE is now called --data FILE" in ran.err
-    ran = labelfree("backtest", tables[0], "--groups", "user", "-m", "ac", "--repeats", "1", "--json")
+    ran = shiftgauge("backtest", tables[0], "--groups", "user", "-m", "ac", "--repeats", "1", "--json")
     assert ran.code == 0
     assert "--groups is now called --by" in ran.err
     assert any(n["kind"] == "new group" for n in ran.json["not_tried"])
 
 
-def test_ids_travel_into_rows_and_picks(labelfree, tables, tmp_path):
+def test_ids_travel_into_rows_and_picks(shiftgauge, tables, tmp_path):
     words = ("--id", "key", "--rows", tmp_path / "rows.csv")
-    assert labelfree("estimate", *tables, "-m", "ac", "--replicates", "0", *words).code == 0
+    assert shiftgauge("estimate", *tables, "-m", "ac", "--replicates", "0", *words).code == 0
     rows = list(csv.DictReader((tmp_path / "rows.csv").open()))
     assert [row["id"] for row in rows] == [f"k{i:04d}" for i in range(800)]
-    ran = labelfree("budget", *tables, "--count", "60", *words, "--json")
+    ran = shiftgauge("budget", *tables, "--count", "60", *words, "--json")
     picks = list(csv.DictReader((tmp_path / "rows.csv").open()))
     assert [row["id"] for row in picks] == [f"k{int(row['row']):04d}" for row in picks]
     assert ran.json["ids"] == [row["id"] for row in picks]
 
 
-def test_the_limit_looks_at_what_it_is_told_to(labelfree, files):
+def test_the_limit_looks_at_what_it_is_told_to(shiftgauge, files):
     words = ("estimate", *files, "-m", "scot", "--replicates", "40", "--json")
-    found = labelfree(*words).json["estimates"][0]
+    found = shiftgauge(*words).json["estimates"][0]
     between = (found["error"] + found["interval"]["high"]) / 2
-    ran = labelfree(*words, "--fail-above", between)
+    ran = shiftgauge(*words, "--fail-above", between)
     assert (ran.code, ran.json["limit"]["value"]) == (0, found["error"])
-    ran = labelfree(*words, "--fail-above", between, "--on", "interval")
+    ran = shiftgauge(*words, "--fail-above", between, "--on", "interval")
     assert (ran.code, ran.json["limit"]["value"]) == (1, found["interval"]["high"])
     assert ran.json["limit"]["on"] == "interval"
-    shown = labelfree(*words[:-1], "--fail-above", between, "--on", "interval").out
+    shown = shiftgauge(*words[:-1], "--fail-above", between, "--on", "interval").out
     assert f"scot's interval, {100 * found['interval']['high']:.1f}%, is above the limit" in shown
 
 
@@ -98,20 +97,10 @@ def test_the_limit_looks_at_what_it_is_told_to(labelfree, files):
         ),
     ],
 )
-def test_a_limit_that_cannot_be_is_one_line(labelfree, files, words, line):
-    ran = labelfree("estimate", *files, "-m", "scot", *words)
+def test_a_limit_that_cannot_be_is_one_line(shiftgauge, files, words, line):
+    ran = shiftgauge("estimate", *files, "-m", "scot", *words)
     assert ran.code == 2
     assert line in ran.err
-
-
-@pytest.mark.parametrize("ceiling", [0.4, {"value": 0.4, "level": 0.95}])
-def test_a_ceiling_is_read_where_a_method_gives_one(ceiling):
-    from labelfree.cli.limits import Limit
-
-    answer = Comparison((Estimate("auto", 0.2, 9, 9, details={"ceiling": ceiling}),), {}, {})
-    assert Limit("auto", 0.3, "ceiling").exceeded(answer)
-    assert not Limit("auto", 0.3, "error").exceeded(answer)
-    assert not Limit("auto", 0.4, "ceiling").exceeded(answer)
 
 
 VERBS = {
@@ -126,25 +115,25 @@ VERBS = {
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_every_json_says_what_it_was_made_of(labelfree, tables, verb):
+def test_every_json_says_what_it_was_made_of(shiftgauge, tables, verb):
     inputs = tables[:1] if verb == "backtest" else tables
-    held = labelfree(verb, *inputs, *VERBS[verb], "--json", "--label-column", "label").json["provenance"]
-    assert held["labelfree"] == lf.__version__
+    held = shiftgauge(verb, *inputs, *VERBS[verb], "--json", "--label-column", "label").json["provenance"]
+    assert held["shiftgauge"] == sg.__version__
     assert datetime.datetime.fromisoformat(held["made"]).tzinfo is not None
     assert held["source"]["name"] == "s.csv"
-    known = lf.read_source(tables[0])
+    known = sg.read_source(tables[0])
     assert held["source"]["fingerprint"] == fingerprint(known)
     target = held["target"]["fingerprint"]
     assert (target is None) == (verb == "backtest")
     assert held["options"]["calibration"] == "temperature"
-    assert held["command"].startswith(f"labelfree {verb} {tables[0]}")
-    again = labelfree(*held["command"].split()[1:]).json["provenance"]
+    assert held["command"].startswith(f"shiftgauge {verb} {tables[0]}")
+    again = shiftgauge(*held["command"].split()[1:]).json["provenance"]
     assert {**again, "made": None} == {**held, "made": None}
 
 
-def test_the_estimate_ends_with_its_verdict(labelfree, files):
-    lines = labelfree("estimate", *files, "-m", "scot", "--replicates", "40").out.strip().splitlines()
-    found = json.loads(labelfree("estimate", *files, "-m", "scot", "--replicates", "40", "--json").out)
+def test_the_estimate_ends_with_its_verdict(shiftgauge, files):
+    lines = shiftgauge("estimate", *files, "-m", "scot", "--replicates", "40").out.strip().splitlines()
+    found = json.loads(shiftgauge("estimate", *files, "-m", "scot", "--replicates", "40", "--json").out)
     (one,) = found["estimates"]
     low, high = (f"{100 * one['interval'][end]:.1f}%" for end in ("low", "high"))
     assert lines[-1].startswith(
@@ -154,8 +143,8 @@ def test_the_estimate_ends_with_its_verdict(labelfree, files):
     assert (f"{count} warning" in lines[-1]) == bool(count)
 
 
-def test_the_doctor_says_the_verdict_first_and_in_the_command_s_words(labelfree, files):
-    lines = labelfree("doctor", *files).out.splitlines()
+def test_the_doctor_says_the_verdict_first_and_in_the_command_s_words(shiftgauge, files):
+    lines = shiftgauge("doctor", *files).out.splitlines()
     assert lines[0].startswith("verdict: ")
     statuses = [line.split()[0] for line in lines[2:] if line[:1].strip()]
     assert statuses == sorted(statuses, key=["stop", "caution", "ok"].index)
@@ -165,7 +154,7 @@ def test_the_doctor_says_the_verdict_first_and_in_the_command_s_words(labelfree,
     assert np.isin("ok", statuses)
 
 
-def test_a_column_that_source_has_too_widens_its_slices(labelfree, tmp_path):
+def test_a_column_that_source_has_too_widens_its_slices(shiftgauge, tmp_path):
     rng = np.random.default_rng(0)
     p = rng.random(200).round(6)
     lines = [f"{a:.6f},{1 - a:.6f},{'xy'[i % 2]},{'ab'[int(rng.random() > a)]}" for i, a in enumerate(p)]
@@ -173,8 +162,8 @@ def test_a_column_that_source_has_too_widens_its_slices(labelfree, tmp_path):
     (tmp_path / "s.csv").write_text("\n".join([head, *lines]) + "\n")
     (tmp_path / "bare.csv").write_text("\n".join([head.replace("site", "other"), *lines]) + "\n")
     words = (tmp_path / "s.csv", "--by", "site", "--replicates", "20", "--json", "-m", "ac")
-    told = labelfree("slices", tmp_path / "s.csv", *words).json
-    plain = labelfree("slices", tmp_path / "bare.csv", *words).json
+    told = shiftgauge("slices", tmp_path / "s.csv", *words).json
+    plain = shiftgauge("slices", tmp_path / "bare.csv", *words).json
     assert "missed of each slice on the source" in told["kind"]
     assert "not what the scores themselves miss" in plain["kind"]
     for one, more in zip(plain["slices"], told["slices"], strict=True):
@@ -191,49 +180,49 @@ def sited(path, times=("x", "y"), delimiter=",", rows=200):
     return path
 
 
-def test_a_note_on_how_a_file_was_read_is_no_warning(labelfree, tmp_path):
+def test_a_note_on_how_a_file_was_read_is_no_warning(shiftgauge, tmp_path):
     commas, tabs = sited(tmp_path / "s.csv"), sited(tmp_path / "t.csv", delimiter="\t")
     words = ("-m", "ac", "--replicates", "0")
-    plain, noted = (labelfree("estimate", commas, path, *words).out.splitlines() for path in (commas, tabs))
+    plain, noted = (shiftgauge("estimate", commas, path, *words).out.splitlines() for path in (commas, tabs))
     assert [line for line in noted if line not in plain] == [
         f"note: {tabs}: its columns are separated by tabs"
     ]
     assert "nothing seen speaks against it" in noted[-1]
-    decided = labelfree("estimate", commas, tabs, *words, "--threshold", "b=0.9").out
+    decided = shiftgauge("estimate", commas, tabs, *words, "--threshold", "b=0.9").out
     assert decided.count("note: the deployed decisions differ") == 2
     assert "nothing seen speaks against it" in decided
-    planned = labelfree("budget", commas, tabs, "--count", "60", "--threshold", "b=0.9").out
+    planned = shiftgauge("budget", commas, tabs, "--count", "60", "--threshold", "b=0.9").out
     assert planned.count("\nnote: the deployed decisions differ") == 2
     assert "! " not in planned
-    findings = json.loads(labelfree("report", commas, tabs, "--json", "--replicates", "0").out)["findings"]
+    findings = json.loads(shiftgauge("report", commas, tabs, "--json", "--replicates", "0").out)["findings"]
     assert [f["level"] for f in findings if "tabs" in f["meaning"]] == ["ok"]
 
 
-def test_a_source_column_that_cannot_be_read_is_said(labelfree, tmp_path):
+def test_a_source_column_that_cannot_be_read_is_said(shiftgauge, tmp_path):
     target = sited(tmp_path / "t.csv", ("2026-01-01", "2026-01-02"))
     source = sited(tmp_path / "s.csv", ("noon", "midnight"))
     words = (source, target, "--by", "site:1d", "--replicates", "20", "--json")
-    ran = labelfree("slices", *words, "-m", "ac")
+    ran = shiftgauge("slices", *words, "-m", "ac")
     (said,) = [w for w in ran.json["warnings"] if str(source) in w]
     assert said.startswith("intervals do not hold what the scores missed on the source")
     assert "not what the scores themselves miss" in ran.json["kind"]
-    ran = labelfree("report", *words)
+    ran = shiftgauge("report", *words)
     assert ran.code == 0
     assert str(source) in ran.err
 
 
-def test_the_report_shows_the_intervals_of_slices(labelfree, tmp_path):
+def test_the_report_shows_the_intervals_of_slices(shiftgauge, tmp_path):
     path = sited(tmp_path / "s.csv", ("x", "y", "y"))
     words = (path, path, "--by", "site", "--replicates", "60")
-    told = labelfree("slices", *words, "--json").json
-    (table,) = labelfree("report", *words, "--json").json["slices"]
+    told = shiftgauge("slices", *words, "--json").json
+    (table,) = shiftgauge("report", *words, "--json").json["slices"]
     spans = {s["name"]: (s["low"], s["high"]) for s in told["slices"]}
     assert {r["slice"]: tuple(r["interval"].values()) for r in table["rows"]} == spans
     assert table["kind"] == told["kind"]
     assert "missed of each slice on the source" in table["kind"]
     page = tmp_path / "r.html"
-    labelfree("report", *words, "-o", page)
-    written = labelfree("report", *words, "--format", "md").out
+    shiftgauge("report", *words, "-o", page)
+    written = shiftgauge("report", *words, "--format", "md").out
     for low, high in spans.values():
         span = f"{100 * low:.1f}% to {100 * high:.1f}%"
         assert span in page.read_text()

@@ -8,23 +8,23 @@ import sys
 import numpy as np
 import pytest
 
-from labelfree import __version__
+from shiftgauge import __version__
 
 
-def test_help_and_version(labelfree):
-    assert labelfree("--version").out.strip() == f"labelfree {__version__}"
+def test_help_and_version(shiftgauge):
+    assert shiftgauge("--version").out.strip() == f"shiftgauge {__version__}"
     for words in (["--help"], ["estimate", "--help"], ["demo", "--help"], ["-h"]):
-        ran = labelfree(*words)
+        ran = shiftgauge(*words)
         assert ran.code == 0
         assert "Usage" in ran.out
-    assert "--json" in labelfree("estimate", "--help").out
+    assert "--json" in shiftgauge("estimate", "--help").out
 
 
 def test_help_is_light():
-    """`labelfree --help` imports none of the heavy packages."""
+    """`shiftgauge --help` imports none of the heavy packages."""
     code = (
         "import sys\n"
-        "from labelfree.cli.app import run\n"
+        "from shiftgauge.cli.app import run\n"
         "run(['--help']); run(['estimate', '--help'])\n"
         "heavy = {'numba', 'scipy', 'pyarrow', 'torch', 'matplotlib', 'pandas'} & set(sys.modules)\n"
         "sys.exit(str(heavy) if heavy else 0)"
@@ -108,11 +108,11 @@ def damaged(folder, scores):
     ]
 
 
-def test_every_damaged_file_is_one_clear_line(labelfree, tmp_path, scores):
+def test_every_damaged_file_is_one_clear_line(shiftgauge, tmp_path, scores):
     target = tmp_path / "target.npz"
     np.savez(target, logits=scores["shifted"])
     for path, message in damaged(tmp_path, scores):
-        ran = labelfree("estimate", path, target)
+        ran = shiftgauge("estimate", path, target)
         assert ran.code == 2, path
         assert message in ran.err, (path, ran.err)
         assert ran.err.count("\n") == 1, ran.err
@@ -120,7 +120,7 @@ def test_every_damaged_file_is_one_clear_line(labelfree, tmp_path, scores):
         assert ran.out == ""
 
 
-def test_a_hostile_torch_file_is_refused(labelfree, tmp_path, files):
+def test_a_hostile_torch_file_is_refused(shiftgauge, tmp_path, files):
     torch = pytest.importorskip("torch")
 
     class Hostile:
@@ -128,20 +128,20 @@ def test_a_hostile_torch_file_is_refused(labelfree, tmp_path, files):
             return (print, ("owned",))
 
     torch.save({"logits": Hostile()}, tmp_path / "bad.pt")
-    ran = labelfree("estimate", tmp_path / "bad.pt", files[1])
+    ran = shiftgauge("estimate", tmp_path / "bad.pt", files[1])
     assert ran.code == 2
     assert "refused by torch's safe loader" in ran.err
     assert "owned" not in ran.out
 
 
-def test_torch_files_are_read(labelfree, tmp_path, files, scores):
+def test_torch_files_are_read(shiftgauge, tmp_path, files, scores):
     torch = pytest.importorskip("torch")
     torch.save(
         {"logits": torch.tensor(scores["logits"]), "labels": torch.tensor(scores["labels"])},
         tmp_path / "s.pt",
     )
-    expected = labelfree("estimate", *files, "--json").json["estimates"]
-    assert labelfree("estimate", tmp_path / "s.pt", files[1], "--json").json["estimates"] == expected
+    expected = shiftgauge("estimate", *files, "--json").json["estimates"]
+    assert shiftgauge("estimate", tmp_path / "s.pt", files[1], "--json").json["estimates"] == expected
 
 
 @pytest.mark.parametrize(
@@ -163,28 +163,28 @@ def test_torch_files_are_read(labelfree, tmp_path, files, scores):
         (["--tolerance", "2"], "tolerance 2.0"),
     ],
 )
-def test_bad_usage(labelfree, files, words, message):
-    ran = labelfree("estimate", *files, *words)
+def test_bad_usage(shiftgauge, files, words, message):
+    ran = shiftgauge("estimate", *files, *words)
     assert ran.code == 2
     assert message in ran.err
     assert ran.err.count("\n") == 1
 
 
-def test_check_without_labels(labelfree, files, tmp_path, scores):
+def test_check_without_labels(shiftgauge, files, tmp_path, scores):
     np.savez(tmp_path / "bare.npz", logits=scores["shifted"])
-    ran = labelfree("estimate", files[0], tmp_path / "bare.npz", "--check")
+    ran = shiftgauge("estimate", files[0], tmp_path / "bare.npz", "--check")
     assert (ran.code, "no labels to check against" in ran.err) == (2, True)
 
 
-def test_demo_prints_estimates_beside_truth(labelfree):
-    ran = labelfree("demo")
+def test_demo_prints_estimates_beside_truth(shiftgauge):
+    ran = shiftgauge("demo")
     assert ran.code == 0
-    for word in ("truth", "SCOT", "mean miss", "labelfree estimate"):
+    for word in ("truth", "SCOT", "mean miss", "shiftgauge estimate"):
         assert word in ran.out
 
 
-def test_demo_numbers(labelfree):
-    results = labelfree("demo", "--json").json
+def test_demo_numbers(shiftgauge):
+    results = shiftgauge("demo", "--json").json
     truths = [row["true_error"] for row in results["shifts"]]
     assert len(truths) >= 8
     assert min(truths) < 0.15
@@ -198,16 +198,16 @@ def test_demo_numbers(labelfree):
 
 def test_as_a_process(files):
     """The installed command itself, with its exit codes."""
-    command = [sys.executable, "-c", "from labelfree.cli import main; main()"]
+    command = [sys.executable, "-c", "from shiftgauge.cli import main; main()"]
     done = subprocess.run([*command, "estimate", "a", "b"], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (2, "labelfree: a: no such file\n")
+    assert (done.returncode, done.stderr) == (2, "shiftgauge: a: no such file\n")
     done = subprocess.run([*command], capture_output=True, text=True, check=False)
     assert "Usage" in done.stdout + done.stderr
 
 
 def shell(line, **variables):
-    """Run a shell line in which `labelfree` is the command; returns its exit code, stdout and stderr."""
-    define = f'labelfree() {{ {sys.executable} -c "from labelfree.cli import main; main()" "$@"; }}; '
+    """Run a shell line in which `shiftgauge` is the command; returns its exit code, stdout and stderr."""
+    define = f'shiftgauge() {{ {sys.executable} -c "from shiftgauge.cli import main; main()" "$@"; }}; '
     done = subprocess.run(
         ["bash", "-c", "set -o pipefail; " + define + line],
         capture_output=True,
@@ -221,31 +221,31 @@ def shell(line, **variables):
 
 def test_broken_and_closed_streams(files):
     words = f"estimate {files[0]} {files[1]} -m ac"
-    assert shell(f"labelfree {words} | head -1 >/dev/null").returncode == 0
-    assert shell(f"labelfree {words} --json | true").returncode == 0
-    assert shell(f"labelfree {words} >&-").returncode == 0
-    assert shell("labelfree estimate nothing.npz nothing.npz 2>&-").returncode == 2
-    full = shell(f"labelfree {words} > /dev/full")
+    assert shell(f"shiftgauge {words} | head -1 >/dev/null").returncode == 0
+    assert shell(f"shiftgauge {words} --json | true").returncode == 0
+    assert shell(f"shiftgauge {words} >&-").returncode == 0
+    assert shell("shiftgauge estimate nothing.npz nothing.npz 2>&-").returncode == 2
+    full = shell(f"shiftgauge {words} > /dev/full")
     assert full.returncode == 2
     assert "cannot read or write" in full.stderr.splitlines()[-1]
-    exceeded = shell(f"labelfree {words} --fail-above 0.001 > /dev/full")  # the gate holds, whoever reads
+    exceeded = shell(f"shiftgauge {words} --fail-above 0.001 > /dev/full")  # the gate holds, whoever reads
     assert exceeded.returncode == 1
     assert "cannot read or write" in exceeded.stderr.splitlines()[-1]
-    assert shell(f"labelfree {words} --json --fail-above 0.001 > /dev/full").returncode == 1
+    assert shell(f"shiftgauge {words} --json --fail-above 0.001 > /dev/full").returncode == 1
 
 
 def test_names_that_the_terminal_cannot_spell(tmp_path):
     (tmp_path / "s.csv").write_text("prob_ü,prob_ö,label\n0.9,0.1,ü\n0.8,0.2,ü\n", encoding="utf-8")
-    done = shell(f"labelfree estimate {tmp_path}/s.csv {tmp_path}/s.csv", PYTHONIOENCODING="ascii")
+    done = shell(f"shiftgauge estimate {tmp_path}/s.csv {tmp_path}/s.csv", PYTHONIOENCODING="ascii")
     assert done.returncode == 0
     assert "no source label is" in done.stdout
 
 
-def test_an_unforeseen_error_is_one_line_and_exit_2(labelfree, files, monkeypatch):
+def test_an_unforeseen_error_is_one_line_and_exit_2(shiftgauge, files, monkeypatch):
     def broken(*arguments, **options):
         raise RuntimeError("boom")
 
-    monkeypatch.setattr("labelfree.trust.answers.compared", broken)
-    ran = labelfree("estimate", *files)
+    monkeypatch.setattr("shiftgauge.trust.answers.compared", broken)
+    ran = shiftgauge("estimate", *files)
     assert (ran.code, ran.err.count("\n")) == (2, 1)
     assert "internal error, please report it: RuntimeError: boom" in ran.err

@@ -1,4 +1,4 @@
-"""`labelfree estimate`: what it prints, what it writes, how it leaves."""
+"""`shiftgauge estimate`: what it prints, what it writes, how it leaves."""
 
 import csv
 import json
@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import feather, parquet
 
-import labelfree as lf
+import shiftgauge as sg
 
 NAMES = ["ant", "bee", "cat", "dog", "eel"]
 
@@ -34,13 +34,13 @@ def write_csv(path, data):
     return path
 
 
-def test_json_is_the_library_s_answer_and_fits_the_schema(labelfree, files, source, target, scores):
-    ran = labelfree("estimate", *files, "--method", "all", "--check", "--json")
+def test_json_is_the_library_s_answer_and_fits_the_schema(shiftgauge, files, source, target, scores):
+    ran = shiftgauge("estimate", *files, "--method", "all", "--check", "--json")
     assert ran.code == 0
-    schema = json.loads(resources.files("labelfree").joinpath("data/schema.json").read_text())
+    schema = json.loads(resources.files("shiftgauge").joinpath("data/schema.json").read_text())
     jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.validate(ran.json, schema)
-    expected = lf.compare(source, target, target_labels=scores["truth"]).to_dict()
+    expected = sg.compare(source, target, target_labels=scores["truth"]).to_dict()
     assert ran.json["estimates"] == json.loads(json.dumps(expected["estimates"]))
     assert ran.json["target"]["true_error"] == expected["target"]["true_error"]
     assert ran.json["source"]["path"] == str(files[0])
@@ -53,8 +53,8 @@ def test_json_is_the_library_s_answer_and_fits_the_schema(labelfree, files, sour
 
 
 def test_the_schema_can_refuse(source, target):
-    schema = json.loads(resources.files("labelfree").joinpath("data/schema.json").read_text())
-    document = lf.compare(source, target, ["cott"]).to_dict()
+    schema = json.loads(resources.files("shiftgauge").joinpath("data/schema.json").read_text())
+    document = sg.compare(source, target, ["cott"]).to_dict()
     for damage in (
         lambda d: d["estimates"][0].pop("error"),
         lambda d: d["estimates"][0]["details"].pop("certificate"),
@@ -68,29 +68,29 @@ def test_the_schema_can_refuse(source, target):
             jsonschema.validate(damaged, schema)
 
 
-def test_the_default_is_auto_and_the_table_speaks_percent(labelfree, files, source, target):
-    ran = labelfree("estimate", *files)
+def test_the_default_is_auto_and_the_table_speaks_percent(shiftgauge, files, source, target):
+    ran = shiftgauge("estimate", *files)
     assert ran.code == 0
-    error = lf.estimate(source, target).error
-    assert lf.estimate(source, target).method == "auto"
+    error = sg.estimate(source, target).error
+    assert sg.estimate(source, target).method == "auto"
     assert f"{100 * error:.1f}%" in ran.out
-    assert lf.METHODS["auto"].meaning in ran.out
+    assert sg.METHODS["auto"].meaning in ran.out
     assert "ATC" not in ran.out
 
 
-def test_check_shows_each_miss(labelfree, files, source, target, scores):
-    ran = labelfree("estimate", *files, "-m", "ac", "-m", "scot", "--check")
+def test_check_shows_each_miss(shiftgauge, files, source, target, scores):
+    ran = shiftgauge("estimate", *files, "-m", "ac", "-m", "scot", "--check")
     truth = np.mean(scores["shifted"].argmax(1) != scores["truth"])
     for method in ("ac", "scot"):
-        miss = 100 * (lf.estimate(source, target, method=method).error - truth)
+        miss = 100 * (sg.estimate(source, target, method=method).error - truth)
         assert f"{miss:+.1f}" in ran.out
     assert f"truth{100 * truth:.1f}%" in ran.out.replace(" ", "")
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet", "arrow", "feather"])
 @pytest.mark.parametrize("prefix", ["prob_", "logit_"])
-def test_tables_agree_with_npz(labelfree, files, tmp_path, scores, form, prefix):
-    expected = labelfree("estimate", *files, "--json").json["estimates"][0]["error"]
+def test_tables_agree_with_npz(shiftgauge, files, tmp_path, scores, form, prefix):
+    expected = shiftgauge("estimate", *files, "--json").json["estimates"][0]["error"]
     paths = []
     for name, z, labels in (("s", scores["logits"], scores["labels"]), ("t", scores["shifted"], None)):
         data = table(z if prefix == "logit_" else softmax(z), prefix, labels)
@@ -102,12 +102,12 @@ def test_tables_agree_with_npz(labelfree, files, tmp_path, scores, form, prefix)
         else:
             feather.write_feather(data, path)
         paths.append(path)
-    ran = labelfree("estimate", *paths, "--json")
+    ran = shiftgauge("estimate", *paths, "--json")
     assert ran.json["estimates"][0]["error"] == pytest.approx(expected, abs=1e-9)
     assert ran.json["source"]["classes"] == NAMES
 
 
-def test_prefixes_label_weights_and_predictions_by_name(labelfree, tmp_path, scores):
+def test_prefixes_label_weights_and_predictions_by_name(shiftgauge, tmp_path, scores):
     p = softmax(scores["logits"])
     data = table(p, "p:", scores["labels"], label="truth")
     data = data.append_column("w", pa.array(np.ones(600))).append_column("said", pa.array(["ant"] * 600))
@@ -122,18 +122,18 @@ def test_prefixes_label_weights_and_predictions_by_name(labelfree, tmp_path, sco
         "--prediction-column",
         "said",
     )
-    ran = labelfree("estimate", path, path, *words, "-m", "ac", "--json")
+    ran = shiftgauge("estimate", path, path, *words, "-m", "ac", "--json")
     assert ran.code == 0, ran.err
     assert ran.json["source"]["error"] == pytest.approx(np.mean(scores["labels"] != 0))
 
 
-def test_npy_says_what_it_holds(labelfree, tmp_path, scores):
+def test_npy_says_what_it_holds(shiftgauge, tmp_path, scores):
     np.save(tmp_path / "s.npy", scores["logits"])
     np.save(tmp_path / "y.npy", scores["labels"])
     np.save(tmp_path / "t.npy", scores["shifted"])
     np.save(tmp_path / "ty.npy", scores["truth"])
     paths = (tmp_path / "s.npy", tmp_path / "t.npy")
-    ran = labelfree("estimate", *paths, "--labels", tmp_path / "y.npy")
+    ran = shiftgauge("estimate", *paths, "--labels", tmp_path / "y.npy")
     assert (ran.code, "pass --logits or --probs" in ran.err) == (2, True)
     words = (
         "--logits",
@@ -144,29 +144,29 @@ def test_npy_says_what_it_holds(labelfree, tmp_path, scores):
         "--check",
         "--json",
     )
-    ran = labelfree("estimate", *paths, *words)
+    ran = shiftgauge("estimate", *paths, *words)
     assert ran.code == 0
     assert ran.json["target"]["true_error"] == pytest.approx(
         np.mean(scores["shifted"].argmax(1) != scores["truth"])
     )
 
 
-def test_two_classes_in_one_column(labelfree, tmp_path):
+def test_two_classes_in_one_column(shiftgauge, tmp_path):
     (tmp_path / "s.csv").write_text("prob,label\n0.9,spam\n0.2,ham\n0.6,ham\n0.7,spam\n")
     (tmp_path / "t.csv").write_text("prob\n0.8\n0.4\n")
-    ran = labelfree("estimate", tmp_path / "s.csv", tmp_path / "t.csv")
+    ran = shiftgauge("estimate", tmp_path / "s.csv", tmp_path / "t.csv")
     assert ran.code == 2
     assert "--positive NAME --negative NAME" in ran.err
     words = ("--positive", "spam", "--negative", "ham", "-m", "ac", "--calibration", "none", "--json")
-    ran = labelfree("estimate", tmp_path / "s.csv", tmp_path / "t.csv", *words)
+    ran = shiftgauge("estimate", tmp_path / "s.csv", tmp_path / "t.csv", *words)
     assert ran.json["source"]["classes"] == ["ham", "spam"]
     assert ran.json["source"]["error"] == pytest.approx(0.25)
     assert ran.json["estimates"][0]["error"] == pytest.approx(0.3)
 
 
-def test_fail_above(labelfree, files, source, target):
-    error = lf.estimate(source, target).error
-    ran = labelfree("estimate", *files, "--fail-above", error - 0.01, "--json")
+def test_fail_above(shiftgauge, files, source, target):
+    error = sg.estimate(source, target).error
+    ran = shiftgauge("estimate", *files, "--fail-above", error - 0.01, "--json")
     assert ran.code == 1
     assert ran.json["limit"] == {
         "method": "auto",
@@ -175,34 +175,34 @@ def test_fail_above(labelfree, files, source, target):
         "value": error,
         "exceeded": True,
     }
-    assert labelfree("estimate", *files, "--fail-above", error + 0.01).code == 0
-    scot = lf.estimate(source, target, method="scot").error
-    ran = labelfree("estimate", *files, "-m", "scot", "-m", "cott", "--fail-above", scot - 0.001)
+    assert shiftgauge("estimate", *files, "--fail-above", error + 0.01).code == 0
+    scot = sg.estimate(source, target, method="scot").error
+    ran = shiftgauge("estimate", *files, "-m", "scot", "-m", "cott", "--fail-above", scot - 0.001)
     assert ran.code == 1
     assert f"scot, {100 * scot:.1f}%, is above the limit" in ran.out
-    assert labelfree("estimate", *files, "-m", "all", "--fail-above", error - 0.01).code == 1
+    assert shiftgauge("estimate", *files, "-m", "all", "--fail-above", error - 0.01).code == 1
 
 
 @pytest.mark.parametrize(
     ("value", "message"),
     [("20", "did you mean 0.2?"), ("-0.1", "from 0 to 1"), ("nan", "from 0 to 1"), ("x", "--fail-above")],
 )
-def test_fail_above_refuses(labelfree, files, value, message):
-    ran = labelfree("estimate", *files, "--fail-above", value)
+def test_fail_above_refuses(shiftgauge, files, value, message):
+    ran = shiftgauge("estimate", *files, "--fail-above", value)
     assert ran.code == 2
     assert message in ran.err
     assert ran.err.count("\n") == 1
 
 
-def test_fail_above_needs_an_error(labelfree, files):
-    ran = labelfree("estimate", *files, "-m", "entropy", "--fail-above", "0.2")
+def test_fail_above_needs_an_error(shiftgauge, files):
+    ran = shiftgauge("estimate", *files, "-m", "entropy", "--fail-above", "0.2")
     assert (ran.code, "entropy is a score" in ran.err) == (2, True)
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet", "arrow", "npz"])
-def test_rows(labelfree, files, tmp_path, target, ending):
+def test_rows(shiftgauge, files, tmp_path, target, ending):
     out = tmp_path / f"rows.{ending}"
-    ran = labelfree("estimate", *files, "-m", "cot", "-m", "scot", "--rows", out, "--json")
+    ran = shiftgauge("estimate", *files, "-m", "cot", "-m", "scot", "--rows", out, "--json")
     assert ran.code == 0
     if ending == "csv":
         with out.open() as file:
@@ -227,18 +227,18 @@ def test_rows(labelfree, files, tmp_path, target, ending):
     assert [p.name for p in tmp_path.iterdir() if "part" in p.name] == []
 
 
-def test_marginal_files(labelfree, files, tmp_path, source, target):
+def test_marginal_files(shiftgauge, files, tmp_path, source, target):
     q = np.array([0.1, 0.2, 0.3, 0.2, 0.2])
     np.save(tmp_path / "q.npy", q)
     (tmp_path / "q.csv").write_text(
         "class,mass\n" + "".join(f"{j},{m}\n" for j, m in reversed(list(enumerate(q))))
     )
-    expected = lf.estimate(source, target, method="cot", marginal=q).error
+    expected = sg.estimate(source, target, method="cot", marginal=q).error
     for name in ("q.npy", "q.csv"):
-        ran = labelfree("estimate", *files, "-m", "cot", "--marginal", tmp_path / name, "--json")
+        ran = shiftgauge("estimate", *files, "-m", "cot", "--marginal", tmp_path / name, "--json")
         assert ran.json["estimates"][0]["error"] == pytest.approx(expected, abs=1e-12)
         assert ran.json["estimates"][0]["details"]["marginal"] == "given"
-    ran = labelfree("estimate", *files, "-m", "cot", "--marginal", "shrunk", "--json")
+    ran = shiftgauge("estimate", *files, "-m", "cot", "--marginal", "shrunk", "--json")
     assert ran.json["estimates"][0]["details"]["marginal"] == "shrunk"
 
 
@@ -251,31 +251,31 @@ def test_marginal_files(labelfree, files, tmp_path, source, target):
         ("class,mass\n0,.5\n0,.5\n", "class '0' stands there twice"),
     ],
 )
-def test_a_bad_marginal_names_its_file(labelfree, files, tmp_path, text, says):
+def test_a_bad_marginal_names_its_file(shiftgauge, files, tmp_path, text, says):
     (tmp_path / "q.csv").write_text(text)
-    ran = labelfree("estimate", *files, "-m", "cot", "--marginal", tmp_path / "q.csv")
+    ran = shiftgauge("estimate", *files, "-m", "cot", "--marginal", tmp_path / "q.csv")
     assert ran.code == 2
     assert "q.csv" in ran.err
     assert says in ran.err
 
 
-def test_second_model(labelfree, files, tmp_path, scores):
+def test_second_model(shiftgauge, files, tmp_path, scores):
     second = np.random.default_rng(0).integers(0, 5, 800)
     np.save(tmp_path / "labels.npy", second)
     np.savez(tmp_path / "scores.npz", probs=np.eye(5)[second])
     expected = np.mean(scores["shifted"].argmax(1) != second)
     for name in ("labels.npy", "scores.npz"):
-        ran = labelfree("estimate", *files, "-m", "gde", "--second", tmp_path / name, "--json")
+        ran = shiftgauge("estimate", *files, "-m", "gde", "--second", tmp_path / name, "--json")
         assert ran.json["estimates"][0]["error"] == pytest.approx(expected)
-    ran = labelfree("estimate", *files, "-m", "gde")
+    ran = shiftgauge("estimate", *files, "-m", "gde")
     assert (ran.code, "--second" in ran.err) == (2, True)
 
 
-def test_second_model_in_a_table_with_other_column_order(labelfree, tmp_path, scores):
+def test_second_model_in_a_table_with_other_column_order(shiftgauge, tmp_path, scores):
     source = write_csv(tmp_path / "s.csv", table(scores["logits"], "logit_", scores["labels"]))
     target = write_csv(tmp_path / "t.csv", table(scores["shifted"], "logit_"))
     turned = table(scores["shifted"], "logit_").select([f"logit_{n}" for n in reversed(NAMES)])
-    ran = labelfree(
+    ran = shiftgauge(
         "estimate", source, target, "-m", "gde", "--second", write_csv(tmp_path / "u.csv", turned), "--json"
     )
     assert ran.json["estimates"][0]["error"] == 0.0
@@ -284,52 +284,52 @@ def test_second_model_in_a_table_with_other_column_order(labelfree, tmp_path, sc
 @pytest.mark.parametrize(
     ("names", "labels"), [("false true", "true false"), ("01 02", "02 01"), ("1.0 NA", "NA 1.0")]
 )
-def test_csv_labels_are_taken_to_the_letter(labelfree, tmp_path, names, labels):
+def test_csv_labels_are_taken_to_the_letter(shiftgauge, tmp_path, names, labels):
     one, two = names.split()
     rows = "".join(f"0.3,0.7,{label}\n" for label in labels.split())
     (tmp_path / "s.csv").write_text(f"prob_{one},prob_{two},label\n{rows}")
-    ran = labelfree("estimate", tmp_path / "s.csv", tmp_path / "s.csv", "-m", "ac", "--check", "--json")
+    ran = shiftgauge("estimate", tmp_path / "s.csv", tmp_path / "s.csv", "-m", "ac", "--check", "--json")
     assert ran.code == 0, ran.err
     assert ran.json["source"]["classes"] == [one, two]
     assert ran.json["target"]["true_error"] == 0.5
 
 
-def test_parquet_truth_values_and_decimals_as_labels(labelfree, tmp_path):
+def test_parquet_truth_values_and_decimals_as_labels(shiftgauge, tmp_path):
     for names, labels in ((("false", "true"), [True, False]), (("0", "1"), [1.0, 0.0])):
         data = pa.table({f"prob_{names[0]}": [0.3, 0.2], f"prob_{names[1]}": [0.7, 0.8], "label": labels})
         parquet.write_table(data, tmp_path / "s.parquet")
-        ran = labelfree("estimate", tmp_path / "s.parquet", tmp_path / "s.parquet", "-m", "ac", "--json")
+        ran = shiftgauge("estimate", tmp_path / "s.parquet", tmp_path / "s.parquet", "-m", "ac", "--json")
         assert ran.code == 0, ran.err
         assert ran.json["source"]["error"] == 0.5
 
 
-def test_arrow_streams_are_read(labelfree, tmp_path, scores, files):
-    expected = labelfree("estimate", *files, "-m", "ac", "--json").json["estimates"][0]["error"]
+def test_arrow_streams_are_read(shiftgauge, tmp_path, scores, files):
+    expected = shiftgauge("estimate", *files, "-m", "ac", "--json").json["estimates"][0]["error"]
     data = table(scores["logits"], "logit_", scores["labels"])
     with pa.ipc.new_stream(tmp_path / "s.arrow", data.schema) as stream:
         stream.write_table(data)
-    ran = labelfree("estimate", tmp_path / "s.arrow", files[1], "-m", "ac", "--json")
+    ran = shiftgauge("estimate", tmp_path / "s.arrow", files[1], "-m", "ac", "--json")
     assert ran.json["estimates"][0]["error"] == pytest.approx(expected, abs=1e-12)
 
 
-def test_rows_never_overwrite_an_input(labelfree, files):
+def test_rows_never_overwrite_an_input(shiftgauge, files):
     before = files[1].read_bytes()
-    ran = labelfree("estimate", *files, "--rows", files[1])
+    ran = shiftgauge("estimate", *files, "--rows", files[1])
     assert (ran.code, "would be lost" in ran.err) == (2, True)
     assert files[1].read_bytes() == before
 
 
-def test_the_limit_is_for_the_first_named_method(labelfree, files):
-    ran = labelfree("estimate", *files, "-m", "scot", "-m", "all", "--fail-above", "0.99", "--json")
+def test_the_limit_is_for_the_first_named_method(shiftgauge, files):
+    ran = shiftgauge("estimate", *files, "-m", "scot", "-m", "all", "--fail-above", "0.99", "--json")
     assert ran.json["limit"]["method"] == "scot"
-    ran = labelfree("estimate", *files, "-m", "gde", "-m", "all", "--fail-above", "0.99")
+    ran = shiftgauge("estimate", *files, "-m", "gde", "-m", "all", "--fail-above", "0.99")
     assert (ran.code, "gde was left out" in ran.err) == (2, True)
 
 
-def test_every_json_fits_the_schema(labelfree, source, target):
-    schema = json.loads(resources.files("labelfree").joinpath("data/schema.json").read_text())
-    jsonschema.validate(json.loads(lf.estimate(source, target).to_json()), schema)
-    jsonschema.validate(labelfree("demo", "--json").json, schema)
+def test_every_json_fits_the_schema(shiftgauge, source, target):
+    schema = json.loads(resources.files("shiftgauge").joinpath("data/schema.json").read_text())
+    jsonschema.validate(json.loads(sg.estimate(source, target).to_json()), schema)
+    jsonschema.validate(shiftgauge("demo", "--json").json, schema)
 
 
 @pytest.mark.parametrize(
@@ -345,42 +345,42 @@ def test_every_json_fits_the_schema(labelfree, source, target):
     ],
     ids=lambda words: "-".join(words[:2]),
 )
-def test_every_verb_fits_the_schema(labelfree, tmp_path, scores, words, monkeypatch):
+def test_every_verb_fits_the_schema(shiftgauge, tmp_path, scores, words, monkeypatch):
     """And each fits its own part of it, and no other."""
     monkeypatch.chdir(tmp_path)
     np.savez("s.npz", logits=scores["logits"], labels=scores["labels"])
     np.savez("t.npz", logits=scores["shifted"], site=np.arange(len(scores["shifted"])) % 3)
     verb, *rest = words
     if "--labelled" in words:
-        assert labelfree("budget", "s.npz", "t.npz", "--margin", "0.1", "--rows", "picks.csv").code == 0
+        assert shiftgauge("budget", "s.npz", "t.npz", "--margin", "0.1", "--rows", "picks.csv").code == 0
         head, *lines = (tmp_path / "picks.csv").read_text().splitlines()
         rows = [line + f",{scores['truth'][int(line.split(',')[0])]}" for line in lines]
         (tmp_path / "picks.csv").write_text("\n".join([head + ",label", *rows]) + "\n")
     inputs = ["s.npz"] if verb == "backtest" else ["s.npz", "t.npz"]
-    ran = labelfree(verb, *inputs, *rest, "--json")
+    ran = shiftgauge(verb, *inputs, *rest, "--json")
     assert ran.code in (0, 1), ran.err
-    schema = json.loads(resources.files("labelfree").joinpath("data/schema.json").read_text())
+    schema = json.loads(resources.files("shiftgauge").joinpath("data/schema.json").read_text())
     jsonschema.validate(ran.json, schema)
     part = {"budget": "labelled" if "--labelled" in words else "plan"}.get(verb, verb)
     jsonschema.validate(ran.json, {"$ref": f"#/$defs/{part}", "$defs": schema["$defs"]})
 
 
-def test_auto_shows_choice_reason_and_band(labelfree, files):
-    ran = labelfree("estimate", *files, "-m", "auto", "--replicates", "20")
+def test_auto_shows_choice_reason_and_band(shiftgauge, files):
+    ran = shiftgauge("estimate", *files, "-m", "auto", "--replicates", "20")
     assert "auto: chose" in ran.out
     assert "auto: 95% range: measured: sampling error, label noise of these rows" in ran.out
-    assert "auto: of which sampling error alone: [" in ran.out
+    assert "auto: of which sampling error only: [" in ran.out
     assert "the error of the population" not in ran.out
-    shown = labelfree("estimate", *files, "-m", "scot", "--replicates", "20").out
+    shown = shiftgauge("estimate", *files, "-m", "scot", "--replicates", "20").out
     assert "95% interval for the error of the population that TARGET came from; sampling error only" in shown
 
 
-def test_an_idle_marginal_is_refused(labelfree, files):
-    ran = labelfree("estimate", *files, "-m", "ac", "--marginal", "mlls")
+def test_an_idle_marginal_is_refused(shiftgauge, files):
+    ran = shiftgauge("estimate", *files, "-m", "ac", "--marginal", "mlls")
     assert (ran.code, "ac does not transport" in ran.err) == (2, True)
 
 
-def test_groups_widen_the_interval_of_the_command(labelfree, tmp_path, scores):
+def test_groups_widen_the_interval_of_the_command(shiftgauge, tmp_path, scores):
     import pyarrow as pa
 
     source = write_csv(tmp_path / "s.csv", table(scores["logits"], "logit_", scores["labels"]))
@@ -390,21 +390,21 @@ def test_groups_widen_the_interval_of_the_command(labelfree, tmp_path, scores):
     )
     widths = []
     for more in ([], ["--groups", "who"]):
-        ran = labelfree("estimate", source, target, "-m", "ac", "--replicates", "60", "--json", *more)
+        ran = shiftgauge("estimate", source, target, "-m", "ac", "--replicates", "60", "--json", *more)
         found = ran.json["estimates"][0]["interval"]
         widths.append(found["high"] - found["low"])
     assert widths[1] > 1.5 * widths[0]
-    ran = labelfree("estimate", source, target, "-m", "all", "--groups", "who")
+    ran = shiftgauge("estimate", source, target, "-m", "all", "--groups", "who")
     assert (ran.code, "--groups are for the intervals" in ran.err) == (2, True)
 
 
-def test_label_shift_is_held_against_a_method_that_takes_the_sources_shares(labelfree, tmp_path):
+def test_label_shift_is_held_against_a_method_that_takes_the_sources_shares(shiftgauge, tmp_path):
     rng = np.random.default_rng(0)
     y, y_t = rng.choice(3, 2000, p=[0.3, 0.3, 0.4]), rng.choice(3, 2000, p=[0.8, 0.1, 0.1])
     for name, labels in (("s", y), ("t", y_t)):
         z = 1.5 * rng.normal(size=(2000, 3))
         z[np.arange(2000), labels] += 3.0
         np.savez(tmp_path / f"{name}.npz", logits=z, **({"labels": labels} if name == "s" else {}))
-    ran = labelfree("estimate", tmp_path / "s.npz", tmp_path / "t.npz", "-m", "cott", "-m", "label-shift")
+    ran = shiftgauge("estimate", tmp_path / "s.npz", tmp_path / "t.npz", "-m", "cott", "-m", "label-shift")
     assert "COTT: only class proportions seem to have changed" in ran.out
     assert "Label shift:" not in ran.out

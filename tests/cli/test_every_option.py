@@ -7,22 +7,22 @@ import numpy as np
 import pytest
 import typer
 
-from labelfree.cli.app import VERBS, app
+from shiftgauge.cli.app import VERBS, app
 
 #: The last call of each verb into the library.
 LAST = {
-    "estimate": "labelfree.trust.answers:compared",
-    "doctor": "labelfree.trust:doctor",
-    "metrics": "labelfree.trust.posteriors:measured",
-    "slices": "labelfree.trust:slices",
-    "backtest": "labelfree.trust:backtest",
-    "budget": "labelfree.trust:budget",
-    "report": "labelfree.reports:report",
+    "estimate": "shiftgauge.trust.answers:compared",
+    "doctor": "shiftgauge.trust:doctor",
+    "metrics": "shiftgauge.trust.posteriors:measured",
+    "slices": "shiftgauge.trust:slices",
+    "backtest": "shiftgauge.trust:backtest",
+    "budget": "shiftgauge.trust:budget",
+    "report": "shiftgauge.reports:report",
 }
 #: What a verb cannot be called without.
 NEEDED = {"slices": ("--by", "user"), "report": ("--json",)}
-PAIR, READ, CHECKED = "labelfree.estimators:Pair", "labelfree.io:read_source", "labelfree.io:read_checked"
-SHARES = "labelfree.trust.posteriors.proportions:estimated_shares"
+PAIR, READ, CHECKED = "shiftgauge.estimators:Pair", "shiftgauge.io:read_source", "shiftgauge.io:read_checked"
+SHARES = "shiftgauge.trust.posteriors.proportions:estimated_shares"
 #: Options about the command's own output, with the test that shows what they do.
 ELSEWHERE = {
     "json": "test_estimate.test_every_verb_fits_the_schema",
@@ -68,15 +68,15 @@ EVERYWHERE = {
     "negative": (("--negative", "no"), form("negative", "no")),
     "weight-column": (("--weight-column", "w"), form("weight", "w")),
     "prediction-column": (("--prediction-column", "d"), form("prediction", "d")),
-    "id": (("--id", "user"), ("labelfree.io:read_checked", "form", setting("id", is_("user")))),
+    "id": (("--id", "user"), ("shiftgauge.io:read_checked", "form", setting("id", is_("user")))),
     "threshold": (("--threshold", "0.9"), form("threshold", 0.9)),
     "tolerance": (("--tolerance", "0.1"), form("tolerance", 0.1)),
     "insist": (("--insist",), form("insist", True)),
     "drop-unlabelled": (("--drop-unlabelled",), form("drop_unlabelled", True)),
-    "dask": (("--dask", "tcp://127.0.0.1:1"), ("labelfree.scale:scan", "dask", is_("tcp://127.0.0.1:1"))),
+    "dask": (("--dask", "tcp://127.0.0.1:1"), ("shiftgauge.scale:scan", "dask", is_("tcp://127.0.0.1:1"))),
     "checkpoint": (
         ("--checkpoint", "kept"),
-        ("labelfree.scale:scan_if_large", "options", lambda value: ends("kept")(value["checkpoint"])),
+        ("shiftgauge.scale:scan_if_large", "options", lambda value: ends("kept")(value["checkpoint"])),
     ),
     "second": (("--second", "t.csv"), (CHECKED, "second", ends("t.csv"))),
 }
@@ -89,13 +89,16 @@ OWN = {
         "proportions": (("--proportions", "same"), ("proportions", is_("same"))),
         "check": (("--check",), ("truth", lambda value: 0.0 <= value <= 1.0)),
         "replicates": (("--replicates", "31"), ("settings", setting("replicates", is_(31)))),
-        "level": (("--level", "0.7"), ("settings", setting("level", is_(0.7)))),
-        "seed": (("--seed", "9"), ("settings", setting("seed", is_(9)))),
-        "groups": (("--groups", "user"), ("settings", setting("groups", users))),
-        "source-groups": (("--source-groups", "user"), ("settings", setting("source_groups", users))),
+        "level": (("--level", "0.7"), ("level", is_(0.7))),
+        "seed": (("--replicates", "20", "--seed", "9"), ("settings", setting("seed", is_(9)))),
+        "groups": (("--replicates", "20", "--groups", "user"), ("settings", setting("groups", users))),
+        "source-groups": (
+            ("--replicates", "20", "--source-groups", "user"),
+            ("settings", setting("source_groups", users)),
+        ),
         "target-labels": (
-            ("--check", "--target-labels", "y.npy"),
-            ("labelfree.io:read_labels", "path", ends("y.npy")),
+            ("--check", "--target-labels", "y.npy", "--label-column", "truth", "--labels", "y.npy"),
+            ("shiftgauge.io:read_labels", "path", ends("y.npy")),
         ),
     },
     "doctor": {
@@ -107,7 +110,7 @@ OWN = {
         "method": (("-m", "label-shift"), ("method", is_("label-shift"))),
         "calibration": (
             ("--calibration", "none"),
-            ("labelfree.estimators.pair:Pair", "calibration", is_("none")),
+            ("shiftgauge.estimators.pair:Pair", "calibration", is_("none")),
         ),
         "marginal": (("-m", "scot", "--marginal", "mlls"), ("options", is_({"marginal": "mlls"}))),
         "proportions": (("--proportions", "same"), ("options", is_({"proportions": "same"}))),
@@ -155,10 +158,10 @@ OWN = {
         "calibration": (("--calibration", "none"), ("calibration", is_("none"))),
         "marginal": (("--marginal", "mlls"), ("marginal", is_("mlls"))),
         "seed": (("--seed", "9"), ("seed", is_(9))),
-        "labelled": (("--labelled", "picks.csv"), ("labelfree.io:read_picks", "path", ends("picks.csv"))),
+        "labelled": (("--labelled", "picks.csv"), ("shiftgauge.io:read_picks", "path", ends("picks.csv"))),
         "weight": (
             ("--labelled", "picks.csv", "--weight", "0.5"),
-            ("labelfree.trust:with_labels", "weight", is_(0.5)),
+            ("shiftgauge.trust:with_labels", "weight", is_(0.5)),
         ),
     },
     "report": {
@@ -238,35 +241,35 @@ CASES = [
 
 @pytest.mark.parametrize("name", ABOUT_SCANS)
 @pytest.mark.parametrize("verb", WHOLE)
-def test_options_about_scans_are_refused_where_nothing_is_scanned(labelfree, folder, verb, name):
-    ran = labelfree(verb, *(["s.csv"] if verb == "backtest" else ["s.csv", "t.csv"]), f"--{name}", "x")
+def test_options_about_scans_are_refused_where_nothing_is_scanned(shiftgauge, folder, verb, name):
+    ran = shiftgauge(verb, *(["s.csv"] if verb == "backtest" else ["s.csv", "t.csv"]), f"--{name}", "x")
     assert ran.code == 2
     assert f"--{name} x" in ran.err
 
 
-def test_a_checkpoint_of_a_small_target_is_refused(labelfree, folder):
-    ran = labelfree("estimate", "s.csv", "t.csv", "--checkpoint", "kept")
+def test_a_checkpoint_of_a_small_target_is_refused(shiftgauge, folder):
+    ran = shiftgauge("estimate", "s.csv", "t.csv", "--checkpoint", "kept")
     assert ran.code == 2
     assert "--checkpoint kept: t.csv is read whole" in ran.err
 
 
 @pytest.mark.parametrize(("verb", "name"), CASES, ids=lambda part: part)
-def test_every_option_reaches_the_library(labelfree, folder, monkeypatch, verb, name):
+def test_every_option_reaches_the_library(shiftgauge, folder, monkeypatch, verb, name):
     assert name in OWN[verb] or name in EVERYWHERE, (
         f"nothing shows that --{name} of {verb} reaches the library"
     )
     words, (*where, check) = OWN[verb].get(name) or EVERYWHERE[name]
     place, argument = (LAST[verb], *where) if len(where) == 1 else where
     if place == SHARES:  # it comes after the metrics, which do not matter here
-        monkeypatch.setattr("labelfree.trust.posteriors.measured", lambda *args, **options: None)
+        monkeypatch.setattr("shiftgauge.trust.posteriors.measured", lambda *args, **options: None)
     if place.endswith("with_labels"):
-        monkeypatch.setattr("labelfree.trust.Plan.from_table", lambda *args, **options: None)
+        monkeypatch.setattr("shiftgauge.trust.Plan.from_table", lambda *args, **options: None)
     seen = spy(monkeypatch, place, stop=not place.endswith(":Pair"))
     if place.endswith(":Pair"):
         spy(monkeypatch, LAST[verb], stop=True)
     inputs = ["s.csv"] if verb == "backtest" else ["s.csv", "t.csv"]
     needed = () if name == "by" and verb != "slices" else NEEDED.get(verb, ())
-    ran = labelfree(verb, *inputs, *needed, *words, *(("--json",) if "--json" not in needed else ()))
+    ran = shiftgauge(verb, *inputs, *needed, *words, *(("--json",) if "--json" not in needed else ()))
     assert seen, ran.err
     assert check(seen[-1][argument]), seen[-1][argument]
 

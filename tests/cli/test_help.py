@@ -11,23 +11,23 @@ import jsonschema
 import pytest
 import typer
 
-from labelfree import METHODS
-from labelfree.cli.app import VERBS, app
-from labelfree.cli.files import Reading
-from labelfree.cli.options import DATA, OUTPUT, PANELS, WHAT, Verb, panel
+from shiftgauge import METHODS
+from shiftgauge.cli.app import VERBS, app
+from shiftgauge.cli.files import Reading
+from shiftgauge.cli.options import DATA, OUTPUT, PANELS, WHAT, Verb, panel
 
 #: A score, and a method whose one number stands in the demo's text.
 SKIPPED = {"unchanged", "cbpe", *(name for name, one in METHODS.items() if "score" in one.meaning)}
 
 
 @pytest.fixture
-def narrow(monkeypatch, labelfree):
+def narrow(monkeypatch, shiftgauge):
     """The command as a terminal of 80 columns shows it, without frames."""
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("TERMINAL_WIDTH", "80")
 
     def call(*words):
-        ran = labelfree(*words)
+        ran = shiftgauge(*words)
         assert ran.code == 0
         assert max(map(len, ran.out.splitlines())) <= 80
         return " ".join(ran.out.replace("│", " ").split())
@@ -93,43 +93,43 @@ def test_brackets_in_a_help_are_text(capsys):
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_every_method_has_its_line(labelfree, name):
-    lines = labelfree("methods").out.splitlines()
+def test_every_method_has_its_line(shiftgauge, name):
+    lines = shiftgauge("methods").out.splitlines()
     (line,) = [line for line in lines if line.split()[:1] == [name]]
     assert METHODS[name].meaning in line
     assert ("second" in line.split()[-1:]) == METHODS[name].needs_second
 
 
-def test_methods_as_json(labelfree):
-    found = labelfree("methods", "--json").json
-    schema = json.loads(resources.files("labelfree").joinpath("data/schema.json").read_text())
+def test_methods_as_json(shiftgauge):
+    found = shiftgauge("methods", "--json").json
+    schema = json.loads(resources.files("shiftgauge").joinpath("data/schema.json").read_text())
     jsonschema.validate(found, schema)
     assert [one["name"] for one in found["methods"]] == list(METHODS)
     assert {one["name"] for one in found["methods"] if "marginal" in one["takes"]} == {"cot", "cott", "scot"}
 
 
-def test_the_demo_s_table_fits_a_terminal(labelfree):
-    _, _, *table = labelfree("demo").out.split("\n\nA small network")[0].splitlines()
+def test_the_demo_s_table_fits_a_terminal(shiftgauge):
+    _, _, *table = shiftgauge("demo").out.split("\n\nA small network")[0].splitlines()
     assert len(table) > 12
     assert max(map(len, table)) <= 80
     head = " ".join(table[:2])
     assert all(re.split("[ -]", one.title)[0] in head for name, one in METHODS.items() if name not in SKIPPED)
 
 
-def test_quiet(labelfree, files, tmp_path):
+def test_quiet(shiftgauge, files, tmp_path):
     """No table; JSON that was asked for, files and the exit code stay."""
     words = ("estimate", *files, "-m", "ac", "--replicates", "0")
-    assert labelfree(*words).out != ""
-    ran = labelfree(*words, "--quiet", "--rows", tmp_path / "rows.csv")
+    assert shiftgauge(*words).out != ""
+    ran = shiftgauge(*words, "--quiet", "--rows", tmp_path / "rows.csv")
     assert (ran.code, ran.out, ran.err) == (0, "", "")
     assert (tmp_path / "rows.csv").exists()
-    assert labelfree(*words, "-q", "--json").json["estimates"][0]["method"] == "ac"
-    assert labelfree(*words, "-q", "--fail-above", "0.01").code == 1
-    assert labelfree(*words).out != ""
-    assert labelfree("estimate", "a", "b", "-q").err == "labelfree: a: no such file\n"
+    assert shiftgauge(*words, "-q", "--json").json["estimates"][0]["method"] == "ac"
+    assert shiftgauge(*words, "-q", "--fail-above", "0.01").code == 1
+    assert shiftgauge(*words).out != ""
+    assert shiftgauge("estimate", "a", "b", "-q").err == "shiftgauge: a: no such file\n"
 
 
-def test_warm_up_says_where_the_machine_code_is_kept(labelfree):
-    ran = labelfree("warm-up", "--json")
+def test_warm_up_says_where_the_machine_code_is_kept(shiftgauge):
+    ran = shiftgauge("warm-up", "--json")
     assert ran.code == 0
     assert any(Path(ran.json["cache"]).rglob("*.nbc"))

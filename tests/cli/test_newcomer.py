@@ -47,10 +47,10 @@ def place(tmp_path, monkeypatch, scores):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("estimate", "; see labelfree estimate --help"),
-        ("estimate s.csv t.csv --metod ac", "; see labelfree estimate --help"),
-        ("estimat s.csv t.csv", "; see labelfree --help"),
-        ("bench trian", "; see labelfree bench --help"),
+        ("estimate", "; see shiftgauge estimate --help"),
+        ("estimate s.csv t.csv --metod ac", "; see shiftgauge estimate --help"),
+        ("estimat s.csv t.csv", "; see shiftgauge --help"),
+        ("bench trian", "; see shiftgauge bench --help"),
         ("estimate folder.csv t.csv", "is a folder without .parquet files; wanted a file"),
         ("estimate none*.parquet t.csv", "no file matches the pattern"),
         ("estimate scores t.csv", "cannot tell its form from its name; wanted .npz"),
@@ -102,12 +102,12 @@ def place(tmp_path, monkeypatch, scores):
         ("report s.csv t.csv -o folder.html", "is a folder; wanted the name of a file"),
     ],
 )
-def test_a_slip_is_one_line(labelfree, place, words, message):
+def test_a_slip_is_one_line(shiftgauge, place, words, message):
     before = {file: file.read_bytes() for file in place.iterdir() if file.is_file()}
-    ran = labelfree(*words.split())
+    ran = shiftgauge(*words.split())
     assert (ran.code, ran.out) == (2, "")
     last = ran.err.splitlines()[-1]  # slow machines say what they are doing before that
-    assert last.startswith("labelfree: ")
+    assert last.startswith("shiftgauge: ")
     assert message in last
     assert "internal error" not in last
     assert {file: file.read_bytes() for file in place.iterdir() if file.is_file()} == before
@@ -116,31 +116,31 @@ def test_a_slip_is_one_line(labelfree, place, words, message):
 @pytest.mark.parametrize(
     "verb", [["metrics", "--confusion"], ["slices", "--by", "label", "--replicates", "20"]]
 )
-def test_class_names_are_printed_to_the_letter(labelfree, place, verb):
+def test_class_names_are_printed_to_the_letter(shiftgauge, place, verb):
     """Brackets and colons mean something to the library that prints the tables."""
     text = (place / "s.csv").read_text()
     for plain, odd in (("a", "[/red]"), ("b", ":cat:"), ("c", "[bold]c")):
         text = text.replace(f"logit_{plain}", f"logit_{odd}").replace(f",{plain}\n", f",{odd}\n")
     (place / "odd.csv").write_text(text)
-    ran = labelfree(verb[0], "odd.csv", "odd.csv", *verb[1:])
+    ran = shiftgauge(verb[0], "odd.csv", "odd.csv", *verb[1:])
     assert ran.code == 0, ran.err
     assert all(name in ran.out for name in ("[/red]", ":cat:", "[bold]c"))
 
 
 @pytest.mark.parametrize("words", [[], ["bench"]])
-def test_no_words_show_the_help_and_no_complaint(labelfree, words):
-    ran = labelfree(*words)
+def test_no_words_show_the_help_and_no_complaint(shiftgauge, words):
+    ran = shiftgauge(*words)
     assert "Usage" in ran.out + ran.err
-    assert "labelfree: " not in ran.err
+    assert "shiftgauge: " not in ran.err
 
 
-def test_blank_lines_after_the_labelled_rows(labelfree, place):
+def test_blank_lines_after_the_labelled_rows(shiftgauge, place):
     """A spreadsheet leaves rows without number and label behind."""
-    assert labelfree("budget", "s.csv", "t.csv", "--count", "100", "--rows", "plan.csv").code == 0
+    assert shiftgauge("budget", "s.csv", "t.csv", "--count", "100", "--rows", "plan.csv").code == 0
     header, *lines = (place / "plan.csv").read_text().splitlines()
     filled = [f"{header},label", *(f"{line},a" for line in lines), "," * (header.count(",") + 1)]
     (place / "plan.csv").write_text("\n".join(filled) + "\n")
-    ran = labelfree("budget", "s.csv", "t.csv", "--count", "100", "--labelled", "plan.csv", "--json")
+    ran = shiftgauge("budget", "s.csv", "t.csv", "--count", "100", "--labelled", "plan.csv", "--json")
     assert ran.code == 0, ran.err
 
 
@@ -150,12 +150,12 @@ def test_ctrl_c_is_one_line():
     code = (
         # A shell's background job inherits that interrupts are ignored; a terminal's does not.
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "import labelfree.io\n"
-        "from labelfree.cli import main\n"
+        "import shiftgauge.io\n"
+        "from shiftgauge.cli import main\n"
         "def demo_data():\n"
         "    print('begun', flush=True)\n"
         "    import time; time.sleep(60)\n"
-        "labelfree.io.demo_data = demo_data\n"
+        "shiftgauge.io.demo_data = demo_data\n"
         "main(['demo'])\n"
     )
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
@@ -164,4 +164,4 @@ def test_ctrl_c_is_one_line():
         time.sleep(0.2)
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=30)
-    assert (process.returncode, err) == (130, "labelfree: interrupted\n")
+    assert (process.returncode, err) == (130, "shiftgauge: interrupted\n")

@@ -3,53 +3,41 @@
 import numpy as np
 import pytest
 
-import labelfree as lf
+import shiftgauge as sg
 
 
 @pytest.fixture
 def scot(source, target):
-    return lf.estimate(source, target, "scot").error
+    return sg.estimate(source, target, "scot").error
 
 
-def test_a_limit_that_is_met_exactly_is_not_exceeded(labelfree, files, scot):
+def test_a_limit_that_is_met_exactly_is_not_exceeded(shiftgauge, files, scot):
     words = ("estimate", *files, "-m", "scot", "--replicates", 0, "--fail-above")
-    assert labelfree(*words, repr(scot)).code == 0
-    assert labelfree(*words, repr(float(np.nextafter(scot, 0)))).code == 1
-    told = labelfree(*words, repr(scot), "--json").json["limit"]
+    assert shiftgauge(*words, repr(scot)).code == 0
+    assert shiftgauge(*words, repr(float(np.nextafter(scot, 0)))).code == 1
+    told = shiftgauge(*words, repr(scot), "--json").json["limit"]
     assert (told["value"], told["exceeded"]) == (scot, False)
 
 
-def test_the_interval_has_the_level_asked_for(labelfree, files, source, target):
+def test_the_interval_has_the_level_asked_for(shiftgauge, files, source, target):
     words = ("estimate", *files, "-m", "scot", "--replicates", 40, "--json")
     for level in (0.5, 0.95):
-        found = labelfree(*words, "--level", level).json["estimates"][0]["interval"]
-        expected = lf.interval(source, target, "scot", replicates=40, level=level).interval
+        found = shiftgauge(*words, "--level", level).json["estimates"][0]["interval"]
+        expected = sg.interval(source, target, "scot", replicates=40, level=level).interval
         assert found == expected.to_dict()
 
 
-def test_the_truth_is_shown_only_to_those_who_check(labelfree, files):
+def test_the_truth_is_shown_only_to_those_who_check(shiftgauge, files):
     words = ("estimate", *files, "-m", "scot", "--replicates", 0)
-    blind = labelfree(*words)
+    blind = shiftgauge(*words)
     assert "truth" not in blind.out
     assert "miss" not in blind.out
-    assert "true_error" not in labelfree(*words, "--json").json["target"]
-    assert "truth" in labelfree(*words, "--check").out
-    assert labelfree(*words, "--check", "--json").json["target"]["true_error"] > 0
+    assert "true_error" not in shiftgauge(*words, "--json").json["target"]
+    assert "truth" in shiftgauge(*words, "--check").out
+    assert shiftgauge(*words, "--check", "--json").json["target"]["true_error"] > 0
 
 
-def test_many_scores_are_not_resampled_unless_asked(labelfree, files, monkeypatch):
-    from labelfree.cli import estimate
-
-    words = ("estimate", *files, "-m", "ac", "--json")
-    assert labelfree(*words).json["estimates"][0]["interval"] is not None
-    monkeypatch.setattr(estimate, "MANY_SCORES", 5 * (600 + 800) - 1)
-    assert labelfree(*words).json["estimates"][0]["interval"] is None
-    assert labelfree(*words, "--replicates", 20).json["estimates"][0]["interval"] is not None
-    monkeypatch.setattr(estimate, "MANY_SCORES", 5 * (600 + 800))
-    assert labelfree(*words).json["estimates"][0]["interval"] is not None
-
-
-def test_what_speaks_against_a_method_is_shown(labelfree, tmp_path):
+def test_what_speaks_against_a_method_is_shown(shiftgauge, tmp_path):
     """Only class proportions changed, and SCOT takes the source's: said with and without an interval."""
     rng = np.random.default_rng(1)
     y, y_t = rng.choice(3, 3000, p=[0.6, 0.3, 0.1]), rng.choice(3, 3000, p=[0.1, 0.2, 0.7])
@@ -57,8 +45,8 @@ def test_what_speaks_against_a_method_is_shown(labelfree, tmp_path):
         np.savez(tmp_path / name, logits=rng.normal(size=(3000, 3)) + 2.0 * np.eye(3)[labels], labels=labels)
     for replicates in (0, 20):
         words = ("estimate", tmp_path / "s.npz", tmp_path / "t.npz", "-m", "scot", "--replicates", replicates)
-        assert "only class proportions seem to have changed" in labelfree(*words).out
-        assert any("only class" in w for w in labelfree(*words, "--json").json["estimates"][0]["warnings"])
+        assert "only class proportions seem to have changed" in shiftgauge(*words).out
+        assert any("only class" in w for w in shiftgauge(*words, "--json").json["estimates"][0]["warnings"])
 
 
 @pytest.mark.parametrize(
@@ -71,17 +59,17 @@ def test_a_shift_of_more_than_proportions_speaks_against_those_that_assume_no_ot
     rng = np.random.default_rng(2)
     y, y_t = rng.choice(3, (2, 3000), p=[0.5, 0.3, 0.2])
     noise = rng.normal(size=(2, 3000, 3))
-    source = lf.Source(noise[0] + 2.5 * np.eye(3)[y], y)
-    target = lf.Target(2.0 * noise[1] + 2.5 * np.eye(3)[y_t])
+    source = sg.Source(noise[0] + 2.5 * np.eye(3)[y], y)
+    target = sg.Target(2.0 * noise[1] + 2.5 * np.eye(3)[y_t])
     doubt = "more than class proportions changed, and this assumes that only they did"
     method, marginal = named
     options = {} if method == "label-shift" else {"marginal": marginal}
-    assert any(doubt in w for w in lf.estimate(source, target, method, **options).warnings)
+    assert any(doubt in w for w in sg.estimate(source, target, method, **options).warnings)
     for other in ("ac", "scot", "auto"):
-        assert not any(doubt in w for w in lf.estimate(source, target, other).warnings)
+        assert not any(doubt in w for w in sg.estimate(source, target, other).warnings)
 
 
-def test_warnings_are_shown_by_every_verb(labelfree, tmp_path):
+def test_warnings_are_shown_by_every_verb(shiftgauge, tmp_path):
     rng = np.random.default_rng(1)
     y, y_t = rng.choice(3, 2000, p=[0.6, 0.3, 0.1]), rng.choice(3, 2000, p=[0.1, 0.2, 0.7])
     for name, labels in (("s.npz", y), ("t.npz", y_t)):
@@ -89,11 +77,11 @@ def test_warnings_are_shown_by_every_verb(labelfree, tmp_path):
         np.savez(tmp_path / name, logits=logits, labels=labels, half=np.arange(2000) % 2)
     pair = (tmp_path / "s.npz", tmp_path / "t.npz")
     doubt = "only class proportions seem to have changed"
-    assert doubt in labelfree("metrics", *pair, "-m", "scot").out
-    assert doubt in labelfree("slices", *pair, "-m", "scot", "--by", "half", "--replicates", 20).out
-    both = labelfree("estimate", *pair, "-m", "scot", "-m", "cot", "--replicates", 0)
+    assert doubt in shiftgauge("metrics", *pair, "-m", "scot").out
+    assert doubt in shiftgauge("slices", *pair, "-m", "scot", "--by", "half", "--replicates", 20).out
+    both = shiftgauge("estimate", *pair, "-m", "scot", "-m", "cot", "--replicates", 0)
     assert both.out.count(doubt) == 1  # what all methods are warned of is said once
-    assert "gde left out" in labelfree("estimate", *pair, "-m", "all").out
+    assert "gde left out" in shiftgauge("estimate", *pair, "-m", "all").out
 
 
 @pytest.mark.parametrize(
@@ -101,12 +89,12 @@ def test_warnings_are_shown_by_every_verb(labelfree, tmp_path):
     [("auto", "--proportions", "changed"), ("scot", "--marginal", "mlls")],
     ids=" ".join,
 )
-def test_rows_average_to_the_answer(labelfree, files, tmp_path, words):
+def test_rows_average_to_the_answer(shiftgauge, files, tmp_path, words):
     rows = tmp_path / "rows.npz"
     asked = ("estimate", *files, "--replicates", 0, "--json", "--rows", rows, "-m")
-    found = labelfree(*asked, *words).json["estimates"][0]["error"]
+    found = shiftgauge(*asked, *words).json["estimates"][0]["error"]
     assert np.load(rows)["error_probability"].mean() == pytest.approx(found, abs=1e-9)
-    assert abs(found - labelfree(*asked, words[0]).json["estimates"][0]["error"]) > 1e-4
+    assert abs(found - shiftgauge(*asked, words[0]).json["estimates"][0]["error"]) > 1e-4
 
 
 def write_two_classes(path, seed, order, unlabelled=0):
@@ -123,27 +111,27 @@ def write_two_classes(path, seed, order, unlabelled=0):
     return path
 
 
-def test_a_threshold_means_the_source_s_second_class_whatever_the_order_of_the_target(labelfree, tmp_path):
+def test_a_threshold_means_the_source_s_second_class_whatever_the_order_of_the_target(shiftgauge, tmp_path):
     source = write_two_classes(tmp_path / "s.csv", 0, ("prob_no", "prob_yes"))
     found = []
     for order in (("prob_no", "prob_yes"), ("prob_yes", "prob_no")):
         target = write_two_classes(tmp_path / "t.csv", 1, order)
         words = ("estimate", source, target, "-m", "ac", "--threshold", 0.9, "--replicates", 0, "--json")
-        found.append(labelfree(*words).json["estimates"][0]["error"])
+        found.append(shiftgauge(*words).json["estimates"][0]["error"])
     assert found[0] == pytest.approx(found[1], abs=1e-12)
 
 
 def test_groups_of_rows_that_were_left_out_are_left_out(tmp_path):
-    from labelfree.cli.files import column_of
-    from labelfree.io import read_source
+    from shiftgauge.cli.files import column_of
+    from shiftgauge.io import read_source
 
     path = write_two_classes(tmp_path / "s.csv", 0, ("prob_no", "prob_yes"), unlabelled=30)
     source = read_source(path, drop_unlabelled=True)
     assert column_of(path, "site", source).tolist() == [f"s{i // 25}" for i in range(30, 300)]
 
 
-def test_proportions_beside_methods_that_do_not_read_them_are_refused(labelfree, files):
-    ran = labelfree("estimate", *files, "-m", "scot", "--proportions", "same")
+def test_proportions_beside_methods_that_do_not_read_them_are_refused(shiftgauge, files):
+    ran = shiftgauge("estimate", *files, "-m", "scot", "--proportions", "same")
     assert ran.code == 2
     assert "--proportions same: scot does not read it; wanted auto beside it" in ran.err
 
@@ -155,7 +143,7 @@ def test_proportions_beside_methods_that_do_not_read_them_are_refused(labelfree,
         (("--shares", "bbse", "--bias-correction"), "bias correction belongs to mlls"),
     ],
 )
-def test_label_shares_that_are_not_known_are_refused(words, said, labelfree, files):
-    ran = labelfree("metrics", *files, *words)
+def test_label_shares_that_are_not_known_are_refused(words, said, shiftgauge, files):
+    ran = shiftgauge("metrics", *files, *words)
     assert (ran.code, ran.out) == (2, "")
     assert said in ran.err

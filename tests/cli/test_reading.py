@@ -5,14 +5,18 @@ import glob
 import os
 from dataclasses import fields
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import typer
+from pyarrow import parquet
 
-from labelfree.cli.app import app
-from labelfree.cli.files import Reading, refuse_overwriting
-from labelfree.errors import InputError
+import shiftgauge as sg
+from shiftgauge.cli.app import app
+from shiftgauge.cli.files import Reading, refuse_overwriting
+from shiftgauge.errors import InputError
 
 COMMANDS = typer.main.get_command(app).commands
 #: Each verb that reads scores, with what it needs beside the files.
@@ -61,47 +65,48 @@ def test_other_files_of_labels_stand_behind_labels():
     ],
 )
 @pytest.mark.parametrize("verb", VERBS)
-def test_an_option_about_columns_where_no_file_has_any(labelfree, files, verb, option, value):
-    ran = labelfree(verb, *given(verb, files), *VERBS[verb], option, value)
+def test_an_option_about_columns_where_no_file_has_any(shiftgauge, files, verb, option, value):
+    ran = shiftgauge(verb, *given(verb, files), *VERBS[verb], option, value)
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err.startswith(f"labelfree: {option} is about the columns of a table, and no file is one")
+    assert ran.err.startswith(f"shiftgauge: {option} is about the columns of a table, and no file is one")
     assert ran.err.count("\n") == 1
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_logits_or_probs(labelfree, files, verb):
-    ran = labelfree(verb, *given(verb, files), *VERBS[verb], "--logits", "--probs")
+def test_logits_or_probs(shiftgauge, files, verb):
+    ran = shiftgauge(verb, *given(verb, files), *VERBS[verb], "--logits", "--probs")
     assert (ran.code, "both given" in ran.err, ran.err.count("\n")) == (2, True, 1)
 
 
-def test_one_table_among_the_files_is_enough(labelfree, files, tmp_path, scores):
+def test_one_table_among_the_files_is_enough(shiftgauge, files, tmp_path, scores):
     labels = tmp_path / "y.csv"
     labels.write_text("truth\n" + "\n".join(map(str, scores["labels"])) + "\n")
-    words = ("estimate", *files, "-m", "ac", "--json")
-    wanted = labelfree(*words).json["source"]["error"]
-    ran = labelfree(*words, "--labels", labels, "--label-column", "truth")
+    wanted = shiftgauge("estimate", *files, "-m", "ac", "--json").json["source"]["error"]
+    np.savez(tmp_path / "unlabelled.npz", logits=scores["logits"])
+    words = ("estimate", tmp_path / "unlabelled.npz", files[1], "-m", "ac", "--json")
+    ran = shiftgauge(*words, "--labels", labels, "--label-column", "truth")
     assert ran.code == 0, ran.err
     assert ran.json["source"]["error"] == wanted
 
 
-def test_the_second_model_may_be_the_table(labelfree, files, tmp_path, scores):
+def test_the_second_model_may_be_the_table(shiftgauge, files, tmp_path, scores):
     second = np.random.default_rng(0).integers(0, 5, 800)
     np.savetxt(tmp_path / "second.csv", second, fmt="%d", header="said", comments="")
     words = ("-m", "gde", "--second", tmp_path / "second.csv", "--prediction-column", "said", "--json")
-    ran = labelfree("estimate", *files, *words)
+    ran = shiftgauge("estimate", *files, *words)
     assert ran.code == 0, ran.err
     assert ran.json["estimates"][0]["error"] == pytest.approx(np.mean(scores["shifted"].argmax(1) != second))
 
 
-def test_the_labelled_rows_may_be_the_table(labelfree, files, tmp_path, scores):
+def test_the_labelled_rows_may_be_the_table(shiftgauge, files, tmp_path, scores):
     rows = tmp_path / "rows.csv"
     planned = ("budget", *files, "--count", 100)
-    assert labelfree(*planned, "--rows", rows).code == 0
+    assert shiftgauge(*planned, "--rows", rows).code == 0
     header, *lines = rows.read_text().splitlines()
     at = header.split(",").index('"row"')
     truth = [f"{line},{scores['truth'][int(line.split(',')[at])]}" for line in lines]
     rows.write_text("\n".join([f"{header},truth", *truth]) + "\n")
-    ran = labelfree(*planned, "--labelled", rows, "--label-column", "truth", "--json")
+    ran = shiftgauge(*planned, "--labelled", rows, "--label-column", "truth", "--json")
     assert ran.code == 0, ran.err
     assert ran.json["error"] == pytest.approx(
         np.mean(scores["shifted"].argmax(1) != scores["truth"]), abs=0.15
@@ -139,3 +144,52 @@ def test_a_pattern_reads_what_is_written_where_it_would_find_it(tmp_path, monkey
 
 def existing(pattern):
     return filter(os.path.exists, glob.glob(pattern, recursive=True))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes on this system")
+def test_named_pipes(shiftgauge, files, tmp_path):
+    """As `<(command)` makes them: their form is told by the content, whatever the name says."""
+    source, target = files
+    want = shiftgauge("estimate", source, target, "--json").json["estimates"]
+    for name in ("t.npz", "no_ending"):
+        pipe = tmp_path / "pipes" / name
+        pipe.parent.mkdir(exist_ok=True)
+        os.mkfifo(pipe)
+        Thread(target=pipe.write_bytes, args=(target.read_bytes(),), daemon=True).start()
+        ran = shiftgauge("estimate", source, pipe, "--json")
+        assert ran.json["estimates"] == want
+    empty = tmp_path / "empty.csv"
+    os.mkfifo(empty)
+    Thread(target=empty.write_bytes, args=(b"",), daemon=True).start()
+    ran = shiftgauge("estimate", source, empty)
+    assert (ran.code, "empty.csv: is empty" in ran.err) == (2, True)
+
+
+def test_labels_that_arrive_twice_are_refused(shiftgauge, files, tmp_path, scores):
+    source, target = files
+    np.save(tmp_path / "y.npy", scores["labels"])
+    np.save(tmp_path / "truth.npy", scores["truth"])
+    ran = shiftgauge("estimate", source, target, "--labels", tmp_path / "y.npy")
+    assert ran.code == 2
+    assert f"{source}: has labels of its own, and --labels {tmp_path / 'y.npy'} has others" in ran.err
+    ran = shiftgauge("estimate", source, target, "--check", "--target-labels", tmp_path / "truth.npy")
+    assert ran.code == 2
+    assert f"{target}: has labels of its own, and --target-labels {tmp_path / 'truth.npy'}" in ran.err
+
+
+def test_labels_that_arrive_twice_are_refused_of_a_large_source(scores, tmp_path):
+    """A scan that stands for a source."""
+    names = [f"logit_{j}" for j in range(scores["logits"].shape[1])]
+    columns = dict(zip(names, scores["logits"].T, strict=True))
+    parquet.write_table(pa.table({**columns, "label": scores["labels"]}), tmp_path / "s.parquet")
+    with pytest.raises(sg.InputError, match=r"s\.parquet: has labels of its own, in the column 'label'"):
+        sg.scan(tmp_path / "s.parquet").source(scores["labels"])
+
+
+def test_insisting_on_logits_is_refused_of_probabilities(shiftgauge, tmp_path):
+    rows = "".join(f"{p},{1 - p},{'ab'[p < 0.5]}\n" for p in (0.25, 0.75, 0.5, 0.125) * 5)
+    (tmp_path / "s.csv").write_text("prob_a,prob_b,label\n" + rows)
+    ran = shiftgauge("estimate", tmp_path / "s.csv", tmp_path / "s.csv", "--insist")
+    assert (ran.code, "and these are probabilities; leave it out" in ran.err) == (2, True)
+    with pytest.raises(sg.InputError, match=r"insist=True .*leave it out"):
+        sg.scan(tmp_path / "s.csv", insist=True)

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import typer
 
-from labelfree.cli import demo, screen
-from labelfree.cli.app import VERBS, app
-from labelfree.cli.estimate import _refuse_one_file
-from labelfree.cli.files import refuse_overwriting
-from labelfree.cli.options import DATA, OUTPUT, WHAT
-from labelfree.errors import InputError
+from shiftgauge.cli import demo, screen
+from shiftgauge.cli.app import VERBS, app
+from shiftgauge.cli.estimate import _refuse_one_file
+from shiftgauge.cli.files import refuse_overwriting
+from shiftgauge.cli.options import DATA, OUTPUT, WHAT
+from shiftgauge.errors import InputError
 
 PLAIN = ["--calibration", "none"]
 
@@ -45,10 +45,10 @@ def text(lines):
     return dedent(lines).strip("\n")
 
 
-def test_estimate(labelfree, few):
+def test_estimate(shiftgauge, few):
     """AC's doubt is 1/8, 1/4, 1/2 and 1/2 in turn: 11/32 in mean."""
     methods = ["-m", "ac", "-m", "unchanged", "-m", "entropy"]
-    found = labelfree("estimate", *few, *methods, *PLAIN, "--replicates", 0, "--check")
+    found = shiftgauge("estimate", *few, *methods, *PLAIN, "--replicates", 0, "--check")
     assert shown(found) == text("""
         source: 80 rows, 3 classes, error 20.0%    target: 40 rows
         method         estimate  miss  what it is
@@ -56,11 +56,11 @@ def test_estimate(labelfree, few):
         Unchanged         20.0%  -5.0  the source's own error
         Entropy    score 0.7816        mean entropy of the probabilities in nats: a score, not an error
         truth             25.0%        by the labels in TARGET
-        in short: about 34.4% of TARGET's rows are wrong, 20.0% of SOURCE's; nothing seen speaks against it; labelfree doctor looks closer
+        in short: about 34.4% of TARGET's rows are wrong, 20.0% of SOURCE's; nothing seen speaks against it; shiftgauge doctor looks closer
     """)  # noqa: E501
 
 
-def test_metrics_with_and_without_the_confusion_matrix(labelfree, few):
+def test_metrics_with_and_without_the_confusion_matrix(shiftgauge, few):
     table = text("""
         class     share  predicted  precision  recall     f1
         0         43.8%      50.0%      68.8%   78.6%  73.3%
@@ -78,17 +78,17 @@ def test_metrics_with_and_without_the_confusion_matrix(labelfree, few):
         1  12.50  18.75   6.25
         2   3.12   3.12  12.50
     """)
-    plain, more = (shown(labelfree("metrics", *few, "-m", "ac", *PLAIN, *w)) for w in ([], ["--confusion"]))
+    plain, more = (shown(shiftgauge("metrics", *few, "-m", "ac", *PLAIN, *w)) for w in ([], ["--confusion"]))
     assert plain.startswith("error 34.4% by ac, ")
     assert "; kappa 0.463\n" + table in plain
     assert "true class" not in plain
     assert table + "\n" + matrix + "\nestimated, not counted: it rests on what ac assumes" in more
 
 
-def test_slices(labelfree, few):
+def test_slices(shiftgauge, few):
     """East has 8, 8, 7 and 7 rows of the four kinds, west 2, 2, 3 and 3."""
     found = shown(
-        labelfree("slices", *few, "--by", "site", "-m", "ac", *PLAIN, "--replicates", 50)
+        shiftgauge("slices", *few, "--by", "site", "-m", "ac", *PLAIN, "--replicates", 50)
     ).splitlines()
     assert found[0] == "slice  error   from     to  rows"
     assert found[1].split()[:2] == ["east", "33.3%"]
@@ -100,19 +100,19 @@ def test_slices(labelfree, few):
     assert [line[26:32].strip() for line in found[1:3]] == ["30", "10"]
 
 
-def test_backtest(labelfree, tmp_path):
+def test_backtest(shiftgauge, tmp_path):
     """Groups of one's own first, then the made ones; miss and, in brackets, the worst."""
     np.savez(tmp_path / "b.npz", **rows(320, 5), site=np.arange(320) % 2)
-    found = shown(labelfree("backtest", tmp_path / "b.npz", "-m", "ac", "-m", "doc", "--by", "site", *PLAIN))
+    found = shown(shiftgauge("backtest", tmp_path / "b.npz", "-m", "ac", "-m", "doc", "--by", "site", *PLAIN))
     lines = found.splitlines()
     at = lines.index("mean miss (worst), in points")
     assert lines[at + 1].split() == ["kind", "of", "shift", "ac", "doc"]
     kinds = [line[:17].rstrip() for line in lines[at + 2 :] if not line.startswith("!")]
     assert kinds[:4] == ["group", "new group", "", "none"]
     assert len({len(line) for line in lines[at + 1 :] if line and not line.startswith("!")}) == 1
-    made = labelfree("backtest", tmp_path / "b.npz", "-m", "ac", *PLAIN, "--json").json
+    made = shiftgauge("backtest", tmp_path / "b.npz", "-m", "ac", *PLAIN, "--json").json
     assert made["provenance"]["options"]["repeats"] == 2
-    assert "" not in shown(labelfree("backtest", tmp_path / "b.npz", "-m", "ac", *PLAIN)).splitlines()
+    assert "" not in shown(shiftgauge("backtest", tmp_path / "b.npz", "-m", "ac", *PLAIN)).splitlines()
 
 
 def test_the_demo_s_table(monkeypatch, capsys):
@@ -154,7 +154,7 @@ def test_within_two_points_is_near():
     assert demo._shaded(0.1, 0.0).style == ""
 
 
-def test_the_answer_in_short_is_that_of_the_first_method_named(labelfree, few):
+def test_the_answer_in_short_is_that_of_the_first_method_named(shiftgauge, few):
     """And of the default where every method was asked for."""
     limit = ["--fail-above", 0.99, "--replicates", 0, *PLAIN]
     asked = {
@@ -163,17 +163,17 @@ def test_the_answer_in_short_is_that_of_the_first_method_named(labelfree, few):
         "doc": ["-m", "doc", "-m", "ac"],
     }
     for first, words in asked.items():
-        found = labelfree("estimate", *few, *words, *limit, "--json").json
+        found = shiftgauge("estimate", *few, *words, *limit, "--json").json
         assert found["limit"]["method"] == first
         mine = next(e["error"] for e in found["estimates"] if e["method"] == first)
-        last = shown(labelfree("estimate", *few, *words, *limit)).splitlines()
+        last = shown(shiftgauge("estimate", *few, *words, *limit)).splitlines()
         assert any(line.startswith(f"in short: about {100 * mine:.1f}%") for line in last)
 
 
-def test_a_marginal_is_idle_only_where_no_method_takes_it(labelfree, few):
+def test_a_marginal_is_idle_only_where_no_method_takes_it(shiftgauge, few):
     marginal = ["--marginal", "shrunk", "--replicates", 0]
-    assert labelfree("estimate", *few, "-m", "ac", "-m", "cot", *marginal).code == 0
-    refused = labelfree("estimate", *few, "-m", "ac", "-m", "doc", *marginal)
+    assert shiftgauge("estimate", *few, "-m", "ac", "-m", "cot", *marginal).code == 0
+    refused = shiftgauge("estimate", *few, "-m", "ac", "-m", "doc", *marginal)
     assert refused.code == 2
     assert "--marginal shrunk: ac, doc does not transport to label shares" in refused.err
 
@@ -232,12 +232,12 @@ def test_progress_is_shown_only_while_work_takes_long(monkeypatch, takes):
     assert "nothing" not in said
 
 
-def test_ids_are_those_of_the_target(labelfree, tmp_path):
+def test_ids_are_those_of_the_target(shiftgauge, tmp_path):
     """The source need not have any."""
     (tmp_path / "s.csv").write_text("prob_a,prob_b,label\n" + "0.75,0.25,a\n0.25,0.75,b\n" * 20)
     (tmp_path / "t.csv").write_text("prob_a,prob_b,who\n0.75,0.25,ann\n0.25,0.75,bob\n")
     words = ["-m", "ac", "--replicates", 0, "--id", "who", "--rows", tmp_path / "r.csv"]
-    ran = labelfree("estimate", tmp_path / "s.csv", tmp_path / "t.csv", *words)
+    ran = shiftgauge("estimate", tmp_path / "s.csv", tmp_path / "t.csv", *words)
     assert ran.code == 0, ran.err
     assert [line.split(",")[0].strip(chr(34)) for line in (tmp_path / "r.csv").read_text().splitlines()] == [
         "id",
@@ -246,13 +246,13 @@ def test_ids_are_those_of_the_target(labelfree, tmp_path):
     ]
 
 
-def test_what_is_said_of_columns_is_for_the_file_that_has_some(labelfree, few, tmp_path):
+def test_what_is_said_of_columns_is_for_the_file_that_has_some(shiftgauge, few, tmp_path):
     """One table among the files is enough."""
     lines = [",".join(map(str, [*p, y])) for p, y in zip(*rows(80, 5).values(), strict=True)]
     (tmp_path / "s.csv").write_text("prob_0,prob_1,prob_2,truth\n" + "\n".join(lines) + "\n")
     words = ["-m", "ac", *PLAIN, "--replicates", 0, "--label-column", "truth"]
-    assert "34.4%" in shown(labelfree("estimate", tmp_path / "s.csv", few[1], *words))
-    assert "--label-column is about the columns of a table" in labelfree("estimate", *few, *words).err
+    assert "34.4%" in shown(shiftgauge("estimate", tmp_path / "s.csv", few[1], *words))
+    assert "--label-column is about the columns of a table" in shiftgauge("estimate", *few, *words).err
 
 
 def test_an_output_behind_a_link_within_the_target_is_refused(tmp_path):

@@ -7,15 +7,15 @@ import sys
 
 import pytest
 
-from labelfree.cli.screen import LINES
-from labelfree.errors import printable
+from shiftgauge.cli.screen import LINES
+from shiftgauge.errors import printable
 
 # A shell's background job inherits that interrupts are ignored; a terminal's does not.
 LISTEN = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-COMMAND = LISTEN + "from _labelfree_command import main; main()"
+COMMAND = LISTEN + "from _shiftgauge_command import main; main()"
 # What is run in a process's place starts with the handlers of a terminal's.
 MODULE = (
-    LISTEN + "import os, sys; os.execv(sys.executable, [sys.executable, '-m', 'labelfree', *sys.argv[1:]])"
+    LISTEN + "import os, sys; os.execv(sys.executable, [sys.executable, '-m', 'shiftgauge', *sys.argv[1:]])"
 )
 posix = pytest.mark.skipif(os.name != "posix", reason="signals and pipes")
 
@@ -86,6 +86,11 @@ def stalling(folder, package, how):
             "try: time.sleep(60)\nexcept KeyboardInterrupt as e: raise RuntimeError('no') from e",
             COMMAND,
         ),
+        (  # an extension that loses the interrupt
+            "scipy",
+            "try: time.sleep(60)\nexcept KeyboardInterrupt: pass\nraise SystemError('error without an exception')",
+            COMMAND,
+        ),
     ],
 )
 def test_an_interrupt_during_imports_is_one_line(tmp_path, files, package, how, code):
@@ -95,17 +100,17 @@ def test_an_interrupt_during_imports_is_one_line(tmp_path, files, package, how, 
         assert running.stdout.readline() == "importing\n"
         running.send_signal(signal.SIGINT)
         _, err = running.communicate(timeout=50)
-    assert (running.returncode, err) == (130, "labelfree: interrupted\n")
+    assert (running.returncode, err) == (130, "shiftgauge: interrupted\n")
 
 
 @posix
 def test_nothing_is_imported_before_interrupts_are_one_line():
     """What the command's first module imports is there already: no time in which Ctrl-C is a traceback."""
     code = (
-        "import sys; before = set(sys.modules); import _labelfree_command; print(set(sys.modules) - before)"
+        "import sys; before = set(sys.modules); import _shiftgauge_command; print(set(sys.modules) - before)"
     )
     _, out, err = finished(code=code)
-    assert (out.strip(), err) == ("{'_labelfree_command'}", "")
+    assert (out.strip(), err) == ("{'_shiftgauge_command'}", "")
 
 
 @posix
@@ -123,9 +128,9 @@ def test_an_interrupt_that_is_ignored_stays_ignored(tmp_path, files):
 
 def test_as_a_module():
     ran = subprocess.run(
-        [sys.executable, "-m", "labelfree", "--version"], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "shiftgauge", "--version"], capture_output=True, text=True, check=False
     )
-    assert (ran.returncode, ran.stdout.split()[0], ran.stderr) == (0, "labelfree", "")
+    assert (ran.returncode, ran.stdout.split()[0], ran.stderr) == (0, "shiftgauge", "")
 
 
 @pytest.mark.parametrize(
@@ -136,7 +141,7 @@ def test_as_a_module():
         ({"MPLBACKEND": "module://no_such_backend"}, ""),
         (
             {"NUMBA_DISABLE_JIT": "1"},
-            "labelfree: NUMBA_DISABLE_JIT is ignored: the solver runs compiled only\n",
+            "shiftgauge: NUMBA_DISABLE_JIT is ignored: the solver runs compiled only\n",
         ),
     ],
 )
@@ -151,17 +156,17 @@ def test_variables_of_other_programs(files, tmp_path, variables, said):
     assert (tmp_path / "r.html").stat().st_size > 10_000
 
 
-def test_names_cannot_steer_the_terminal(labelfree, tmp_path):
+def test_names_cannot_steer_the_terminal(shiftgauge, tmp_path):
     r"""An escape sequence in a class name is spelled out, in tables and in failures."""
     odd = "\x1b[2J\u202egnp"
     table = f"prob_{odd},prob_b,label\n" + f"0.9,0.1,{odd}\n0.2,0.8,b\n" * 20
     (tmp_path / "s.csv").write_text(table, encoding="utf-8")
-    ran = labelfree("metrics", tmp_path / "s.csv", tmp_path / "s.csv", "--confusion")
+    ran = shiftgauge("metrics", tmp_path / "s.csv", tmp_path / "s.csv", "--confusion")
     assert ran.code == 0, ran.err
     assert "\x1b" not in ran.out
     assert "\u202e" not in ran.out
     assert "\\x1b[2J\\u202egnp" in ran.out
-    ran = labelfree("estimate", tmp_path / f"{odd}.csv", tmp_path / "s.csv")
+    ran = shiftgauge("estimate", tmp_path / f"{odd}.csv", tmp_path / "s.csv")
     assert "\\x1b[2J" in ran.err
     assert "\x1b" not in ran.err
     assert printable("plain\ttext\nünder 日本", LINES) == "plain\ttext\nünder 日本"

@@ -9,8 +9,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from labelfree.cli import backtest, budget, doctor, metrics, slices
-from labelfree.errors import LabelfreeError
+from shiftgauge.cli import backtest, budget, doctor, metrics, slices
+from shiftgauge.errors import ShiftgaugeError
 
 
 def scores(rng, n, k=4):
@@ -46,7 +46,7 @@ def run(*arguments, code=0):
     result = CliRunner().invoke(app, [str(a) for a in arguments])
     assert result.exit_code == code, result.output
     # older runners mix progress from stderr into what they captured
-    return "".join(line for line in result.stdout.splitlines(True) if not line.startswith("labelfree: "))
+    return "".join(line for line in result.stdout.splitlines(True) if not line.startswith("shiftgauge: "))
 
 
 def test_doctor(files):
@@ -94,7 +94,7 @@ def test_metrics_shares(files):
     assert widths[1] < widths[0] != widths[2]
     assert "bias correction" in shares[3]["method"]
     result = CliRunner().invoke(app, [*map(str, arguments), "--bias-correction"])
-    assert isinstance(result.exception, LabelfreeError)
+    assert isinstance(result.exception, ShiftgaugeError)
     assert "pass --shares mlls too" in str(result.exception)
 
 
@@ -117,10 +117,10 @@ def test_slices(files):
     assert [s["name"] for s in said["slices"]] == ["0", "1", "2"]
     assert "not each slice" in run(*arguments)
     result = CliRunner().invoke(app, [*map(str, arguments[:3]), "--by", "sight"])
-    assert isinstance(result.exception, LabelfreeError)
+    assert isinstance(result.exception, ShiftgaugeError)
     assert "did you mean 'site'" in str(result.exception)
     result = CliRunner().invoke(app, [*map(str, arguments), "--by", "site"])
-    assert isinstance(result.exception, LabelfreeError)
+    assert isinstance(result.exception, ShiftgaugeError)
     assert "--by site: it was given twice" in str(result.exception)
 
 
@@ -135,7 +135,7 @@ def filled(rows, truth, column="label", lines=None):
 
 def refusal(*arguments):
     result = CliRunner().invoke(app, [str(a) for a in arguments])
-    assert isinstance(result.exception, LabelfreeError), result.output
+    assert isinstance(result.exception, ShiftgaugeError), result.output
     assert "\n" not in str(result.exception)
     return str(result.exception)
 
@@ -257,7 +257,7 @@ def test_backtest_by_several_columns(files):
     assert "not tried: group (hour=0" in shown
     assert "recommended" not in shown
     result = CliRunner().invoke(app, [*map(str, arguments), "--by", "sight"])
-    assert isinstance(result.exception, LabelfreeError)
+    assert isinstance(result.exception, ShiftgaugeError)
     assert "did you mean 'site'" in str(result.exception)
 
 
@@ -288,5 +288,5 @@ def test_backtest_over_time(tmp_path, ending):
         said = json.loads(run(*arguments, column, "--json"))
         assert [t["truth"] for t in said["trials"] if t["strength"] == "later half"] == [pytest.approx(1.0)]
     result = CliRunner().invoke(app, [*map(str, arguments), "american"])
-    assert isinstance(result.exception, LabelfreeError)
+    assert isinstance(result.exception, ShiftgaugeError)
     assert f"source.{ending}: 'american': row 0 is '01/01/2022'; wanted a number" in str(result.exception)

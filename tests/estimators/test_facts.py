@@ -5,8 +5,8 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-import labelfree as lf
-from labelfree.labelshift import shrink, total_variation
+import shiftgauge as sg
+from shiftgauge.labelshift import shrink, total_variation
 
 
 @st.composite
@@ -30,8 +30,8 @@ def problems(draw, max_rows=40, max_classes=6):
 
 def evaluate(method, p, q, **extra):
     k = p.shape[1]
-    source = lf.Source(probs=np.eye(k), labels=np.arange(k))
-    return lf.estimate(source, lf.Target(probs=p, **extra), method=method, calibration="none", marginal=q)
+    source = sg.Source(probs=np.eye(k), labels=np.arange(k))
+    return sg.estimate(source, sg.Target(probs=p, **extra), method=method, calibration="none", marginal=q)
 
 
 def ac(p):
@@ -120,16 +120,16 @@ def test_cott_is_invariant_up_to_its_tie_mass(problem, seed):
     order, columns = rng.permutation(len(p)), rng.permutation(k)
 
     def cott(source, target, marginal):
-        return lf.COTT(calibration="none", marginal=marginal).fit(source).estimate(target)
+        return sg.COTT(calibration="none", marginal=marginal).fit(source).estimate(target)
 
-    one = cott(lf.Source(probs=scores, labels=labels), lf.Target(probs=p), q)
+    one = cott(sg.Source(probs=scores, labels=labels), sg.Target(probs=p), q)
     two = cott(
-        lf.Source(
+        sg.Source(
             probs=scores[:, columns],
             labels=np.argsort(columns)[labels],
             predictions=np.argsort(columns)[scores.argmax(1)],
         ),
-        lf.Target(probs=p[order][:, columns]),
+        sg.Target(probs=p[order][:, columns]),
         q[columns],
     )
     assert abs(one.error - two.error) <= max(one.details["tie_mass"], two.details["tie_mass"]) + 1e-9
@@ -193,11 +193,11 @@ def test_shrinking_takes_out_the_noise_of_no_shift():
     bias = {("scot", "source"): [], ("scot", "shrunk"): [], ("cott", "source"): [], ("cott", "shrunk"): []}
     for _ in range(20):
         probs, labels = sample(500)
-        source = lf.Source(probs=probs, labels=labels)
+        source = sg.Source(probs=probs, labels=labels)
         rows, _ = sample(500)
         for (method, marginal), values in bias.items():
-            found = lf.estimate(
-                source, lf.Target(probs=rows), method=method, calibration="none", marginal=marginal
+            found = sg.estimate(
+                source, sg.Target(probs=rows), method=method, calibration="none", marginal=marginal
             )
             values.append(found.error - ac(rows))
     mean = {key: float(np.mean(values)) for key, values in bias.items()}  # standard error 0.002

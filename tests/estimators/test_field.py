@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import labelfree as lf
-from labelfree.errors import InputError
-from labelfree.estimators.cbpe import isotonic
+import shiftgauge as sg
+from shiftgauge.errors import InputError
+from shiftgauge.estimators.cbpe import isotonic
 
 
 def softmax(z):
@@ -20,18 +20,18 @@ def pair():
     rng = np.random.default_rng(0)
     z = 2.0 * rng.normal(size=(900, 4))
     y = (z + rng.gumbel(size=z.shape)).argmax(1)
-    return lf.Source(logits=z[:500], labels=y[:500]), lf.Target(logits=z[500:]), z, y
+    return sg.Source(logits=z[:500], labels=y[:500]), sg.Target(logits=z[500:]), z, y
 
 
 def test_unchanged_is_the_source_error(pair):
     source, target, z, y = pair
-    assert lf.estimate(source, target, method="unchanged").error == np.mean(z[:500].argmax(1) != y[:500])
+    assert sg.estimate(source, target, method="unchanged").error == np.mean(z[:500].argmax(1) != y[:500])
 
 
 def score(method, probs, **options):
     k = np.shape(probs)[1]
-    source = lf.Source(probs=np.eye(k) * 0.8 + 0.2 / k, labels=np.arange(k))
-    return lf.estimate(source, lf.Target(probs=probs), method=method, **options).score
+    source = sg.Source(probs=np.eye(k) * 0.8 + 0.2 / k, labels=np.arange(k))
+    return sg.estimate(source, sg.Target(probs=probs), method=method, **options).score
 
 
 def test_nuclear_norm_by_hand():
@@ -44,20 +44,20 @@ def test_nuclear_norm_by_hand():
 
 def test_nuclear_norm_against_the_singular_values(pair):
     source, target, z, _ = pair
-    found = lf.estimate(source, target, method="nuclear-norm", calibration="none").score
+    found = sg.estimate(source, target, method="nuclear-norm", calibration="none").score
     assert found == pytest.approx(np.linalg.norm(softmax(z[500:]), "nuc") / np.sqrt(400 * 4), abs=1e-9)
 
 
 def test_mano_by_hand():
     """Logits (1, -1): criterion log(e + 1/e) = 1.127 <= 5, so Taylor: 1 + 1 + 1/2 = 5/2 and 1 - 1 + 1/2 = 1/2."""
-    source = lf.Source(logits=[[1.0, -1.0], [-1.0, 1.0]], labels=[0, 1])
-    found = lf.estimate(
-        source, lf.Target(logits=[[1.0, -1.0], [3.0, 1.0]]), method="mano"
+    source = sg.Source(logits=[[1.0, -1.0], [-1.0, 1.0]], labels=[0, 1])
+    found = sg.estimate(
+        source, sg.Target(logits=[[1.0, -1.0], [3.0, 1.0]]), method="mano"
     )  # rows are centred
     assert found.details["normalisation"] == "taylor"
     assert found.details["criterion"] == pytest.approx(np.log(np.e + 1 / np.e))
     assert found.score == pytest.approx((((5 / 6) ** 4 + (1 / 6) ** 4) / 2) ** 0.25)
-    sure = lf.estimate(source, lf.Target(logits=[[10.0, -10.0]]), method="mano")
+    sure = sg.estimate(source, sg.Target(logits=[[10.0, -10.0]]), method="mano")
     assert sure.details["normalisation"] == "softmax"
     assert sure.score == pytest.approx(0.5**0.25, abs=1e-6)
 
@@ -66,7 +66,7 @@ def test_mano_by_hand():
 def test_scores_fall_as_doubt_rises(pair, method):
     source, _, z, _ = pair
     sharp, dull = (
-        lf.estimate(source, lf.Target(logits=c * z[500:]), method=method).score for c in (2.0, 0.5)
+        sg.estimate(source, sg.Target(logits=c * z[500:]), method=method).score for c in (2.0, 0.5)
     )
     assert sharp > dull
 
@@ -85,13 +85,13 @@ def test_isotonic_against_scikit_learn():
 
 def test_cbpe_is_calibrated_on_its_own_source(pair):
     source, _, _, _ = pair
-    again = lf.Target(logits=source.scores)
-    assert lf.estimate(source, again, method="cbpe").error == pytest.approx(source.error, abs=1e-9)
+    again = sg.Target(logits=source.scores)
+    assert sg.estimate(source, again, method="cbpe").error == pytest.approx(source.error, abs=1e-9)
 
 
 def test_cbpe_says_how_far_chance_goes(pair):
     source, target, _, _ = pair
-    found = lf.estimate(source, target, method="cbpe")
+    found = sg.estimate(source, target, method="cbpe")
     e = source.error
     assert found.details["sampling_error"] == pytest.approx(np.sqrt(e * (1 - e) / 400))
     assert 0.0 <= found.details["beyond_source"] < 0.05
@@ -111,10 +111,10 @@ def test_aline_finds_accuracies_on_a_line():
     y, left = models(rng, 6000, 2.0, 0.7)
     y_t, right = models(rng, 6000, 1.2, 0.7)
     held = {
-        f"m{i}": (lf.Source(logits=a, labels=y), lf.Target(logits=b))
+        f"m{i}": (sg.Source(logits=a, labels=y), sg.Target(logits=b))
         for i, (a, b) in enumerate(zip(left, right, strict=True))
     }
-    found = lf.aline(held)
+    found = sg.aline(held)
     truth = np.array([np.mean(b.argmax(1) != y_t) for b in right])
     said = np.array([found[f"m{i}"].error for i in range(5)])
     before = np.array([np.mean(a.argmax(1) != y) for a in left])
@@ -125,15 +125,15 @@ def test_aline_finds_accuracies_on_a_line():
 def test_aline_by_hand():
     """Three models that agree everywhere are right everywhere, or as good as: half a row is the limit."""
     z = np.array([[2.0, 0.0], [0.0, 2.0], [2.0, 0.0], [0.0, 2.0]])
-    held = {name: (lf.Source(logits=z, labels=[0, 1, 0, 1]), lf.Target(logits=z)) for name in "abc"}
-    found = lf.aline(held)
+    held = {name: (sg.Source(logits=z, labels=[0, 1, 0, 1]), sg.Target(logits=z)) for name in "abc"}
+    found = sg.aline(held)
     assert {round(e.error, 9) for e in found.values()} == {0.125}
 
 
 def test_aline_refuses_few_models_and_other_rows(pair):
     source, target, z, y = pair
     with pytest.raises(InputError, match="at least 3"):
-        lf.aline({"a": (source, target), "b": (source, target)})
-    other = lf.Source(logits=z[:499], labels=y[:499])
+        sg.aline({"a": (source, target), "b": (source, target)})
+    other = sg.Source(logits=z[:499], labels=y[:499])
     with pytest.raises(InputError, match="same rows"):
-        lf.aline({"a": (source, target), "b": (other, target), "c": (source, target)})
+        sg.aline({"a": (source, target), "b": (other, target), "c": (source, target)})

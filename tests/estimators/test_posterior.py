@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import labelfree as lf
-from labelfree.estimators.posterior import believed, tilted
+import shiftgauge as sg
+from shiftgauge.estimators.posterior import believed, tilted
 
 METHODS = ("auto", "ac", "doc", "im", "atc-ne", "cot", "cott", "scot", "label-shift")
 
 
 @pytest.fixture(scope="module")
 def pair(source, target):
-    return lf.Pair(source, target)
+    return sg.Pair(source, target)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -48,18 +48,18 @@ def test_the_tilt_multiplies_the_odds_of_every_row_by_one_factor(pair):
 
 def test_rows_weigh_what_they_weigh(source, scores):
     weights = np.linspace(0.0, 1.0, len(scores["shifted"]))
-    pair = lf.Pair(source, lf.Target(scores["shifted"], weights=weights))
+    pair = sg.Pair(source, sg.Target(scores["shifted"], weights=weights))
     doubt = pair.target.doubt(pair.posterior("cott"))
     assert float(weights @ doubt / weights.sum()) == pytest.approx(pair.error("cott"), abs=1e-9)
     assert doubt.mean() != pytest.approx(pair.error("cott"), abs=1e-3)
 
 
 def test_certain_rows_stay_and_what_no_factor_reaches_goes_to_the_end():
-    from labelfree.calibration import Calibration
-    from labelfree.calibration.fit import Identity
-    from labelfree.estimators.view import View
+    from shiftgauge.calibration import Calibration
+    from shiftgauge.calibration.fit import Identity
+    from shiftgauge.estimators.view import View
 
-    target = lf.Target(probs=[[1.0, 0.0], [0.6, 0.4]])
+    target = sg.Target(probs=[[1.0, 0.0], [0.6, 0.4]])
     view = View(target, Calibration("none", Identity(), {}), probs=np.array([[1.0, 0.0], [0.6, 0.4]]))
     assert view.doubt(tilted(view.probs, view, 0.25)).tolist() == pytest.approx([0.0, 0.5])
     assert view.doubt(tilted(view.probs, view, 0.9)).tolist() == pytest.approx([0.0, 1.0])
@@ -67,7 +67,7 @@ def test_certain_rows_stay_and_what_no_factor_reaches_goes_to_the_end():
 
 def test_auto_blends_what_its_parts_believe(demo):
     mixed = np.concatenate([demo["clean_logits"], demo["jpeg_logits"]])
-    pair = lf.Pair(lf.Source(demo["val_logits"], demo["val_labels"]), lf.Target(mixed))
+    pair = sg.Pair(sg.Source(demo["val_logits"], demo["val_labels"]), sg.Target(mixed))
     parts = pair.parts("auto")
     assert len(parts) > 1
     assert sum(weight for weight, _ in parts) == pytest.approx(1.0)

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-import labelfree as lf
-from labelfree.estimators.saved import read_document, restored, write_document
+import shiftgauge as sg
+from shiftgauge.estimators.saved import read_document, restored, write_document
 
-SOURCE = lf.Source(probs=[[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]], labels=[0, 1, 1])
-TARGET = lf.Target(probs=[[0.7, 0.3], [0.4, 0.6]])
+SOURCE = sg.Source(probs=[[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]], labels=[0, 1, 1])
+TARGET = sg.Target(probs=[[0.7, 0.3], [0.4, 0.6]])
 SHARES = {
     "name": "shrunk",
     "list of floats": [0.25, 0.75],
@@ -20,9 +20,9 @@ SHARES = {
 
 @pytest.mark.parametrize("marginal", SHARES.values(), ids=SHARES)
 def test_label_shares_of_every_form_come_back(marginal, tmp_path):
-    fitted = lf.COT(calibration="none", marginal=marginal).fit(SOURCE)
+    fitted = sg.COT(calibration="none", marginal=marginal).fit(SOURCE)
     fitted.save(tmp_path / "cot.json")
-    again = lf.load(tmp_path / "cot.json")
+    again = sg.load(tmp_path / "cot.json")
     assert again.estimate(TARGET).to_dict() == fitted.estimate(TARGET).to_dict()
     assert np.asarray(again.marginal).dtype == np.asarray(marginal).dtype
 

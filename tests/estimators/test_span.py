@@ -2,18 +2,21 @@
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest, norm
 
-import labelfree as lf
-from labelfree.estimators.span import span
+import shiftgauge as sg
+from shiftgauge._proportion import wilson
+from shiftgauge.estimators.span import span
 
 ANSWERS = {"unchanged": 0.1, "doc": 0.2, "scot:shrunk": 0.3, "label-shift": 0.25}
 
 
 def test_sampling_is_two_standard_errors_of_both_samples():
     found = span(ANSWERS, 0.2, "none", 0.0, 0.0, 400.0, 100.0)
-    assert found.sampling == pytest.approx(2.0 * np.sqrt(0.2 * 0.8 * (1 / 400 + 1 / 100)))
+    ends = binomtest(16, 80).proportion_ci(2 * norm.cdf(2) - 1, method="wilson")  # 1 / (1/400 + 1/100) = 80
+    assert (found.sampling_low, found.sampling_high) == pytest.approx((ends.low, ends.high))
     wide, narrow = (span(ANSWERS, 0.2, "none", 0.0, 0.0, n, n) for n in (100.0, 10_000.0))
-    assert wide.sampling == pytest.approx(10.0 * narrow.sampling)
+    assert wide.sampling == pytest.approx(10.0 * narrow.sampling, rel=0.05)
     assert wide.low < narrow.low < 0.1 < 0.3 < narrow.high < wide.high
 
 
@@ -50,7 +53,10 @@ def test_the_sampling_part_is_named_beside_the_range_without_a_bootstrap():
     rng = np.random.default_rng(0)
     z = 2.0 * rng.normal(size=(900, 3))
     y = (z + rng.gumbel(size=z.shape)).argmax(1)
-    found = lf.estimate(lf.Source(logits=z[:400], labels=y[:400]), lf.Target(logits=z[400:]))
-    e = found.error
-    part = 200 * np.sqrt(e * (1 - e) * (1 / 400 + 1 / 500))
-    assert f"of which sampling error and label noise alone: {part:.1f} points either way" in repr(found)
+    found = sg.estimate(sg.Source(logits=z[:400], labels=y[:400]), sg.Target(logits=z[400:]))
+    low, high = wilson(found.error, 1 / (1 / 400 + 1 / 500), 2.0)
+    assert (found.sampling.low, found.sampling.high) == pytest.approx((low, high))
+    said = (
+        f"of which sampling error and label noise of these rows alone: [{100 * low:.1f}%, {100 * high:.1f}%]"
+    )
+    assert said in repr(found)

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import labelfree as lf
-from labelfree.estimators.threshold import cut_at_share, share_beyond
+import shiftgauge as sg
+from shiftgauge.estimators.threshold import cut_at_share, share_beyond
 
 
 @given(st.lists(st.sampled_from([0.1, 0.2, 0.5, 0.9]), min_size=1, max_size=12), st.floats(0, 1))
@@ -30,9 +30,9 @@ def test_without_errors_the_cut_lies_beyond_the_source():
 
 @pytest.mark.parametrize("method", ["atc-mc", "atc-ne", "cott"])
 def test_no_source_errors_warns(method):
-    source = lf.Source(probs=[[0.9, 0.1], [0.2, 0.8]], labels=[0, 1])
-    estimate = lf.estimate(
-        source, lf.Target(probs=[[0.55, 0.45], [0.1, 0.9]]), method=method, calibration="none"
+    source = sg.Source(probs=[[0.9, 0.1], [0.2, 0.8]], labels=[0, 1])
+    estimate = sg.estimate(
+        source, sg.Target(probs=[[0.55, 0.45], [0.1, 0.9]]), method=method, calibration="none"
     )
     assert any("not identified" in w for w in estimate.warnings)
     assert any("no errors" in w for w in estimate.warnings)
@@ -41,10 +41,10 @@ def test_no_source_errors_warns(method):
 
 def test_all_rows_equal_takes_the_nearer_side():
     probs = np.tile([0.6, 0.4], (10, 1))
-    few = lf.Source(probs=probs, labels=[1] * 3 + [0] * 7)
-    many = lf.Source(probs=probs, labels=[1] * 7 + [0] * 3)
-    assert lf.estimate(few, lf.Target(probs=probs), method="atc-mc", calibration="none").error == 0.0
-    assert lf.estimate(many, lf.Target(probs=probs), method="atc-mc", calibration="none").error == 1.0
+    few = sg.Source(probs=probs, labels=[1] * 3 + [0] * 7)
+    many = sg.Source(probs=probs, labels=[1] * 7 + [0] * 3)
+    assert sg.estimate(few, sg.Target(probs=probs), method="atc-mc", calibration="none").error == 0.0
+    assert sg.estimate(many, sg.Target(probs=probs), method="atc-mc", calibration="none").error == 1.0
 
 
 def test_weights_move_the_cut():

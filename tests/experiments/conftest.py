@@ -10,9 +10,9 @@ def setting(tmp_path, monkeypatch):
     """Twelve units: the source, the clean set and ten corrupted ones; of the latter three change nothing."""
     pytest.importorskip("torch")
     pytest.importorskip("cv2")
-    from labelfree.experiments import bench
-    from labelfree.experiments.datasets import _generated
-    from labelfree.experiments.recipes import RECIPES, Recipe
+    from shiftgauge.experiments import bench
+    from shiftgauge.experiments.datasets import _generated
+    from shiftgauge.experiments.recipes import RECIPES, Recipe
 
     monkeypatch.setitem(RECIPES, "fashion-mnist", Recipe("sgd", 0.05, 2, 20, schedule="constant"))
     monkeypatch.setattr(_generated, "NAMES", ("contrast", "saturate"))

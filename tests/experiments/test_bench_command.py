@@ -7,9 +7,9 @@ import sys
 import pytest
 import typer
 
-from labelfree.cli.bench import app
-from labelfree.errors import FileError, InputError, LabelfreeError
-from labelfree.experiments import recipes
+from shiftgauge.cli.bench import app
+from shiftgauge.errors import FileError, InputError, ShiftgaugeError
+from shiftgauge.experiments import recipes
 
 from . import layouts
 
@@ -44,7 +44,7 @@ def test_the_whole_chain(tmp_path, capsys, monkeypatch):
     short = recipes.Recipe("sgd", 0.05, 6, 20, schedule="constant")
     monkeypatch.setitem(recipes.RECIPES, "fashion-mnist", short)
     # Two corruptions are enough to see every step; the readers' tests load all 95.
-    from labelfree.experiments.datasets import _generated
+    from shiftgauge.experiments.datasets import _generated
 
     monkeypatch.setattr(_generated, "NAMES", ("fog", "gaussian_noise"))
     places = ["--data", tmp_path, "--runs", tmp_path / "runs"]
@@ -85,9 +85,11 @@ def test_the_whole_chain(tmp_path, capsys, monkeypatch):
 def test_refusals_are_one_clear_line(tmp_path):
     with pytest.raises(InputError, match="did you mean 'cifar10'"):
         call("train", "cifar", "--data", tmp_path)
-    with pytest.raises(FileError, match="run `labelfree bench run` first"):
+    with pytest.raises(FileError, match="run `shiftgauge bench run` first"):
         call("table", "cifar10", "--out", tmp_path)
-    with pytest.raises(FileError, match="run `labelfree bench collect cifar10 --network resnet18-224` first"):
+    with pytest.raises(
+        FileError, match="run `shiftgauge bench collect cifar10 --network resnet18-224` first"
+    ):
         call("run", "cifar10", "--runs", tmp_path, "--out", tmp_path)
     pytest.importorskip("torch")
     with pytest.raises(FileError, match="CIFAR-10 is not complete"):
@@ -96,7 +98,7 @@ def test_refusals_are_one_clear_line(tmp_path):
 
 def test_help_imports_nothing_heavy():
     code = (
-        "import sys, labelfree.cli.bench; "
+        "import sys, shiftgauge.cli.bench; "
         "heavy = {'torch', 'numba', 'scipy', 'pyarrow', 'cv2', 'PIL'} & set(sys.modules); assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
@@ -104,8 +106,8 @@ def test_help_imports_nothing_heavy():
 
 def test_experiments_import_without_torch():
     code = (
-        "import sys; sys.modules['torch'] = None; import labelfree.experiments.bench, labelfree.experiments.tables; "
-        "from labelfree.experiments.datasets import DATASETS; assert len(DATASETS) == 17"
+        "import sys; sys.modules['torch'] = None; import shiftgauge.experiments.bench, shiftgauge.experiments.tables; "
+        "from shiftgauge.experiments.datasets import DATASETS; assert len(DATASETS) == 17"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
@@ -114,12 +116,12 @@ def test_experiments_import_without_torch():
 def test_without_torch_one_line_says_what_to_install(words):
     verb, *options = words.split()
     code = (
-        "import sys; sys.modules['torch'] = None; from labelfree.cli.app import run; "
+        "import sys; sys.modules['torch'] = None; from shiftgauge.cli.app import run; "
         f"sys.exit(run(['bench', {verb!r}, 'cifar10', *{options}]))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
     assert done.returncode == 2
-    assert "networks need torch; pip install 'labelfree[experiments]'" in done.stderr
+    assert "networks need torch; pip install 'shiftgauge[experiments]'" in done.stderr
     assert done.stderr.count("\n") == 1
     assert done.stdout == ""
 
@@ -164,7 +166,7 @@ def test_without_torch_one_line_says_what_to_install(words):
     ],
 )
 def test_what_cannot_be_done_is_said_before_anything_is_done(words, said, tmp_path, monkeypatch, capsys):
-    from labelfree.cli.app import run
+    from shiftgauge.cli.app import run
 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "taken").write_text("a file, not a folder")
@@ -191,7 +193,7 @@ def test_what_cannot_be_done_is_said_before_anything_is_done(words, said, tmp_pa
 )
 def test_what_cannot_be_trained_is_said_before_anything_is_read(words, said, tmp_path, monkeypatch, capsys):
     torch = pytest.importorskip("torch")
-    from labelfree.cli.app import run
+    from shiftgauge.cli.app import run
 
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     monkeypatch.chdir(tmp_path)
@@ -205,10 +207,10 @@ def test_what_cannot_be_trained_is_said_before_anything_is_read(words, said, tmp
 )
 def test_a_file_that_is_no_checkpoint_of_this_network_is_refused(held, tmp_path):
     torch = pytest.importorskip("torch")
-    from labelfree.experiments.checkpoints import resume
-    from labelfree.experiments.networks import build
-    from labelfree.experiments.recipes import recipe
-    from labelfree.experiments.training import make_optimiser
+    from shiftgauge.experiments.checkpoints import resume
+    from shiftgauge.experiments.networks import build
+    from shiftgauge.experiments.recipes import recipe
+    from shiftgauge.experiments.training import make_optimiser
 
     torch.save(held, tmp_path / "x.pt")
     network = build("small", 4, 0)
@@ -220,8 +222,8 @@ def test_a_file_that_is_no_checkpoint_of_this_network_is_refused(held, tmp_path)
 
 
 def test_a_broken_cache_says_which_files_to_delete(setting):
-    from labelfree.experiments.progress import silent
-    from labelfree.experiments.sets import cached
+    from shiftgauge.experiments.progress import silent
+    from shiftgauge.experiments.sets import cached
 
     shift = {s.name: s for s in setting.dataset.shifts(setting.root)}["contrast_2"]
     cached(shift, setting.root / "kept", 0, silent)
@@ -235,13 +237,13 @@ def test_a_broken_cache_says_which_files_to_delete(setting):
     ("problem", "kind", "said"),
     [
         (OSError(28, "No space left on device"), FileError, "contrast_2: .*No space left on device"),
-        (MemoryError(), LabelfreeError, "contrast_2: there was not enough memory"),
+        (MemoryError(), ShiftgaugeError, "contrast_2: there was not enough memory"),
     ],
 )
 def test_the_machines_own_limits_are_told_as_such(setting, problem, kind, said):
     import dataclasses
 
-    from labelfree.experiments import collect
+    from shiftgauge.experiments import collect
 
     def full():
         raise problem

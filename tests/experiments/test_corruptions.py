@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from labelfree.errors import InputError
-from labelfree.experiments.corruptions import CONSTANTS, NAMES, blur, corrupt, digital, noise, weather
-from labelfree.experiments.corruptions._operators import _zoom, smooth
-from labelfree.experiments.corruptions.textures import origin, procedural
+from shiftgauge.errors import InputError
+from shiftgauge.experiments.corruptions import CONSTANTS, NAMES, blur, corrupt, digital, noise, weather
+from shiftgauge.experiments.corruptions._operators import _zoom, smooth
+from shiftgauge.experiments.corruptions.textures import origin, procedural
 
 RNG = np.random.default_rng(5)
 NEEDS_CV2 = {"defocus_blur", "elastic_transform", "frost", "spatter"}

@@ -8,13 +8,13 @@ import shutil
 import numpy as np
 import pytest
 
-from labelfree.errors import FileError, InputError
-from labelfree.experiments.corruptions import NAMES, corrupt
-from labelfree.experiments.datasets import DATASETS, dataset
-from labelfree.experiments.datasets._hierarchy import read_hierarchy
-from labelfree.experiments.datasets._idx import read_idx
-from labelfree.experiments.datasets._pickle import read_pickle
-from labelfree.experiments.datasets.base import reserve
+from shiftgauge.errors import FileError, InputError
+from shiftgauge.experiments.corruptions import NAMES, corrupt
+from shiftgauge.experiments.datasets import DATASETS, dataset
+from shiftgauge.experiments.datasets._hierarchy import read_hierarchy
+from shiftgauge.experiments.datasets._idx import read_idx
+from shiftgauge.experiments.datasets._pickle import read_pickle
+from shiftgauge.experiments.datasets.base import reserve
 
 from . import layouts
 
@@ -195,7 +195,7 @@ def test_imagenet_and_its_shifts(tmp_path):
 
 def test_the_file_that_decides_the_classes_is_among_the_files_of_every_set(tmp_path):
     pytest.importorskip("PIL")
-    from labelfree.experiments.datasets import breeds
+    from shiftgauge.experiments.datasets import breeds
 
     layouts.imagenet(tmp_path)
     known = dataset("imagenet")
@@ -223,7 +223,7 @@ def through_256(pixels):
 
 def test_published_corrupted_files_are_resized_and_cut_as_any_other(tmp_path):
     image = pytest.importorskip("PIL.Image")
-    from labelfree.experiments.datasets import breeds
+    from shiftgauge.experiments.datasets import breeds
 
     layouts.imagenet(tmp_path)
     layouts.hierarchy(tmp_path / "breeds")
@@ -253,7 +253,7 @@ def test_imagenet_is_corrupted_here_where_the_published_files_are_missing(tmp_pa
 
 @pytest.mark.parametrize("name", ["snow", "frost", "fog", "elastic_transform", "gaussian_noise"])
 def test_a_corrupted_image_does_not_depend_on_what_is_taken_with_it(name):
-    from labelfree.experiments.examples import ArrayImages, Shifted
+    from shiftgauge.experiments.examples import ArrayImages, Shifted
 
     rng = np.random.default_rng(0)
     images = ArrayImages(rng.integers(0, 256, (9, 32, 32, 3), dtype=np.uint8), np.arange(9))
@@ -273,7 +273,7 @@ def test_a_corrupted_image_does_not_depend_on_what_is_taken_with_it(name):
 
 def test_reserved_images_of_a_class_do_not_depend_on_the_other_folders(tmp_path, monkeypatch):
     pytest.importorskip("PIL")
-    from labelfree.experiments.datasets import breeds, imagenet
+    from shiftgauge.experiments.datasets import breeds, imagenet
 
     layouts.imagenet(tmp_path)
     layouts.hierarchy(tmp_path / "breeds")
@@ -298,9 +298,9 @@ def test_reserved_images_of_a_class_do_not_depend_on_the_other_folders(tmp_path,
 
 def test_some_rows_of_folders_are_of_all_classes(tmp_path):
     pytest.importorskip("PIL")
-    from labelfree.experiments import collect
-    from labelfree.experiments.pipeline import Setting
-    from labelfree.experiments.recipes import recipe
+    from shiftgauge.experiments import collect
+    from shiftgauge.experiments.pipeline import Setting
+    from shiftgauge.experiments.recipes import recipe
 
     layouts.imagenet(tmp_path)
     layouts.hierarchy(tmp_path / "breeds")
@@ -320,7 +320,7 @@ def test_some_rows_of_folders_are_of_all_classes(tmp_path):
 
 def test_a_set_that_was_unpacked_by_half_is_refused(tmp_path):
     pytest.importorskip("PIL")
-    from labelfree.experiments.datasets import breeds
+    from shiftgauge.experiments.datasets import breeds
 
     layouts.imagenet(tmp_path)
     layouts.hierarchy(tmp_path / "breeds")
@@ -407,7 +407,7 @@ def test_breeds_classes_do_not_depend_on_which_folders_are_there(tmp_path):
     pytest.importorskip("PIL")
     layouts.imagenet(tmp_path)
     layouts.hierarchy(tmp_path / "breeds")
-    from labelfree.experiments.datasets import breeds
+    from shiftgauge.experiments.datasets import breeds
 
     task = breeds._Task(1, 4)
     shutil.rmtree(tmp_path / "imagenet" / "val" / "n02")
@@ -426,7 +426,7 @@ def test_breeds_same_and_novel(tmp_path, monkeypatch):
     pytest.importorskip("PIL")
     layouts.imagenet(tmp_path)
     layouts.hierarchy(tmp_path / "breeds")
-    from labelfree.experiments.datasets import breeds
+    from shiftgauge.experiments.datasets import breeds
 
     task = breeds._Task(1, 4)
     split = task.split(tmp_path)
@@ -501,9 +501,9 @@ def test_metadata_without_its_columns_is_one_clear_line(tmp_path):
 
 
 def test_the_first_rows_of_a_made_set_cost_their_share_and_are_those_of_the_whole(tmp_path, monkeypatch):
-    from labelfree.experiments.corruptions import chunk_rows
-    from labelfree.experiments.datasets import _generated
-    from labelfree.experiments.examples import ArrayImages
+    from shiftgauge.experiments.corruptions import chunk_rows
+    from shiftgauge.experiments.datasets import _generated
+    from shiftgauge.experiments.examples import ArrayImages
 
     rng = np.random.default_rng(0)
     images = ArrayImages(rng.integers(0, 256, (2500, 32, 32, 3), dtype=np.uint8), np.arange(2500) % 10)

@@ -9,10 +9,10 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("PIL")
 
-from labelfree.experiments import bench, protocol  # noqa: E402
-from labelfree.experiments.datasets import DATASETS, breeds  # noqa: E402
-from labelfree.experiments.recipes import RECIPES, Recipe  # noqa: E402
-from labelfree.experiments.scores import Scores  # noqa: E402
+from shiftgauge.experiments import bench, protocol  # noqa: E402
+from shiftgauge.experiments.datasets import DATASETS, breeds  # noqa: E402
+from shiftgauge.experiments.recipes import RECIPES, Recipe  # noqa: E402
+from shiftgauge.experiments.scores import Scores  # noqa: E402
 
 from . import layouts  # noqa: E402
 

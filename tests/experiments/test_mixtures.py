@@ -9,14 +9,14 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("cv2")
 
-from labelfree.cli.app import run as command  # noqa: E402
-from labelfree.errors import FileError  # noqa: E402
-from labelfree.experiments import bench, collect, figures, joint, provenance, tables  # noqa: E402
-from labelfree.experiments.progress import Clock  # noqa: E402
-from labelfree.experiments.protocol import Row, read_rows  # noqa: E402
-from labelfree.experiments.recipes import RECIPES  # noqa: E402
-from labelfree.experiments.scores import Scores  # noqa: E402
-from labelfree.experiments.shards import merge  # noqa: E402
+from shiftgauge.cli.app import run as command  # noqa: E402
+from shiftgauge.errors import FileError  # noqa: E402
+from shiftgauge.experiments import bench, collect, figures, joint, provenance, tables  # noqa: E402
+from shiftgauge.experiments.progress import Clock  # noqa: E402
+from shiftgauge.experiments.protocol import Row, read_rows  # noqa: E402
+from shiftgauge.experiments.recipes import RECIPES  # noqa: E402
+from shiftgauge.experiments.scores import Scores  # noqa: E402
+from shiftgauge.experiments.shards import merge  # noqa: E402
 
 NAME = "fashion-mnist"
 
@@ -266,7 +266,7 @@ def test_figures_are_of_the_scores_the_estimates_came_from(setting):
     bench.figures(NAME, setting.runs, setting.root / "out")
     collect.collect(dataclasses.replace(setting, rows=7, redo=True), [0, 1])
     with pytest.raises(
-        FileError, match=r"is not what .*estimates.csv was made of; run `labelfree bench run` again"
+        FileError, match=r"is not what .*estimates.csv was made of; run `shiftgauge bench run` again"
     ):
         bench.figures(NAME, setting.runs, setting.root / "out")
 
@@ -313,7 +313,7 @@ def test_older_tables_beside_new_estimates_are_said(setting, capsys):
     assert command(["bench", "table", NAME, *where[2:]]) == 0
     assert "±" not in capsys.readouterr().out  # one seed has no spread
     assert command(["bench", "run", NAME, *where]) == 0
-    assert "are older: labelfree bench table, figures" in capsys.readouterr().err
+    assert "are older: shiftgauge bench table, figures" in capsys.readouterr().err
 
 
 def test_tables_without_about_json_say_so(setting):

@@ -6,10 +6,10 @@ import pytest
 pytest.importorskip("sklearn")
 pytest.importorskip("pandas")
 
-from labelfree.errors import InputError, MissingDependencyError
-from labelfree.experiments import bench
-from labelfree.experiments.datasets import DATASETS, natural_tables
-from labelfree.experiments.scores import Scores
+from shiftgauge.errors import InputError, MissingDependencyError
+from shiftgauge.experiments import bench
+from shiftgauge.experiments.datasets import DATASETS, natural_tables
+from shiftgauge.experiments.scores import Scores
 
 KNOWN = DATASETS["natural-tables"]
 

@@ -10,21 +10,21 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from labelfree.errors import FileError, InputError  # noqa: E402
-from labelfree.experiments.examples import FileImages  # noqa: E402
-from labelfree.experiments.loading import InOrder, Plan, batches  # noqa: E402
-from labelfree.experiments.parallel import Group  # noqa: E402
-from labelfree.experiments.training import Run  # noqa: E402
+from shiftgauge.errors import FileError, InputError  # noqa: E402
+from shiftgauge.experiments.examples import FileImages  # noqa: E402
+from shiftgauge.experiments.loading import InOrder, Plan, batches  # noqa: E402
+from shiftgauge.experiments.parallel import Group  # noqa: E402
+from shiftgauge.experiments.training import Run  # noqa: E402
 
 SCRIPT = """
 import json, os, sys
 from pathlib import Path
 import numpy as np, torch
 torch.set_num_threads(1)
-from labelfree.experiments.examples import ArrayImages
-from labelfree.experiments.networks import build
-from labelfree.experiments.recipes import Recipe
-from labelfree.experiments.training import Run, score, train
+from shiftgauge.experiments.examples import ArrayImages
+from shiftgauge.experiments.networks import build
+from shiftgauge.experiments.recipes import Recipe
+from shiftgauge.experiments.training import Run, score, train
 
 rng = np.random.default_rng(0)
 labels = np.arange(96) % 4
@@ -123,8 +123,8 @@ def test_one_gpu_for_all_processes_is_refused(monkeypatch):
 
 @pytest.mark.parametrize(("rank", "lines"), [("0", 1), ("1", 0)])
 def test_one_process_speaks_for_all(rank, lines, monkeypatch, capsys):
-    from labelfree.cli.app import run
-    from labelfree.experiments import bench
+    from shiftgauge.cli.app import run
+    from shiftgauge.experiments import bench
 
     monkeypatch.setenv("RANK", rank)
     monkeypatch.setattr(bench, "train", lambda given, seeds: [{"seed": 0, "checkpoint": "x.pt"}])

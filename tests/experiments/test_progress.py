@@ -3,7 +3,7 @@
 import io
 import sys
 
-from labelfree.experiments.progress import Clock, lines, shown
+from shiftgauge.experiments.progress import Clock, lines, shown
 
 
 class Time:
@@ -38,7 +38,7 @@ def test_a_line_a_minute():
         time.now += 1
     said = out.getvalue().splitlines()
     assert len(said) == 3
-    assert said[0] == "labelfree: training, seed 0: 61/1000, epoch 61, 1.0/s, 15:39 left"
+    assert said[0] == "shiftgauge: training, seed 0: 61/1000, epoch 61, 1.0/s, 15:39 left"
 
 
 def test_a_terminal_sees_a_bar_for_every_stage(monkeypatch):

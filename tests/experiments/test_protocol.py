@@ -1,4 +1,4 @@
-"""Collected scores, the protocol, summaries and tables against numbers worked by hand or by lf.estimate."""
+"""Collected scores, the protocol, summaries and tables against numbers worked by hand or by sg.estimate."""
 
 import csv
 
@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-import labelfree as lf
-from labelfree.errors import FileError, InputError
-from labelfree.experiments import ablation, bench, published, resampling, tables
-from labelfree.experiments._store import read_json, replacing
-from labelfree.experiments.protocol import Panel, Row, pseudo_label_shift, read_rows, run, write_rows
-from labelfree.experiments.scores import Recorded, Scores, seeds_of
-from labelfree.experiments.summaries import correlation_table, correlations, mae_table, thresholding_table
+import shiftgauge as sg
+from shiftgauge.errors import FileError, InputError
+from shiftgauge.experiments import ablation, bench, published, resampling, tables
+from shiftgauge.experiments._store import read_json, replacing
+from shiftgauge.experiments.protocol import Panel, Row, pseudo_label_shift, read_rows, run, write_rows
+from shiftgauge.experiments.scores import Recorded, Scores, seeds_of
+from shiftgauge.experiments.summaries import correlation_table, correlations, mae_table, thresholding_table
 
 K = 4
 
@@ -87,21 +87,21 @@ def test_the_panel_says_what_the_library_says(runs):
     second = Scores.of(runs, "cifar10", "resnet20", 1).read("fog_5").logits.argmax(1)
     found = Panel(source).estimate(target.logits, second)
     s, t = (
-        lf.Source(logits=source.logits, labels=source.labels),
-        lf.Target(logits=target.logits, second=second),
+        sg.Source(logits=source.logits, labels=source.labels),
+        sg.Target(logits=target.logits, second=second),
     )
-    for estimate in lf.compare(s, t).estimates:
+    for estimate in sg.compare(s, t).estimates:
         value, is_score = found[estimate.method]
         assert value == (estimate.score if estimate.error is None else estimate.error), estimate.method
         assert is_score == (estimate.error is None)
     for name in ("cot", "cott", "scot"):
-        assert found[f"{name}+shrunk"][0] == lf.estimate(s, t, method=name, marginal="shrunk").error
+        assert found[f"{name}+shrunk"][0] == sg.estimate(s, t, method=name, marginal="shrunk").error
 
 
 def test_every_method_on_every_shift(runs):
     rows = run(runs, "cifar10", "resnet20")
     methods = {row.method for row in rows}
-    assert methods == {*lf.METHODS, "cot+shrunk", "cott+shrunk", "scot+shrunk", "projnorm"}
+    assert methods == {*sg.METHODS, "cot+shrunk", "cott+shrunk", "scot+shrunk", "projnorm"}
     assert len(rows) == 2 * 4 * len(methods)
     disagreement = [
         float(np.mean(a.logits.argmax(1) != b.logits.argmax(1)))
@@ -237,8 +237,8 @@ def test_the_chain_after_collecting(runs, tmp_path):
 
 
 def test_the_same_figure_gives_the_same_files(tmp_path):
-    from labelfree import plots
-    from labelfree.experiments.figures import save
+    from shiftgauge import plots
+    from shiftgauge.experiments.figures import save
 
     made = []
     for again in ("one", "two"):

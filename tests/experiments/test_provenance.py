@@ -11,12 +11,12 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("cv2")
 
-from labelfree.errors import FileError, InputError  # noqa: E402
-from labelfree.experiments import bench, collect, provenance, sets  # noqa: E402
-from labelfree.experiments.datasets.base import found  # noqa: E402
-from labelfree.experiments.progress import silent  # noqa: E402
-from labelfree.experiments.scores import Scores  # noqa: E402
-from labelfree.experiments.shards import Shard, merge  # noqa: E402
+from shiftgauge.errors import FileError, InputError  # noqa: E402
+from shiftgauge.experiments import bench, collect, provenance, sets  # noqa: E402
+from shiftgauge.experiments.datasets.base import found  # noqa: E402
+from shiftgauge.experiments.progress import silent  # noqa: E402
+from shiftgauge.experiments.scores import Scores  # noqa: E402
+from shiftgauge.experiments.shards import Shard, merge  # noqa: E402
 
 from . import layouts  # noqa: E402
 
@@ -42,7 +42,7 @@ def test_what_is_there_and_alike_is_not_scored_again(setting, monkeypatch):
 
 
 def test_workers_and_seeds_share_a_set_that_is_made_in_memory(setting, monkeypatch):
-    from labelfree.experiments.datasets import _generated
+    from shiftgauge.experiments.datasets import _generated
 
     made = setting.root / "made.txt"
 
@@ -60,7 +60,7 @@ def test_workers_and_seeds_share_a_set_that_is_made_in_memory(setting, monkeypat
 
 
 def test_projnorm_says_where_it_failed(setting, monkeypatch):
-    from labelfree.experiments.projnorm import short
+    from shiftgauge.experiments.projnorm import short
 
     def fails(*given):
         raise InputError("no good")
@@ -259,7 +259,7 @@ def test_an_error_names_the_shift(setting):
 
 
 def test_a_killed_run_goes_on_by_shift(setting, tmp_path, monkeypatch):
-    from labelfree.experiments import protocol
+    from shiftgauge.experiments import protocol
 
     collect.collect(setting, [0])
     original, done = protocol.Panel.estimate, []
@@ -295,8 +295,8 @@ def test_about_json_is_plain(setting, tmp_path):
 
 
 def test_the_papers_projnorm_needs_and_takes_public_weights(setting):
-    from labelfree.experiments.networks import build
-    from labelfree.experiments.projnorm import PAPER
+    from shiftgauge.experiments.networks import build
+    from shiftgauge.experiments.projnorm import PAPER
 
     collect.collect(setting, [0])
     with pytest.raises(InputError, match="small has none"):
@@ -321,7 +321,7 @@ def test_the_papers_projnorm_needs_and_takes_public_weights(setting):
 
 
 def test_an_empty_draw_of_mild_label_shift_is_left_out(tmp_path):
-    from labelfree.experiments import resampling
+    from shiftgauge.experiments import resampling
 
     rng = np.random.default_rng(0)
     scores = Scores.of(tmp_path, "cifar10", "small", 0)
@@ -396,7 +396,7 @@ def test_a_checkpoint_of_other_data_is_not_continued(setting):
 
 
 def test_every_table_names_the_split_and_what_was_used(setting, tmp_path, monkeypatch):
-    from labelfree.experiments.datasets import DATASETS
+    from shiftgauge.experiments.datasets import DATASETS
 
     collect.collect(setting, [0])
     monkeypatch.setitem(

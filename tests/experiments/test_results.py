@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from labelfree.experiments import bench, joint
-from labelfree.experiments.datasets import DATASETS, natural_tables
-from labelfree.experiments.protocol import Panel, read_rows
-from labelfree.experiments.scores import Recorded
+from shiftgauge.experiments import bench, joint
+from shiftgauge.experiments.datasets import DATASETS, natural_tables
+from shiftgauge.experiments.protocol import Panel, read_rows
+from shiftgauge.experiments.scores import Recorded
 
 RESULTS = Path(__file__).parents[2] / "results"
 FOLDERS = sorted(path.parent for path in RESULTS.glob("*/*/estimates.csv"))

@@ -8,13 +8,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from labelfree.errors import FileError, InputError  # noqa: E402
-from labelfree.experiments.examples import ArrayImages, FileImages, Texts, crop_and_mirror, mirrored  # noqa: E402
-from labelfree.experiments.loading import Plan  # noqa: E402
-from labelfree.experiments.networks import NETWORKS, build  # noqa: E402
-from labelfree.experiments.projnorm import PAPER, TorchRefit, distance, parameters_of, projnorm  # noqa: E402
-from labelfree.experiments.recipes import RECIPES, SEEDS, Recipe, recipe  # noqa: E402
-from labelfree.experiments.training import Run, load_checkpoint, make_optimiser, score, train  # noqa: E402
+from shiftgauge.errors import FileError, InputError  # noqa: E402
+from shiftgauge.experiments.examples import ArrayImages, FileImages, Texts, crop_and_mirror, mirrored  # noqa: E402
+from shiftgauge.experiments.loading import Plan  # noqa: E402
+from shiftgauge.experiments.networks import NETWORKS, build  # noqa: E402
+from shiftgauge.experiments.projnorm import PAPER, TorchRefit, distance, parameters_of, projnorm  # noqa: E402
+from shiftgauge.experiments.recipes import RECIPES, SEEDS, Recipe, recipe  # noqa: E402
+from shiftgauge.experiments.training import Run, load_checkpoint, make_optimiser, score, train  # noqa: E402
 
 SHORT = Recipe("sgd", 0.1, 6, 16, 5e-4, nesterov=True, schedule="onecycle", warmup=0.5, augment=True)
 
@@ -393,7 +393,7 @@ def test_vgg_has_torchvisions_keys():
 def test_initial_weights_are_torchvisions():
     from torch import nn
 
-    from labelfree.experiments.networks._parts import Head, initialise
+    from shiftgauge.experiments.networks._parts import Head, initialise
 
     torch.manual_seed(0)
     network = nn.Sequential(nn.Conv2d(16, 32, 3), nn.BatchNorm2d(32), nn.Linear(500, 400), Head(400, 50))
@@ -422,7 +422,7 @@ def test_vggs_hidden_layers_are_initialised(monkeypatch):
 
 @pytest.mark.parametrize("name", ["resnet18-224", "resnet50-224", "vgg11-224"])
 def test_cifar_at_224_pixels_is_normalised_as_the_authors_do(name, monkeypatch, tmp_path):
-    from labelfree.experiments.networks import _parts
+    from shiftgauge.experiments.networks import _parts
 
     seen = []
     monkeypatch.setattr(_parts, "Normalise", lambda *by: seen.append(by) or torch.nn.Identity())
@@ -439,7 +439,7 @@ def test_cifar_at_224_pixels_is_normalised_as_the_authors_do(name, monkeypatch, 
 def test_enlarged_images_are_pillows_bilinear():
     from PIL import Image
 
-    from labelfree.experiments.networks._parts import Resize
+    from shiftgauge.experiments.networks._parts import Resize
 
     pixels = np.random.default_rng(0).integers(0, 256, (32, 32, 3), dtype=np.uint8)
     theirs = np.asarray(Image.fromarray(pixels).resize((224, 224), Image.Resampling.BILINEAR), float)

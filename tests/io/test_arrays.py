@@ -6,9 +6,9 @@ import re
 import numpy as np
 import pytest
 
-import labelfree as lf
-from labelfree import FileError
-from labelfree.io import Form, read_labels, read_second, read_source, read_target
+import shiftgauge as sg
+from shiftgauge import FileError
+from shiftgauge.io import Form, read_labels, read_second, read_source, read_target
 
 P = np.array([[0.7, 0.2, 0.1], [0.1, 0.6, 0.3], [0.3, 0.3, 0.4]])
 
@@ -198,16 +198,19 @@ def test_a_second_model_in_every_form(tmp_path):
         assert read_second(tmp_path / name, form, names).tolist() == want, name
     np.savez(tmp_path / "t.npz", probs=P, classes=names, second=["x"] * 3)
     assert read_target(tmp_path / "t.npz").second.tolist() == [0, 0, 0]
-    assert read_target(tmp_path / "t.npz", second=tmp_path / "c.csv").second.tolist() == rows
+    np.savez(tmp_path / "u.npz", probs=P, classes=names)
+    assert read_target(tmp_path / "u.npz", second=tmp_path / "c.csv").second.tolist() == rows
+    with pytest.raises(FileError, match=r"t\.npz: has a second model's .* --second .*c\.csv"):
+        read_target(tmp_path / "t.npz", second=tmp_path / "c.csv")
 
 
 def test_the_demo_is_what_was_recorded():
     """Read past the loader: the classes by name, the errors counted by number."""
     from importlib import resources
 
-    with resources.files("labelfree").joinpath("data/demo.npz").open("rb") as file:
+    with resources.files("shiftgauge").joinpath("data/demo.npz").open("rb") as file:
         held = dict(np.load(file))
-    demo = lf.demo_data()
+    demo = sg.demo_data()
     names = held["classes"].tolist()
     assert demo.source.classes == tuple(names)
     assert demo.source.error == np.mean(held["val_logits"].argmax(axis=1) != held["val_labels"])

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from labelfree import FileError, InputError
-from labelfree._times import bin_times
-from labelfree.io import (
+from shiftgauge import FileError, InputError
+from shiftgauge._times import bin_times
+from shiftgauge.io import (
     Form,
     holds,
     read_column,

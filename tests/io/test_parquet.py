@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from labelfree import FileError
-from labelfree.io import Form, read_checked, read_labels, read_source, read_target
-from labelfree.io.blocks import BLOCK_ROWS
+from shiftgauge import FileError
+from shiftgauge.io import Form, read_checked, read_labels, read_source, read_target
+from shiftgauge.io.blocks import BLOCK_ROWS
 
 
 def table(n, seed, dtype=np.float32):

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-import labelfree as lf
-from labelfree.io import read_source, read_target
+import shiftgauge as sg
+from shiftgauge.io import read_source, read_target
 
 P = np.array([[0.7, 0.2, 0.1], [0.1, 0.6, 0.3], [0.3, 0.3, 0.4]], dtype=np.float32)
 FIELDS = ("scores", "kind", "predictions", "weights", "classes", "ids", "decided")
@@ -30,39 +30,39 @@ def same(left, right, more):
 )
 def test_there_and_back(tmp_path, options):
     names = options.get("classes") or [0, 1, 2]
-    source = lf.Source(labels=[names[0], names[2], names[1]], **options)
+    source = sg.Source(labels=[names[0], names[2], names[1]], **options)
     source.save(tmp_path / "s.npz")
-    for twin in (lf.Source.load(tmp_path / "s.npz"), read_source(tmp_path / "s.npz")):
+    for twin in (sg.Source.load(tmp_path / "s.npz"), read_source(tmp_path / "s.npz")):
         same(source, twin, ["labels"])
-    target = lf.Target(second=[names[1], names[1], names[2]], **options)
+    target = sg.Target(second=[names[1], names[1], names[2]], **options)
     target.save(tmp_path / "t.npz")
-    for twin in (lf.Target.load(tmp_path / "t.npz"), read_target(tmp_path / "t.npz")):
+    for twin in (sg.Target.load(tmp_path / "t.npz"), read_target(tmp_path / "t.npz")):
         same(target, twin, ["second"])
 
 
 def test_a_source_s_file_is_also_a_target(tmp_path):
-    lf.Source(probs=P, labels=[0, 1, 2]).save(tmp_path / "s.npz")
-    assert lf.Target.load(tmp_path / "s.npz").n == 3
+    sg.Source(probs=P, labels=[0, 1, 2]).save(tmp_path / "s.npz")
+    assert sg.Target.load(tmp_path / "s.npz").n == 3
 
 
 def test_what_is_refused(tmp_path):
-    target = lf.Target(probs=P, classes=["a", 1, 2])
-    with pytest.raises(lf.FileError, match="classes of several types"):
+    target = sg.Target(probs=P, classes=["a", 1, 2])
+    with pytest.raises(sg.FileError, match="classes of several types"):
         target.save(tmp_path / "t.npz")
-    with pytest.raises(lf.FileError, match=r"name ending in \.npz"):
+    with pytest.raises(sg.FileError, match=r"name ending in \.npz"):
         target.save(tmp_path / "t.json")
-    lf.Target(probs=P).save(tmp_path / "t.npz")
-    with pytest.raises(lf.FileError, match=r"t\.npz: holds no labels \(found probs\); wanted a source"):
-        lf.Source.load(tmp_path / "t.npz")
-    with pytest.raises(lf.FileError, match="No such file"):
-        lf.Target.load(tmp_path / "none.npz")
+    sg.Target(probs=P).save(tmp_path / "t.npz")
+    with pytest.raises(sg.FileError, match=r"t\.npz: holds no labels \(found probs\); wanted a source"):
+        sg.Source.load(tmp_path / "t.npz")
+    with pytest.raises(sg.FileError, match="No such file"):
+        sg.Target.load(tmp_path / "none.npz")
     np.savez(tmp_path / "bad.npz", probs=P * 2)
-    with pytest.raises(lf.FileError, match=r"bad\.npz: target probs: row 0 sums to 2"):
-        lf.Target.load(tmp_path / "bad.npz")
+    with pytest.raises(sg.FileError, match=r"bad\.npz: target probs: row 0 sums to 2"):
+        sg.Target.load(tmp_path / "bad.npz")
 
 
 def test_short_words_for_long_things():
-    assert repr(lf.Target(probs=P)) == "Target(probs, 3 rows x 3 classes)"
-    assert repr(lf.Target(probs=P, classes=list("abc"))).endswith("classes=['a', 'b', 'c'])")
-    assert repr(lf.Target(probs=[[0.25] * 4], classes=list("abcd"))).endswith("classes=['a', 'b', 'c', ...])")
-    assert len(repr(lf.demo_data())) < 200
+    assert repr(sg.Target(probs=P)) == "Target(probs, 3 rows x 3 classes)"
+    assert repr(sg.Target(probs=P, classes=list("abc"))).endswith("classes=['a', 'b', 'c'])")
+    assert repr(sg.Target(probs=[[0.25] * 4], classes=list("abcd"))).endswith("classes=['a', 'b', 'c', ...])")
+    assert len(repr(sg.demo_data())) < 200

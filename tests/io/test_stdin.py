@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from labelfree import FileError
-from labelfree.io import is_table, read_columns, read_source, read_target, stdin
+from shiftgauge import FileError
+from shiftgauge.io import is_table, read_columns, read_source, read_target, stdin
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def feed(monkeypatch):
     at_end = []
 
     def put(data):
-        monkeypatch.setattr(stdin, "_spooled", [])
+        monkeypatch.setattr(stdin, "_spooled", {})
         monkeypatch.setattr(
             stdin, "atexit", SimpleNamespace(register=lambda *a, **k: at_end.append(partial(*a, **k)))
         )
@@ -61,7 +61,7 @@ def test_messages_speak_of_standard_input(feed, tmp_path):
     ("data", "name"),
     [
         (b"a,b\n1,2\n", "input.csv"),
-        (gzip.compress(b"a,b\n1,2\n"), "input.csv.gz"),
+        (gzip.compress(b"a,b\n1,2\n", mtime=0), "input.csv.gz"),
         (b' \r\n{"a": 1}\n', "input.jsonl"),
         (b"PAR1...", "input.parquet"),
         (b"ARROW1..", "input.arrow"),
@@ -69,7 +69,7 @@ def test_messages_speak_of_standard_input(feed, tmp_path):
         (b"\x93NUMPY", "input.npy"),
         (b"PK\x03\x04", "input.npz"),
         (b"PK\x03\x04....archive/data.pkl....", "input.pt"),
-        (gzip.compress(b'{"a": 1}\n'), "input.jsonl.gz"),
+        (gzip.compress(b'{"a": 1}\n', mtime=0), "input.jsonl.gz"),
         (bz2.compress(b'{"a": 1}\n'), "input.jsonl.bz2"),
         (bz2.compress(b"a,b\n1,2\n"), "input.csv.bz2"),
         (b'\xef\xbb\xbf{"a": 1}\n', "input.jsonl"),

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import feather, parquet
 
-from labelfree import FileError, InputError
-from labelfree.io import (
+from shiftgauge import FileError, InputError
+from shiftgauge.io import (
     delimited,
     jsonlines,
     read_checked,
@@ -19,9 +19,9 @@ from labelfree.io import (
     read_source,
     read_target,
 )
-from labelfree.io.tables import both_columns, open_table
-from labelfree.io.values import numbers_of
-from labelfree.types import meeting_notes
+from shiftgauge.io.tables import both_columns, open_table
+from shiftgauge.io.values import numbers_of
+from shiftgauge.types import meeting_notes
 
 
 def write_jsonl(path, columns):
@@ -444,7 +444,7 @@ def test_standard_input(tmp_path, columns, write_csv, form):
     else:
         np.save(path, probs)
     code = (
-        "from labelfree.io import read_target, read_labels\n"
+        "from shiftgauge.io import read_target, read_labels\n"
         "t = read_target('-', kind='probs'); print(t.n, repr(float(t.scores[3, 1])))\n"
         "try: read_target('-', kind='logits', insist=False); print('no')\n"
         "except ValueError as problem: print(problem)\n"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from labelfree.errors import InputError
-from labelfree.labelshift import dirichlet_shares, resample_to
+from shiftgauge.errors import InputError
+from shiftgauge.labelshift import dirichlet_shares, resample_to
 
 
 @pytest.mark.parametrize(("scale", "total"), [("text", 50.0), ("code", 200.0)])

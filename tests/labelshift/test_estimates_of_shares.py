@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import labelfree as lf
-from labelfree.labelshift import mlls, rlls, shrink
-from labelfree.labelshift.regularised import penalty
+import shiftgauge as sg
+from shiftgauge.labelshift import mlls, rlls, shrink
+from shiftgauge.labelshift.regularised import penalty
 
 
 def test_shrinking_divides_each_noise_by_its_own_size():
@@ -25,7 +25,7 @@ def test_a_method_tells_the_shrinkage_which_size_is_whose(method):
     rng = np.random.default_rng(3)
     z, z_t = 3.0 * rng.normal(size=(150, 3)), 3.0 * rng.normal(size=(4000, 3)) + [1.0, 0.0, 0.0]
     y = (z + rng.gumbel(size=z.shape)).argmax(1)
-    found = lf.estimate(lf.Source(z, y), lf.Target(z_t), method, marginal="shrunk", calibration="none")
+    found = sg.estimate(sg.Source(z, y), sg.Target(z_t), method, marginal="shrunk", calibration="none")
     q = np.bincount(y, minlength=3) / 150
     p = np.exp(z_t) / np.exp(z_t).sum(1, keepdims=True)
     rows = p if method == "scot" else np.eye(3)[z_t.argmax(1)]

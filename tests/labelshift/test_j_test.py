@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from labelfree.labelshift import j_test, shift_test
+from shiftgauge.labelshift import j_test, shift_test
 
 CELLS, K = 6, 3
 A = np.array(

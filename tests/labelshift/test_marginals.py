@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-import labelfree as lf
-from labelfree.calibration import bias_corrected
-from labelfree.errors import InputError
-from labelfree.labelshift import bbse, joint_confusion, mlls, reweighted, rlls
-from labelfree.labelshift.regularised import objective
+import shiftgauge as sg
+from shiftgauge.calibration import bias_corrected
+from shiftgauge.errors import InputError
+from shiftgauge.labelshift import bbse, joint_confusion, mlls, reweighted, rlls
+from shiftgauge.labelshift.regularised import objective
 
 
 def sample(rng, n, shares, k=4, sharpness=2.0):
@@ -38,10 +38,10 @@ def softmax(z):
 
 def test_all_three_find_the_true_shares(shifted):
     z_s, y_s, z_t, y_t, _new = shifted
-    source, target = lf.Source(logits=z_s, labels=y_s), lf.Target(logits=z_t)
+    source, target = sg.Source(logits=z_s, labels=y_s), sg.Target(logits=z_t)
     truth = np.bincount(y_t, minlength=4) / len(y_t)
     for name in ("bbse", "rlls", "mlls"):
-        found = lf.estimate(source, target, method="scot", marginal=name).details["label_marginal"]
+        found = sg.estimate(source, target, method="scot", marginal=name).details["label_marginal"]
         assert np.abs(np.array(found) - truth).max() < 0.02, name
 
 
@@ -68,7 +68,7 @@ def test_rlls_minimises_its_objective(seed, rho):
     b = rng.normal(size=k) * 0.1
     b -= b.mean()
     q = C.sum(0)
-    from labelfree.labelshift.regularised import _minimise
+    from shiftgauge.labelshift.regularised import _minimise
 
     theta = _minimise(C, b, rho)
     starts = [np.zeros(k) + 1e-3, np.maximum(np.linalg.solve(C, b), -0.9), theta]
@@ -130,10 +130,10 @@ def test_a_vanished_class_gets_no_mass():
 
 def test_label_shift_is_scot_at_the_mlls_marginal(shifted):
     z_s, y_s, z_t, _, _ = shifted
-    source, target = lf.Source(logits=z_s, labels=y_s), lf.Target(logits=z_t)
-    direct = lf.estimate(source, target, method="label-shift")
-    through = lf.estimate(source, target, method="scot", marginal="mlls")
-    given = lf.estimate(source, target, method="scot", marginal=direct.details["label_marginal"])
+    source, target = sg.Source(logits=z_s, labels=y_s), sg.Target(logits=z_t)
+    direct = sg.estimate(source, target, method="label-shift")
+    through = sg.estimate(source, target, method="scot", marginal="mlls")
+    given = sg.estimate(source, target, method="scot", marginal=direct.details["label_marginal"])
     assert direct.error == pytest.approx(through.error, abs=1e-6)
     assert direct.error == pytest.approx(given.error, abs=1e-6)
 
@@ -141,9 +141,9 @@ def test_label_shift_is_scot_at_the_mlls_marginal(shifted):
 def test_label_shift_method_is_right_under_label_shift_where_source_marginals_are_not(shifted):
     z_s, y_s, z_t, y_t, _ = shifted
     truth = np.mean(z_t.argmax(1) != y_t)
-    source, target = lf.Source(logits=z_s, labels=y_s), lf.Target(logits=z_t)
-    assert abs(lf.estimate(source, target, method="label-shift").error - truth) < 0.015
-    assert abs(lf.estimate(source, target, method="scot").error - truth) > 0.1
+    source, target = sg.Source(logits=z_s, labels=y_s), sg.Target(logits=z_t)
+    assert abs(sg.estimate(source, target, method="label-shift").error - truth) < 0.015
+    assert abs(sg.estimate(source, target, method="scot").error - truth) > 0.1
 
 
 def test_bias_correction_makes_the_mean_posterior_the_label_shares(shifted):
@@ -173,14 +173,14 @@ def test_reweighted_rows_without_mass_stay_as_they_were():
 
 def test_an_unknown_marginal_names_the_nearest():
     with pytest.raises(InputError, match="did you mean 'mlls'"):
-        lf.COTT(marginal="mls")
+        sg.COTT(marginal="mls")
 
 
 @pytest.mark.parametrize("method", ["cot", "cott", "scot"])
 @pytest.mark.parametrize("marginal", ["bbse", "rlls", "mlls"])
 def test_fitted_estimators_survive_saving(tmp_path, shifted, method, marginal):
     z_s, y_s, z_t, _, _ = shifted
-    source, target = lf.Source(logits=z_s[:500], labels=y_s[:500]), lf.Target(logits=z_t[:400])
-    fitted = lf.METHODS[method](marginal=marginal).fit(source)
+    source, target = sg.Source(logits=z_s[:500], labels=y_s[:500]), sg.Target(logits=z_t[:400])
+    fitted = sg.METHODS[method](marginal=marginal).fit(source)
     fitted.save(tmp_path / "m.json")
-    assert lf.load(tmp_path / "m.json").estimate(target).error == pytest.approx(fitted.estimate(target).error)
+    assert sg.load(tmp_path / "m.json").estimate(target).error == pytest.approx(fitted.estimate(target).error)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import labelfree as lf
-from labelfree.labelshift import confidence_cells, j_test
-from labelfree.trust import shift_test
+import shiftgauge as sg
+from shiftgauge.labelshift import confidence_cells, j_test
+from shiftgauge.trust import shift_test
 
 
 def sample(rng, n, shares, sharpness=1.7):
@@ -23,7 +23,7 @@ def run(rng, n, k, change=None):
     z_t, _ = sample(rng, n, rng.dirichlet(np.full(k, 5.0)))
     if change is not None:
         z_t = change(z_t)
-    return shift_test(lf.Source(logits=z, labels=y), lf.Target(logits=z_t), calibration="none")
+    return shift_test(sg.Source(logits=z, labels=y), sg.Target(logits=z_t), calibration="none")
 
 
 def test_false_alarms_under_pure_label_shift_are_near_the_level():
@@ -73,11 +73,11 @@ def test_label_shift_is_recognised_and_explained():
 def test_demo_corruptions_are_seen_and_the_clean_target_is_not():
     from importlib import resources
 
-    with resources.files("labelfree").joinpath("data/demo.npz").open("rb") as file:
+    with resources.files("shiftgauge").joinpath("data/demo.npz").open("rb") as file:
         held = dict(np.load(file, allow_pickle=False))
-    source = lf.Source(logits=held["val_logits"], labels=held["val_labels"])
+    source = sg.Source(logits=held["val_logits"], labels=held["val_labels"])
     for name in held["shifts"].tolist():
-        found = shift_test(source, lf.Target(logits=held[f"{name}_logits"]))
+        found = shift_test(source, sg.Target(logits=held[f"{name}_logits"]))
         assert found.kind == ("none" if name == "clean" else "other"), name
 
 
@@ -85,7 +85,7 @@ def test_shares_are_found_and_bounds_reported():
     rng = np.random.default_rng(2)
     z, y = sample(rng, 5000, np.full(3, 1 / 3))
     z_t, y_t = sample(rng, 5000, np.array([0.6, 0.3, 0.1]))
-    found = shift_test(lf.Source(logits=z, labels=y), lf.Target(logits=z_t), calibration="none")
+    found = shift_test(sg.Source(logits=z, labels=y), sg.Target(logits=z_t), calibration="none")
     assert np.abs(found.test.shares - np.bincount(y_t) / 5000).max() < 0.03
     h, q = np.bincount(z_t.argmax(1)) / 5000, np.bincount(y) / 5000
     assert found.pseudo_label_shift == pytest.approx(np.abs(h - q).sum() / 2)
@@ -98,7 +98,7 @@ def test_quadratic_on_the_simplex_against_nnls(k):
     """scipy's active set with the sum as a heavy row."""
     from scipy.optimize import nnls
 
-    from labelfree.labelshift.simplex import on_simplex
+    from shiftgauge.labelshift.simplex import on_simplex
 
     rng = np.random.default_rng(k)
     for _ in range(20):
@@ -112,7 +112,7 @@ def test_quadratic_on_the_simplex_against_nnls(k):
 
 def test_many_classes_end_soon_and_rarely_cry_wolf():
     """120 classes of 40 rows each: few replicates, read off a fitted distribution."""
-    from labelfree.labelshift.shift_test import COUNTED, _replicates
+    from shiftgauge.labelshift.shift_test import COUNTED, _replicates
 
     assert _replicates(4 * 120, 120) < COUNTED
     found = [run(np.random.default_rng(s), 4800, 120).test for s in range(2)]
@@ -127,7 +127,7 @@ def test_many_classes_get_fewer_bins():
 
 
 def test_a_stack_of_quadratics_is_each_of_them():
-    from labelfree.labelshift.simplex import on_simplex
+    from shiftgauge.labelshift.simplex import on_simplex
 
     rng = np.random.default_rng(0)
     W, y = rng.normal(size=(30, 14, 7)), rng.normal(size=(30, 14))
@@ -137,7 +137,7 @@ def test_a_stack_of_quadratics_is_each_of_them():
 
 
 def test_a_stack_of_samples_is_fitted_as_each_of_them():
-    from labelfree.labelshift.counts import Counts, minimum
+    from shiftgauge.labelshift.counts import Counts, minimum
 
     rng = np.random.default_rng(1)
     A = rng.dirichlet(np.ones(12), size=(5, 3)).swapaxes(1, 2)
@@ -152,7 +152,7 @@ def test_a_stack_of_samples_is_fitted_as_each_of_them():
 
 def test_the_size_of_the_stacks_does_not_matter_but_for_the_draw(monkeypatch):
     """One replicate at a time draws other numbers: the p-values agree within the bootstrap's own noise."""
-    from labelfree.labelshift import shift_test as module
+    from shiftgauge.labelshift import shift_test as module
 
     together = run(np.random.default_rng(4), 300, 4).test
     monkeypatch.setattr(module, "STACK", 1.0)
@@ -167,7 +167,7 @@ def test_the_size_of_the_stacks_does_not_matter_but_for_the_draw(monkeypatch):
     [(None, None, "unknown"), (0.05, 0.9, "other"), (0.051, None, "none"), (0.051, 0.9, "label")],
 )
 def test_the_kind_of_shift_is_decided_in_one_place(p_value, explained, kind):
-    from labelfree.labelshift import JTest
+    from shiftgauge.labelshift import JTest
 
     test = JTest(1.0, 3, p_value, "chi-square", np.ones(2) / 2, explained, 1.0, 0.5, 5)
     assert test.kind() == kind

@@ -9,7 +9,7 @@ import pytest
 try:
     from monitor_data import Cluster, client_of, postgres_bin
 
-    from labelfree.monitor.store import open_store
+    from shiftgauge.monitor.store import open_store
 except ImportError:  # without the extra `monitor` there is nothing to test here
     collect_ignore_glob = ["test_*.py", "pages/*"]
 
@@ -25,7 +25,7 @@ def cluster():
         except KeyError:
             pytest.skip("PostgreSQL does not run as root, and there is no user postgres")
     # Not below pytest's own folder, which only its owner may enter: PostgreSQL runs as another user.
-    with tempfile.TemporaryDirectory(prefix="labelfree-postgresql-") as folder:
+    with tempfile.TemporaryDirectory(prefix="shiftgauge-postgresql-") as folder:
         cluster = Cluster(folder, bin)
         yield cluster
         cluster.stop("immediate")

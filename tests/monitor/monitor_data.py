@@ -12,10 +12,12 @@ from pathlib import Path
 
 import numpy as np
 
-from labelfree.monitor.clock import now_us
-from labelfree.monitor.spans import DAY
+from shiftgauge.monitor.clock import now_us
+from shiftgauge.monitor.spans import DAY
 
 K = 3
+#: Of a webhook, as Standard Webhooks writes them.
+SECRET = "whsec_bm90IHRvIGJlIHNob3duIHRvIGFueWJvZHk="
 
 
 def free_port():
@@ -90,7 +92,7 @@ def days_ago(n):
 
 def rows_json(n, seed=1, *, day=3, prefix="r", version="v1", shift=0.0, **more):
     """Rows of one day, and their labels."""
-    from labelfree.monitor.spans import iso
+    from shiftgauge.monitor.spans import iso
 
     rng = np.random.default_rng(seed)
     z = rng.normal(size=(n, K)) * (2 - shift)
@@ -116,7 +118,7 @@ def labels_json(rows, labels):
 def client_of(store, **more):
     from fastapi.testclient import TestClient
 
-    from labelfree.monitor.http.app import create_app
+    from shiftgauge.monitor.http.app import create_app
 
     with TestClient(
         create_app(store, pages=False, **more), base_url="http://127.0.0.1", raise_server_exceptions=False
@@ -127,8 +129,8 @@ def client_of(store, **more):
 
 def settle_down(store, limit=200):
     """Let the worker do everything, as if the pauses had passed."""
-    from labelfree.monitor.clock import pretend
-    from labelfree.monitor.worker import Worker
+    from shiftgauge.monitor.clock import pretend
+    from shiftgauge.monitor.worker import Worker
 
     worker, done = Worker(store), 0
     with pretend(now_us() + 10_000_000):

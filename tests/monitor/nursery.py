@@ -51,26 +51,26 @@ class Nursery:
 
 
 def server(data, database, port):
-    from labelfree.monitor.serve import serve
+    from shiftgauge.monitor.serve import serve
 
     serve(data, database, port=port, workers=0)
 
 
 def worker(data, database):
-    from labelfree.monitor.serve import work
+    from shiftgauge.monitor.serve import work
 
     work(data, database)
 
 
 def client(url, spool, parts, accepted, go, rounds):
     """Log every part that was not yet accepted, as fast as the rounds go by; then wait until all is sent."""
-    import labelfree as lf
+    import shiftgauge as sg
 
     todo = pickle.loads(Path(parts).read_bytes())
     done = Path(accepted)
     begin = len(done.read_text().split()) if done.exists() else 0
     with (
-        lf.Monitor(url, model="m", version="v1", spool=spool, every=0.02) as monitor,
+        sg.Monitor(url, model="m", version="v1", spool=spool, every=0.02) as monitor,
         done.open("a", buffering=1) as book,
     ):
         for i, part in list(enumerate(todo))[begin:]:
@@ -87,10 +87,10 @@ def client(url, spool, parts, accepted, go, rounds):
 def main(log):
     import uvicorn  # noqa: F401
 
-    import labelfree.monitor.client
-    import labelfree.monitor.http.app
-    import labelfree.monitor.serve
-    import labelfree.monitor.worker  # noqa: F401
+    import shiftgauge.monitor.client
+    import shiftgauge.monitor.http.app
+    import shiftgauge.monitor.serve
+    import shiftgauge.monitor.worker  # noqa: F401
 
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children that end leave nothing behind
     for line in sys.stdin:

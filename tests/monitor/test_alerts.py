@@ -1,59 +1,27 @@
-"""Alerts fire when it is sure, resolve when it is likely, do not flap; messages are signed, retried, kept."""
+"""Alerts as messages: signed, retried, kept; when nothing arrives; see test_alert_rule for errors."""
 
-import base64
-import hashlib
-import hmac
+import contextlib
 import json
+import shutil
+import socket
+import ssl
+import subprocess
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from types import SimpleNamespace
 
 import pytest
-from monitor_data import days_ago, labels_json, problem, rows_json, settle_down
+import standardwebhooks
+from monitor_data import SECRET, days_ago, labels_json, problem, rows_json, settle_down
 from test_calls import post, put_source
 
-from labelfree.monitor.clock import now_us, pretend
-from labelfree.monitor.jobs.delivering import FIRST_PAUSE, TRIES, headers, send
-from labelfree.monitor.jobs.rules import not_estimated, silence, window_findings
-from labelfree.monitor.service.alerts import list_alerts, list_deliveries
-from labelfree.monitor.settings import Limits, Webhook
-from labelfree.monitor.spans import DAY, HOUR, SECOND
-from labelfree.monitor.worker import Worker
-
-
-def window(low, error, source=0.1, band=(0.1, 0.2), name="w"):
-    return SimpleNamespace(
-        low=low, error=error, source_error=source, band_low=band[0], band_high=band[1], name=name
-    )
-
-
-def state(newest, **limits):
-    return [finding.state for finding in window_findings("v1", newest, Limits(**limits))]
-
-
-def test_an_alert_fires_when_the_lower_end_is_above_the_limit():
-    assert state([window(0.21, 0.3)], error=0.2) == ["fire"]
-    assert state([window(0.19, 0.3)], error=0.2) == [None]  # not sure: nothing changes
-    assert state([window(0.05, 0.1)], error=0.2) == ["resolve"]
-    assert state([window(None, None)], error=0.2) == [None]
-    assert state([window(0.2, 0.3)], error=0.2) == [None]  # a limit that is met is not exceeded
-    assert state([window(0.1, 0.2)], error=0.2) == ["resolve"]
-
-
-def test_it_takes_k_windows_to_fire_and_k_to_resolve():
-    high, low = window(0.3, 0.4), window(0.05, 0.1)
-    assert state([high], error=0.2, windows=2) == [None]
-    assert state([high, low], error=0.2, windows=2) == [None]
-    assert state([high, high, low], error=0.2, windows=2) == ["fire"]
-    assert state([low, high], error=0.2, windows=2) == [None]
-    assert state([low, low, high], error=0.2, windows=2) == ["resolve"]
-
-
-def test_rise_and_disagreement():
-    assert state([window(0.21, 0.3, source=0.1)], rise=0.1) == ["fire"]
-    assert state([window(0.19, 0.3, source=0.1)], rise=0.1) == [None]
-    assert state([window(0.1, 0.1, band=(0.1, 0.4))], disagreement=0.2) == ["fire"]
-    assert state([window(0.1, 0.1, band=(0.1, 0.2))], disagreement=0.2) == ["resolve"]
+from shiftgauge.monitor.clock import now_us, pretend
+from shiftgauge.monitor.jobs.delivering import FIRST_PAUSE, TRIES, send
+from shiftgauge.monitor.jobs.rules import not_estimated, silence
+from shiftgauge.monitor.service.alerts import list_alerts, list_deliveries
+from shiftgauge.monitor.settings import Limits, Webhook
+from shiftgauge.monitor.spans import DAY, HOUR, SECOND
+from shiftgauge.monitor.worker import Worker
 
 
 def test_silence_and_windows_that_were_not_estimated():
@@ -70,16 +38,22 @@ def test_silence_and_windows_that_were_not_estimated():
 
 
 @pytest.fixture
-def receiver():
-    """A webhook that answers as told, and remembers."""
+def receiver(monkeypatch):
+    """A webhook on this machine, which whoever runs the server allows; it answers as told, and remembers."""
+    monkeypatch.setenv("SHIFTGAUGE_WEBHOOK_NETWORKS", "192.0.2.0/24, 127.0.0.0/8")
     seen, answers = [], []
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self):
-            body = self.rfile.read(int(self.headers["content-length"]))
-            seen.append((dict(self.headers), body))
-            self.send_response(answers.pop(0) if answers else 200)
+            body = self.rfile.read(int(self.headers.get("content-length", 0)))
+            seen.append(({name.lower(): value for name, value in self.headers.items()}, body))
+            status = answers.pop(0) if answers else 200
+            self.send_response(status)
+            if 300 <= status < 400:
+                self.send_header("location", f"http://127.0.0.1:{self.server.server_port}/elsewhere")
             self.end_headers()
+
+        do_GET = do_POST  # noqa: N815
 
         def log_message(self, *_):
             pass
@@ -87,10 +61,21 @@ def receiver():
     server = HTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
-    yield SimpleNamespace(url=f"http://127.0.0.1:{server.server_port}/hook", seen=seen, answers=answers)
+    yield SimpleNamespace(
+        url=f"http://127.0.0.1:{server.server_port}/hook", port=server.server_port, seen=seen, answers=answers
+    )
     server.shutdown()
     server.server_close()
     thread.join()
+
+
+def delivered(client, url, **more):
+    """Let an alert fire whose message goes there; what the alerts page knows of messages that did not arrive."""
+    settings = {"limits": {"silence_hours": 1}, "webhook": {"url": url, **more}}
+    client.put("/v1/models/m/settings", json=settings).raise_for_status()
+    with pretend(now_us() + 2 * HOUR):
+        Worker(client.store).drain()
+    return [one["problem"] for one in client.get("/v1/models/m/alerts").json()["undelivered"]]
 
 
 def bad_days(client, days, prefix):
@@ -103,7 +88,7 @@ def bad_days(client, days, prefix):
 
 def test_from_rows_to_a_signed_message_and_back(client, receiver):
     put_source(client)
-    hook = {"url": receiver.url, "secret": "s3cret"}
+    hook = {"url": receiver.url, "secret": SECRET}
     client.put("/v1/models/m/settings", json={"limits": {"error": 0.45, "windows": 2}, "webhook": hook})
     bad_days(client, [9], "a")
     assert list_alerts(client.store) == []
@@ -115,9 +100,9 @@ def test_from_rows_to_a_signed_message_and_back(client, receiver):
     seen, body = receiver.seen[0]
     message = json.loads(body)
     assert (message["event"], message["model"], message["rule"]) == ("fired", "m", "error")
-    signed = f"{seen['webhook-id']}.{seen['webhook-timestamp']}.".encode() + body
-    digest = base64.b64encode(hmac.new(b"s3cret", signed, hashlib.sha256).digest()).decode()
-    assert seen["webhook-signature"] == f"v1,{digest}"
+    assert standardwebhooks.Webhook(SECRET).verify(body, seen) == message
+    with pytest.raises(standardwebhooks.WebhookVerificationError):
+        standardwebhooks.Webhook(SECRET).verify(body + b" ", seen)
     for day in (6, 5):
         post(client, rows_json(150, seed=day, day=day, prefix=f"g{day}-")[0])
         settle_down(client.store)
@@ -127,9 +112,9 @@ def test_from_rows_to_a_signed_message_and_back(client, receiver):
         client.get("/v1/models/m/alerts").json()["alerts"][0]["resolution"].startswith("the estimated error")
     )
     text = client.get("/metrics").text
-    assert 'labelfree_alerts_fired_total{model="m",rule="error"} 1.0' in text
-    assert 'labelfree_alerts_firing{model="m",rule="error"} 0.0' in text
-    assert 'labelfree_alert_messages_undelivered{model="m"} 0.0' in text
+    assert 'shiftgauge_alerts_fired_total{model="m",rule="error"} 1.0' in text
+    assert 'shiftgauge_alerts_firing{model="m",rule="error"} 0.0' in text
+    assert 'shiftgauge_alert_messages_undelivered{model="m"} 0.0' in text
 
 
 def test_a_message_that_cannot_be_delivered_is_retried_and_kept(lite_client, receiver):
@@ -158,13 +143,136 @@ def test_a_message_that_cannot_be_delivered_is_retried_and_kept(lite_client, rec
             Worker(store).drain()
     assert (message.state, message.attempts) == ("given up", TRIES)
     assert client.get("/v1/models/m/alerts").json()["undelivered"][0]["body"]["rule"] == "silence"
-    assert "labelfree_alert_messages_undelivered" in client.get("/metrics").text
+    assert "shiftgauge_alert_messages_undelivered" in client.get("/metrics").text
 
 
-def test_messages_go_nowhere_they_should_not():
-    assert "link-local" in send(Webhook("http://169.254.169.254/latest"), 1, {"event": "fired"})
+PRIVATE = [
+    "127.0.0.1",
+    "10.0.0.1",
+    "172.16.0.1",
+    "192.168.1.1",
+    "169.254.169.254",
+    "100.100.100.200",  # carrier-grade NAT; a cloud's metadata
+    "0.0.0.0",
+    "2852039166",  # 169.254.169.254 as a number
+    "224.0.0.1",
+    "[::1]",
+    "[::]",
+    "[fd00:ec2::254]",
+    "[fe80::1]",
+    "[fec0::1]",
+    "[ff02::1]",
+    "[::ffff:169.254.169.254]",
+    "[::ffff:10.0.0.1]",
+    "[::127.0.0.1]",
+    "[64:ff9b::169.254.169.254]",
+    "[64:ff9b:1::1]",
+    "[2002:7f00:1::1]",  # 6to4 of 127.0.0.1
+    "[2001:0:4136:e378:8000:63bf:3fff:fdd2]",  # Teredo
+    "localhost",
+]
+
+
+def test_messages_do_not_go_to_private_addresses(lite_client, monkeypatch):
+    monkeypatch.delenv("SHIFTGAUGE_WEBHOOK_NETWORKS", raising=False)
+    for number, host in enumerate(PRIVATE):
+        settings = {"limits": {"silence_hours": 1}, "webhook": {"url": f"http://{host}:9/hook"}}
+        lite_client.put(f"/v1/models/m{number}/settings", json=settings).raise_for_status()
+    with pretend(now_us() + 2 * HOUR):
+        Worker(lite_client.store).drain()
+    for number, host in enumerate(PRIVATE):
+        (late,) = lite_client.get(f"/v1/models/m{number}/alerts").json()["undelivered"]
+        refused = ("not an address of the public internet", "cannot be found")
+        assert any(word in late["problem"] for word in refused), (host, late["problem"])
+
+
+def test_only_what_was_allowed_is_allowed(lite_client, receiver, monkeypatch):
+    monkeypatch.setenv("SHIFTGAUGE_WEBHOOK_NETWORKS", "10.0.0.0/8")
+    (problem,) = delivered(lite_client, receiver.url)
+    assert "SHIFTGAUGE_WEBHOOK_NETWORKS=127.0.0.1" in problem
+    assert receiver.seen == []
+
+
+def test_public_addresses_pass(monkeypatch):
+    """The check itself lets them through: what fails is the connection, which nobody here accepts."""
+    monkeypatch.setattr(socket, "create_connection", _nobody)
+    for host in ("8.8.8.8", "[2606:4700:4700::1111]", "[64:ff9b::8.8.8.8]", "[::ffff:8.8.8.8]"):
+        said = send(Webhook(f"https://{host}/hook"), 1, {"event": "fired"})
+        assert said.startswith("ConnectError"), (host, said)
+
+
+def _nobody(*_, **__):
+    raise ConnectionRefusedError("nobody is here")
+
+
+def test_a_redirect_is_not_followed(lite_client, receiver):
+    receiver.answers.append(307)
+    assert delivered(lite_client, receiver.url) == ["the webhook answered 307"]
+    assert len(receiver.seen) == 1
+
+
+def test_the_name_is_resolved_once_and_the_checked_address_called(lite_client, receiver, monkeypatch):
+    """A name that points to an allowed address when it is checked, and elsewhere afterwards, leads nowhere else."""
+    real, asked = socket.getaddrinfo, []
+
+    def resolve(host, *more, **words):
+        if host in ("hook.example", b"hook.example"):
+            asked.append(host)
+            host = "127.0.0.1" if len(asked) == 1 else "192.0.2.1"
+        return real(host, *more, **words)
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    assert delivered(lite_client, f"http://hook.example:{receiver.port}/hook") == []
+    assert len(asked) == 1
+    (seen, _) = receiver.seen[0]
+    assert seen["host"] == f"hook.example:{receiver.port}"
+
+
+def test_the_certificate_is_checked_against_the_name(lite_client, receiver, tmp_path):
+    """The request goes to an address, but the server is asked for, and must prove, the host's name."""
+    key, certificate = tmp_path / "key", tmp_path / "certificate"
+    openssl = shutil.which("openssl") or pytest.skip("no openssl here")
+    words = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost", "-days", "2"]
+    subprocess.run(
+        [openssl, *words, "-keyout", key, "-out", certificate], check=True, capture_output=True, timeout=60
+    )
+    names = []
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    context.sni_callback = lambda _, name, __: names.append(name)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=_one_handshake, args=(listener, context), daemon=True)
+        thread.start()
+        (problem,) = delivered(lite_client, f"https://localhost:{listener.getsockname()[1]}/hook")
+        thread.join(30)
+    assert "certificate" in problem.lower()  # signed by itself: nobody vouches for it
+    assert names == ["localhost"]
+
+
+def _one_handshake(listener, context):
+    with contextlib.suppress(OSError):
+        caller, _ = listener.accept()
+        with caller:
+            context.wrap_socket(caller, server_side=True)
+
+
+@pytest.mark.parametrize(
+    "secret", ["s3cret", "whsec_", "whsec_dG9vIHNob3J0", "whsec_not base64!", 7, "x" * 600]
+)
+def test_a_secret_that_others_could_not_verify_is_refused(lite_client, secret):
+    hook = {"url": "https://example.org", "secret": secret}
+    said = problem(lite_client.put("/v1/models/m/settings", json={"webhook": hook}), 422)
+    assert "whsec_" in said
+    assert str(secret) not in said or secret == "whsec_"
+
+
+def test_without_a_secret_there_is_no_signature(lite_client, receiver):
+    assert delivered(lite_client, receiver.url) == []
+    assert "webhook-signature" not in receiver.seen[0][0]
+
+
+def test_a_host_that_is_not_there_is_said():
     assert "cannot be found" in send(Webhook("http://no-such-host.invalid/"), 1, {"event": "fired"})
-    assert "webhook-signature" not in headers(Webhook("http://x"), 1, b"", 0)
 
 
 def test_slack_gets_a_text(receiver):

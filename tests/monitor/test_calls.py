@@ -2,18 +2,30 @@
 
 import gzip
 import io
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from monitor_data import K, client_of, days_ago, labels_json, problem, rows_json, settle_down, source_npz
+from monitor_data import (
+    SECRET,
+    K,
+    client_of,
+    days_ago,
+    labels_json,
+    problem,
+    rows_json,
+    settle_down,
+    source_npz,
+)
 from scipy.stats import binomtest
 
-import labelfree as lf
-from labelfree.monitor.ingest.book import LabelBook
-from labelfree.monitor.spans import DAY, iso, span_at
-from labelfree.monitor.store.index import keys_of
+import shiftgauge as sg
+from shiftgauge.monitor.ingest.book import LabelBook
+from shiftgauge.monitor.spans import DAY, iso, span_at
+from shiftgauge.monitor.store.index import keys_of
 
 ARROW, PARQUET = "application/vnd.apache.arrow.stream", "application/vnd.apache.parquet"
 
@@ -52,8 +64,25 @@ def arrow_bytes(table, **options):
     return out.getvalue()
 
 
+def test_first_calls_of_a_model_at_the_same_time(client):
+    """Whoever comes second finds the model that the first one made."""
+    together = threading.Barrier(4)
+
+    def put(model, number):
+        together.wait(60)
+        if number % 2:
+            return client.put(f"/v1/models/{model}/settings", json={})
+        return client.put(f"/v1/models/{model}/versions/v{number}/source", content=source_npz(n=30))
+
+    with ThreadPoolExecutor(4) as pool:
+        for i in range(8):
+            answers = list(pool.map(put, [f"m{i}"] * 4, range(4)))
+            assert [answer.status_code for answer in answers] == [200] * 4, [a.text for a in answers]
+    assert len(client.get("/v1/models").json()["models"]) == 8
+
+
 def test_a_window_says_what_the_library_says(client):
-    """The numbers of a window are those of lf.interval on its rows in order, and the realised error the share."""
+    """The numbers of a window are those of sg.interval on its rows in order, and the realised error the share."""
     put_source(client)
     rows, labels = rows_json(200)
     answer = post(client, rows)
@@ -62,16 +91,18 @@ def test_a_window_says_what_the_library_says(client):
     settle_down(client.store)
     (window,) = windows(client)
     held = np.load(io.BytesIO(source_npz()))
-    source = lf.Source(held["logits"], held["labels"])
+    source = sg.Source(held["logits"], held["labels"])
     z = np.array([row["logits"] for row in rows])
-    truth = lf.interval(source, lf.Target(z), "auto", level=0.9)
+    truth = sg.interval(source, sg.Target(z), "auto", level=0.9)
     assert window["error"] == pytest.approx(truth.error, abs=1e-12)
-    assert window["interval"] == {
-        "low": pytest.approx(truth.sampling.low, abs=1e-12),
-        "high": pytest.approx(truth.sampling.high, abs=1e-12),
+    assert window["range"] == {
+        "low": pytest.approx(truth.interval.low, abs=1e-12),
+        "high": pytest.approx(truth.interval.high, abs=1e-12),
         "level": 0.9,
+        "kind": truth.interval.kind,
     }
-    assert window["band"]["high"] == pytest.approx(truth.details["band"]["high"])
+    assert window["sampling"] == pytest.approx(truth.details["band"]["sampling"])
+    assert {"interval", "band", "bound"}.isdisjoint(window)
     assert window["rows"] == 200
     assert window["state"] == "estimated"
     wrong = int((z.argmax(1)[:150] != np.array(labels[:150])).sum())
@@ -92,7 +123,8 @@ def test_rows_are_the_same_in_every_form(client, form):
     if form == "gzip":
         import json
 
-        body, headers = gzip.compress(json.dumps(rows).encode()), {"content-encoding": "gzip"}
+        text, headers = json.dumps(rows).encode(), {"content-encoding": "gzip"}
+        body = gzip.compress(text[:1000]) + gzip.compress(text[1000:])  # two members, as `cat` makes them
         headers["content-type"] = "application/json"
     elif form == "arrow":
         body, headers = arrow_bytes(table_of(rows)), {"content-type": ARROW}
@@ -171,11 +203,12 @@ def test_a_corrected_label_replaces_the_old_one_and_both_are_kept(client, tmp_pa
     assert after["cause"] == "labels"
     assert abs(after["realised"]["error"] - before["realised"]["error"]) == pytest.approx(1 / 40)
     assert after["error"] == before["error"]
-    from labelfree.monitor.export import export
+    from shiftgauge.monitor.export import export
 
     export(client.store, tmp_path / "out")
-    held = pa.parquet.read_table(tmp_path / "out" / "labels").to_pylist()
-    assert [row["label"] for row in held if row["id"] == "r0"] == [str(labels[0]), str(other)]
+    rows, held = (pa.parquet.read_table(tmp_path / "out" / kind).to_pylist() for kind in ("rows", "labels"))
+    (mine,) = [row["id_hash"] for row in rows if row["id"] == "r0"]  # labels are kept by the hash of their id
+    assert [row["label"] for row in held if row["id_hash"] == mine] == [str(labels[0]), str(other)]
 
 
 def test_a_late_row_makes_a_new_revision_and_the_old_one_stays(client):
@@ -201,7 +234,7 @@ def test_a_late_row_makes_a_new_revision_and_the_old_one_stays(client):
 
 def test_the_order_of_arrival_does_not_matter(tmp_path, lite):
     """The same rows in other batches and another order give the same numbers, to the last bit."""
-    from labelfree.monitor.store import open_store
+    from shiftgauge.monitor.store import open_store
 
     found = []
     rows, _ = rows_json(90, weight=lambda i: 1.0 + i % 3)
@@ -235,7 +268,7 @@ def test_windows_wait_for_the_source_and_say_so(client):
 
 def test_a_source_that_comes_while_the_worker_looks_is_not_missed(client, monkeypatch):
     """The worker saw no source, it comes, the worker writes that the window waits: nobody would ask again."""
-    from labelfree.monitor.jobs import windows as jobs
+    from shiftgauge.monitor.jobs import windows as jobs
 
     client.put("/v1/models/m/settings", json={"replicates": 20})
     post(client, rows_json(60)[0])
@@ -280,7 +313,7 @@ def test_a_new_window_length_holds_from_a_common_boundary(client):
     more, _ = rows_json(20, prefix="s", day=2)
     post(client, more)
     assert [w["length"] for w in windows(client)] == ["day", "day"]  # both lie before the next midnight
-    from labelfree.monitor.clock import pretend
+    from shiftgauge.monitor.clock import pretend
 
     with pretend(days_ago(-2)):
         later, _ = rows_json(20, prefix="t", day=0)  # two days from now it is today
@@ -306,13 +339,13 @@ def test_segments_are_estimated_one_by_one(client):
     assert found["DE"]["realised"] == pytest.approx(wrong[mine].mean())
     text = client.get("/metrics").text
     assert (
-        'labelfree_estimated_error_ratio{method="auto",model="m",segment="country=DE",version="v1"}' in text
+        'shiftgauge_estimated_error_ratio{method="auto",model="m",segment="country=DE",version="v1"}' in text
     )
 
 
 def test_labels_that_come_many_windows_late_still_have_their_metric(client, monkeypatch):
     """Hourly windows and labels two weeks late: the newest window with labels is the 336th."""
-    monkeypatch.setattr("labelfree.monitor.metrics.NEWEST", 1)
+    monkeypatch.setattr("shiftgauge.monitor.metrics.NEWEST", 1)
     put_source(client)
     client.put("/v1/models/m/settings", json={"replicates": 20})
     rows, labels = rows_json(60, day=5)
@@ -323,26 +356,26 @@ def test_labels_that_come_many_windows_late_still_have_their_metric(client, monk
     old, _ = windows(client)
     text = client.get("/metrics").text
     assert (
-        f'labelfree_realised_error_ratio{{model="m",segment="",version="v1"}} {old["realised"]["error"]}'
+        f'shiftgauge_realised_error_ratio{{model="m",segment="",version="v1"}} {old["realised"]["error"]}'
         in text
     )
 
 
 def test_label_requests_enter_through_the_design(client):
-    """Rows are picked by lf.budget; their labels count through lf.with_labels, and others do not."""
+    """Rows are picked by sg.budget; their labels count through sg.with_labels, and others do not."""
     put_source(client)
     rows, labels = rows_json(400, shift=0.5)
     post(client, rows)
     settle_down(client.store)
     name = windows(client)[0]["window"]
-    few = problem(client.get("/v1/models/m/label-requests", params={"window": name, "labels": 2}), 422)
+    few = problem(client.post("/v1/models/m/label-requests", json={"window": name, "labels": 2}), 422)
     assert few.startswith("labels=2: wanted between")
-    asked = client.get("/v1/models/m/label-requests", params={"window": name, "labels": 60}).json()["rows"]
+    asked = client.post("/v1/models/m/label-requests", json={"window": name, "labels": 60}).json()["rows"]
     assert len(asked) == 60
     again = client.get("/v1/models/m/label-requests", params={"window": name}).json()["rows"]
     assert again == asked
-    assert "already asked" in problem(
-        client.get("/v1/models/m/label-requests", params={"window": name, "labels": 80}), 409
+    assert "already requested" in problem(
+        client.post("/v1/models/m/label-requests", json={"window": name, "labels": 80}), 409
     )
     truth = {row["id"]: int(label) for row, label in zip(rows, labels, strict=True)}
     others = [row["id"] for row in rows if row["id"] not in {one["id"] for one in asked}][:100]
@@ -352,10 +385,10 @@ def test_label_requests_enter_through_the_design(client):
     assert client.get("/v1/models/m/label-requests", params={"window": name}).json()["rows"] == []
     found = windows(client)[0]["realised"]
     held = np.load(io.BytesIO(source_npz()))
-    target = lf.Target(np.array([row["logits"] for row in rows]))
-    plan = lf.budget(lf.Source(held["logits"], held["labels"]), target, count=60, level=0.9)
+    target = sg.Target(np.array([row["logits"] for row in rows]))
+    plan = sg.budget(sg.Source(held["logits"], held["labels"]), target, count=60, level=0.9)
     known = {int(i): labels[i] for i in plan.rows}
-    expected = lf.with_labels(plan, target, known, level=0.9)
+    expected = sg.with_labels(plan, target, known, level=0.9)
     assert found["kind"] == "design"
     assert found["labels"] == 60
     assert found["error"] == pytest.approx(expected.error)
@@ -367,7 +400,7 @@ def test_an_erased_row_is_not_asked_for_any_more(lite_client):
     put_source(client)
     post(client, rows_json(200)[0])
     settle_down(client.store)
-    asked = client.get("/v1/models/m/label-requests", params={"labels": 40}).json()["rows"]
+    asked = client.post("/v1/models/m/label-requests", json={"labels": 40}).json()["rows"]
     client.delete("/v1/models/m/rows", params={"id": asked[3]["id"]})
     assert client.get("/v1/models/m/label-requests").json()["rows"] == asked[:3] + asked[4:]
 
@@ -390,7 +423,7 @@ def test_forgetting_by_id_and_by_age(client):
     held = LabelBook()  # their labels are forgotten with them, the others are not
     with client.store.read() as connection:
         held.follow(client.store, connection, 1)
-    there = held.find(keys_of(pa.array([row["id"] for row in rows]))) >= 0
+    there = held.find(keys_of(pa.array([row["id"] for row in rows]), client.store.secret)) >= 0
     assert [i for i in range(50) if there[i]] == list(range(10, 50))
     assert "forgotten" in problem(post(client, rows[:3]), 422)
     assert post(client, rows[20:]).json() == {"accepted": 0, "duplicates": 30}
@@ -411,7 +444,7 @@ def test_the_report_of_a_window_is_kept(client):
 
 
 def test_settings_survive_and_secrets_do_not_come_back(client):
-    given = {"webhook": {"url": "https://example.org/hook", "secret": "s3cret"}, "limits": {"error": 0.2}}
+    given = {"webhook": {"url": "https://example.org/hook", "secret": SECRET}, "limits": {"error": 0.2}}
     said = client.put("/v1/models/m/settings", json=given).json()
     assert said["webhook"] == {
         "url": "https://example.org/hook",
@@ -419,7 +452,7 @@ def test_settings_survive_and_secrets_do_not_come_back(client):
         "shape": "json",
         "signed": True,
     }
-    assert "s3cret" not in client.get("/v1/models/m/settings").text
+    assert SECRET not in client.get("/v1/models/m/settings").text
     client.put("/v1/models/m/settings", json={"level": 0.8})
     held = client.get("/v1/models/m/settings").json()
     assert (held["level"], held["limits"]["error"], held["webhook"]["signed"]) == (0.8, 0.2, True)

@@ -15,14 +15,14 @@ from monitor_data import client_of, free_port, labels_json, rows_json, settle_do
 from nursery import Nursery
 from sqlalchemy import func, select
 
-from labelfree.monitor.service.models import get_model, put_source
-from labelfree.monitor.service.settings import put_settings
-from labelfree.monitor.service.windows import list_windows
-from labelfree.monitor.store import open_store, queue
-from labelfree.monitor.store.schema import jobs
+from shiftgauge.monitor.service.models import get_model, put_source
+from shiftgauge.monitor.service.settings import put_settings
+from shiftgauge.monitor.service.windows import list_windows
+from shiftgauge.monitor.store import open_store, queue
+from shiftgauge.monitor.store.schema import jobs
 
-#: Kills of servers, workers and clients on each database; LABELFREE_KILLS asks for more, or fewer.
-KILLS = int(os.environ.get("LABELFREE_KILLS", "50"))
+#: Kills of servers, workers and clients on each database; SHIFTGAUGE_KILLS asks for more, or fewer.
+KILLS = int(os.environ.get("SHIFTGAUGE_KILLS", "50"))
 BATCH, BATCHES, DAYS = 25, 48, 4
 
 
@@ -141,7 +141,7 @@ class Wild:
 @pytest.fixture(autouse=True)
 def _short_leases(monkeypatch):
     """A killed worker's job waits for its lease: a second, not a minute, so that the test ends."""
-    monkeypatch.setenv("LABELFREE_LEASE_SECONDS", "2")
+    monkeypatch.setenv("SHIFTGAUGE_LEASE_SECONDS", "2")
 
 
 def test_killed_at_random_moments(tmp_path, database):

@@ -10,11 +10,11 @@ import pytest
 from monitor_data import labels_json, rows_json, settle_down
 from test_calls import post, put_source
 
-from labelfree.cli.app import app
+from shiftgauge.cli.app import app
 
 yaml = pytest.importorskip("yaml")
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
-NAMES = re.compile(r"\blabelfree_[a-z_]+")
+NAMES = re.compile(r"\bshiftgauge_[a-z_]+")
 
 
 def load(name):
@@ -36,11 +36,11 @@ def served_names(lite_client):
     post(client, rows)
     client.post("/v1/models/m/labels", json=labels_json(rows, labels))
     settle_down(client.store)
-    return set(re.findall(r"^(labelfree_[a-z_]+)\{", client.get("/metrics").text, re.M))
+    return set(re.findall(r"^(shiftgauge_[a-z_]+)\{", client.get("/metrics").text, re.M))
 
 
 def test_every_query_of_the_dashboard_and_the_rules_is_served(served_names):
-    board = json.loads((DEPLOY / "grafana" / "dashboards" / "labelfree.json").read_text())
+    board = json.loads((DEPLOY / "grafana" / "dashboards" / "shiftgauge.json").read_text())
     asked = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
     asked += [rule["expr"] for group in load("rules.yaml")["groups"] for rule in group["rules"]]
     asked += [variable["query"] for variable in board["templating"]["list"]]
@@ -53,7 +53,7 @@ def test_prometheus_names_follow_its_conventions(lite_client):
     put_source(lite_client)
     text = lite_client.get("/metrics").text
     for kind, name in re.findall(r"^# TYPE (\S+) (\S+)$", text, re.M):
-        assert kind.startswith("labelfree_")
+        assert kind.startswith("shiftgauge_")
         assert (name == "counter") == kind.endswith("_total")
         assert "percent" not in kind
 
@@ -85,12 +85,20 @@ def test_the_commands_of_the_containers_are_the_commands_we_have():
                 assert word.split("=")[0] in options
 
 
+def test_no_password_is_part_of_a_command():
+    """Every user of a machine can list its processes with their arguments."""
+    for service in load("compose.yaml")["services"].values():
+        assert "PASSWORD" not in str(service.get("command", ""))
+    for name in ("monitor", "worker", "token"):
+        assert "PGPASSWORD" in load("compose.yaml")["services"][name]["environment"]
+
+
 def test_the_image_copies_what_exists_and_runs_as_nobody_special():
     text = (DEPLOY / "Dockerfile").read_text()
     for words in re.findall(r"^COPY (?!--from)(.+)$", text, re.M):
         for path in words.split()[:-1]:
             assert (DEPLOY.parent / path).exists()
-    assert re.search(r"^USER labelfree$", text, re.M)
+    assert re.search(r"^USER shiftgauge$", text, re.M)
 
 
 @pytest.mark.skipif(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from monitor_data import rows_json, settle_down, source_npz
 from test_calls import arrow_bytes, post, put_source, table_of
 
-from labelfree.monitor.settings import Settings
+from shiftgauge.monitor.settings import Settings
 
 WORDS = ["m", "v1", "nan", "-1", "1e999", "2026-01-01T00:00:00Z", "%00", "..", "'"]
 TEXT = st.text(max_size=12) | st.sampled_from(WORDS)
@@ -55,8 +55,8 @@ SETTINGS = st.dictionaries(
 def client(tmp_path_factory):
     from fastapi.testclient import TestClient
 
-    from labelfree.monitor.http.app import create_app
-    from labelfree.monitor.store import open_store
+    from shiftgauge.monitor.http.app import create_app
+    from shiftgauge.monitor.store import open_store
 
     store = open_store(tmp_path_factory.mktemp("fuzz"))
     app = create_app(store, pages=False)
@@ -76,12 +76,14 @@ CALLS = [
     ("POST", "/v1/models/{model}/predictions"),
     ("POST", "/v1/models/{model}/labels"),
     ("GET", "/v1/models"),
+    ("GET", "/v1/tokens"),
     ("GET", "/v1/models/{model}"),
     ("GET", "/v1/models/{model}/windows"),
     ("GET", "/v1/models/{model}/windows/{window}"),
     ("GET", "/v1/models/{model}/windows/{window}/revisions"),
     ("GET", "/v1/models/{model}/windows/{window}/report"),
     ("GET", "/v1/models/{model}/label-requests"),
+    ("POST", "/v1/models/{model}/label-requests"),
     ("GET", "/v1/models/{model}/settings"),
     ("PUT", "/v1/models/{model}/settings"),
     ("GET", "/v1/models/{model}/alerts"),

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import labelfree as lf
-from labelfree.cli.app import run
-from labelfree.monitor.jobs.learning import ELSEWHERE, MEMORY, STEP, Miss, learned, reach
-from labelfree.monitor.service.windows import coverage, list_windows
-from labelfree.monitor.store import open_store
+import shiftgauge as sg
+from shiftgauge.cli.app import run
+from shiftgauge.monitor.jobs.learning import ELSEWHERE, MEMORY, STEP, Miss, learned, reach
+from shiftgauge.monitor.service.windows import coverage, list_windows
+from shiftgauge.monitor.store import open_store
 
 
 def play(misses, level, delay):
@@ -107,7 +107,7 @@ def test_the_band_is_all_or_nothing_at_the_ends():
 
 def test_replay_of_recorded_predictions(tmp_path, capsys):
     """A labelled file happens again: corruptions come and go, and the band's coverage is printed and served."""
-    demo = lf.demo_data()
+    demo = sg.demo_data()
     rng = np.random.default_rng(0)
     names = np.array(demo.source.classes)
     order = ["clean", "jpeg", "zoom_blur", "clean", "mild_noise", "gaussian_blur", "translation", "clean"]

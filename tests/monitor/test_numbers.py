@@ -8,18 +8,19 @@ from scipy.stats import binomtest
 from sqlalchemy import text
 from test_calls import post, put_source, windows
 
-import labelfree as lf
-from labelfree.monitor.clock import now_us, pretend
-from labelfree.monitor.jobs import answers, watching
-from labelfree.monitor.jobs.answers import answer
-from labelfree.monitor.jobs.learning import doubt, history, reach
-from labelfree.monitor.jobs.realised import by_segment, realised
-from labelfree.monitor.pushing import row_calls
-from labelfree.monitor.service.alerts import list_alerts
-from labelfree.monitor.service.models import read_source_bytes
-from labelfree.monitor.settings import Settings
-from labelfree.monitor.spans import DAY, HOUR
-from labelfree.monitor.store.payloads import Rows
+import shiftgauge as sg
+from shiftgauge.monitor.clock import now_us, pretend
+from shiftgauge.monitor.jobs import answers, watching
+from shiftgauge.monitor.jobs.answers import answer
+from shiftgauge.monitor.jobs.learning import doubt, history, reach
+from shiftgauge.monitor.jobs.realised import by_segment, realised
+from shiftgauge.monitor.pushing import row_calls
+from shiftgauge.monitor.service.alerts import list_alerts
+from shiftgauge.monitor.service.models import read_source_bytes
+from shiftgauge.monitor.service.windows import get_window
+from shiftgauge.monitor.settings import Settings
+from shiftgauge.monitor.spans import DAY, HOUR
+from shiftgauge.monitor.store.payloads import Rows
 
 
 def some_rows(n, seed=0, *, weights=None, shift=0.0, segments=None, deployed=False):
@@ -48,23 +49,23 @@ def test_a_window_is_estimated_as_the_settings_say(source, method):
     rows = some_rows(150, weights=np.random.default_rng(1).uniform(0.2, 4.0, 150), shift=0.8, deployed=True)
     settings = Settings(level=0.8, replicates=60, method=method)
     found = answer(source, rows, "logits", settings, {}).values
-    target = lf.Target(rows.scores, predictions=decided(rows), weights=rows.weights)
-    told = lf.interval(source, target, method, level=0.8, replicates=60)
+    target = sg.Target(rows.scores, predictions=decided(rows), weights=rows.weights)
+    told = sg.interval(source, target, method, level=0.8, replicates=60)
     assert found["error"] == pytest.approx(told.error, abs=1e-12)
-    assert (found["low"], found["high"]) == pytest.approx((told.sampling.low, told.sampling.high))
+    assert (found["low"], found["high"]) == pytest.approx((told.interval.low, told.interval.high))
     assert (found["level"], found["method"]) == (0.8, method)
     if method == "auto":
-        assert found["bound"] == pytest.approx(lf.ceiling(source, target).value)
-        assert found["status"] == lf.doctor(source, target).status == "stop"
+        assert found["sampling"] == told.details["band"]["sampling"]
+        assert found["status"] == sg.doctor(source, target).status == "stop"
 
 
 def test_a_large_window_is_estimated_from_all_its_rows(source, monkeypatch):
     monkeypatch.setattr(answers, "LARGE", 100)
     rows = some_rows(400, seed=3)
     found = answer(source, rows, "logits", Settings(method="doc", replicates=20), {})
-    assert found.values["error"] == lf.estimate(source, lf.Target(rows.scores), "doc").error
+    assert found.values["error"] == sg.estimate(source, sg.Target(rows.scores), "doc").error
     assert found.values["low"] < found.values["error"] < found.values["high"]
-    assert any("interval and report rest on 100 of them" in said for said in found.warnings)
+    assert any("range and report rest on 100 of them" in said for said in found.warnings)
 
 
 def test_why_there_is_no_interval_is_said(source):
@@ -103,11 +104,10 @@ def judge(client, rows, count):
     settle_down(client.store)
 
 
-def band(window):
+def band(client, window):
     """The learned band in units of the window's own doubt, above the estimate."""
-    values = {"low": window["interval"]["low"], "high": window["interval"]["high"]}
-    values |= {"band_low": window["band"]["low"], "band_high": window["band"]["high"]}
-    return (window["learned_band"]["high"] - window["error"]) / doubt(values)
+    view = get_window(client.store, "m", window["window"])
+    return (view.learned_high - view.error) / doubt(vars(view))
 
 
 def test_the_band_learns_from_enough_labels_of_windows_before(lite_client):
@@ -122,13 +122,15 @@ def test_the_band_learns_from_enough_labels_of_windows_before(lite_client):
     found = {window["start"][:10]: window for window in windows(client)}
     by_day = {day: found[rows[0]["time"][:10]] for day, rows in held.items()}
     assert by_day[9]["realised"]["error"] == by_day[8]["realised"]["error"] == 1.0
-    assert band(by_day[8]) == pytest.approx(reach([], 0.9))  # 20 labels of the day before teach nothing
-    assert band(by_day[12]) == pytest.approx(reach([], 0.9))  # what came out later was not known then
-    assert band(by_day[7]) > 2.0  # a miss of everything was
+    assert band(client, by_day[8]) == pytest.approx(
+        reach([], 0.9)
+    )  # 20 labels of the day before teach nothing
+    assert band(client, by_day[12]) == pytest.approx(reach([], 0.9))  # what came out later was not known then
+    assert band(client, by_day[7]) > 2.0  # a miss of everything was
     assert by_day[8]["cause"] == "labels"
 
 
-def test_doubt_is_half_the_wider_of_interval_and_band_and_at_least_a_point():
+def test_doubt_is_half_the_wider_of_two_ranges_and_at_least_a_point():
     interval, wide = {"low": 0.20, "high": 0.26}, {"band_low": 0.1, "band_high": 0.3}
     assert doubt(interval) == pytest.approx(0.03)
     assert doubt({**interval, **wide}) == doubt(wide) == pytest.approx(0.1)
@@ -165,13 +167,13 @@ def test_a_miss_is_judged_by_the_band_that_was_first_published(lite_client):
     assert last["error"] != first["error"]
     with client.store.read() as connection:
         (miss,) = history(connection, 1)
-    values = {**first["interval"], "band_low": first["band"]["low"], "band_high": first["band"]["high"]}
-    assert miss.size == pytest.approx(abs(last["realised"]["error"] - first["error"]) / doubt(values))
+    unit = doubt(vars(get_window(client.store, "m", first["window"], 1)))
+    assert miss.size == pytest.approx(abs(last["realised"]["error"] - first["error"]) / unit)
     with client.store.write() as connection:  # a later band that would have held
         connection.execute(text("UPDATE revisions SET learned_low = 0, learned_high = 1 WHERE revision > 1"))
         assert history(connection, 1) == [miss]
     assert not miss.covered
-    name = 'labelfree_realised_error_ratio{model="m",segment="",version="v1"}'
+    name = 'shiftgauge_realised_error_ratio{model="m",segment="",version="v1"}'
     post(client, rows_json(60, seed=5, day=2, prefix="n")[0])
     settle_down(client.store)
     client.post(
@@ -202,7 +204,7 @@ def test_what_was_said_of_labels_is_said_anew(lite_client):
     post(client, rows)
     settle_down(client.store)
     name = windows(client)[0]["window"]
-    asked = client.get("/v1/models/m/label-requests", params={"window": name, "labels": 40}).json()["rows"]
+    asked = client.post("/v1/models/m/label-requests", json={"window": name, "labels": 40}).json()["rows"]
     truth = {row["id"]: label for row, label in zip(rows, labels, strict=True)}
     said = []
     for part in (asked[:1], asked[1:3], asked[3:]):
@@ -261,7 +263,7 @@ def test_an_idempotency_key_is_forgotten_after_a_week(lite_client):
 
 
 def test_many_rows_in_few_batches_are_put_together(lite_client, monkeypatch):
-    from labelfree.monitor.store.schema import batches
+    from shiftgauge.monitor.store.schema import batches
 
     monkeypatch.setattr(watching, "MANY_ROWS", 30)
     put_source(lite_client)

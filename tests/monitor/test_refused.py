@@ -12,9 +12,9 @@ import pytest
 from monitor_data import K, client_of, problem, rows_json, source_npz
 from test_calls import ARROW, PARQUET, arrow_bytes, post, put_source, table_of
 
-from labelfree.monitor.clock import now_us
-from labelfree.monitor.spans import iso
-from labelfree.monitor.wire.bodies import Limits
+from shiftgauge.monitor.clock import now_us
+from shiftgauge.monitor.spans import iso
+from shiftgauge.monitor.wire.bodies import Limits
 
 
 @pytest.fixture
@@ -147,6 +147,15 @@ def test_compressed_arrow_is_refused_and_compressed_bodies_have_limits(lite):
         )
         answer = client.post("/v1/models/m/predictions", content=gzip.compress(b"[]")[:-4], headers=headers)
         assert "ends too early" in problem(answer, 400)
+        bombs = gzip.compress(b" " * 300_000) * 2  # each within the limit, both beyond it
+        answer = client.post("/v1/models/m/predictions", content=bombs, headers=headers)
+        assert "after decompression" in problem(answer, 413)
+        answer = client.post("/v1/models/m/predictions", content=gzip.compress(b"") * 100, headers=headers)
+        assert "members" in problem(answer, 400)
+        for behind in (b"garbage", gzip.compress(b"[]")[:-4]):
+            body = gzip.compress(b"[]") + behind
+            answer = client.post("/v1/models/m/predictions", content=body, headers=headers)
+            assert "gzip" in problem(answer, 400)
         out = io.BytesIO()
         wide = pa.table(
             {"id": ["a"] * 50_000, "logits": pa.FixedSizeListArray.from_arrays(np.zeros(150_000), K)}
@@ -158,6 +167,14 @@ def test_compressed_arrow_is_refused_and_compressed_bodies_have_limits(lite):
         long = table_of(rows_json(100)[0]).set_column(2, "version", pa.array(["v" * 50_000] * 100))
         pa.parquet.write_table(long, out, compression="zstd")
         assert "50000 characters" in problem(arrow(client, None, PARQUET, out.getvalue()), 422)
+
+
+def test_a_key_that_stands_twice_is_refused(ready):
+    body = b'{"id": "a", "version": "1", "id": "b"}'
+    headers = {"content-type": "application/json"}
+    for call in ("predictions", "labels"):
+        answer = ready.post(f"/v1/models/m/{call}", content=b"[" + body + b"]", headers=headers)
+        assert "the key 'id' stands twice" in problem(answer, 400)
 
 
 def test_limits_of_rows_and_columns(lite):
@@ -265,7 +282,9 @@ def test_bad_sources(ready):
     def put(body, kind="application/x-npz"):
         return ready.put("/v1/models/m/versions/w/source", content=body, headers={"content-type": kind})
 
-    assert "not an npz" in problem(put(b"PK\x03\x04nonsense"), 400)
+    assert "not a readable npz" in problem(put(b"PK\x03\x04nonsense"), 400)
+    header = npz(logits=np.zeros((4, 3)), labels=np.zeros(4, int)).replace(b"'shape': (4", b"'shape': \x004")
+    assert "not a readable npz" in problem(put(header), 400)  # numpy's header reader raises a TokenError
     assert "labels" in problem(put(npz(logits=np.zeros((4, 3)))), 422)
     objects = npz(logits=np.array([[1, "x"]], dtype=object), labels=np.array([0]))
     assert "Python objects" in problem(put(objects), 422)

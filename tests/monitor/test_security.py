@@ -4,16 +4,16 @@ import base64
 import hmac
 
 import pytest
-from monitor_data import problem, rows_json, source_npz
+from monitor_data import problem, rows_json, settle_down, source_npz
 from sqlalchemy import select
 from test_calls import post, put_source
 
-from labelfree.errors import InputError
-from labelfree.monitor.clock import now_us, pretend
-from labelfree.monitor.serve import check_host
-from labelfree.monitor.service import tokens
-from labelfree.monitor.spans import DAY
-from labelfree.monitor.store.schema import tokens as table
+from shiftgauge.errors import InputError
+from shiftgauge.monitor.clock import now_us, pretend
+from shiftgauge.monitor.serve import check_host
+from shiftgauge.monitor.service import tokens
+from shiftgauge.monitor.spans import DAY
+from shiftgauge.monitor.store.schema import tokens as table
 
 
 def bearer(token):
@@ -23,7 +23,7 @@ def bearer(token):
 @pytest.fixture
 def guarded(lite_client, monkeypatch):
     """A server with one model and a token of each kind."""
-    monkeypatch.setattr("labelfree.monitor.http.security.LOOK", 0.0)
+    monkeypatch.setattr("shiftgauge.monitor.http.security.LOOK", 0.0)
     put_source(lite_client)
     make = tokens.create_token
     store = lite_client.store
@@ -46,12 +46,14 @@ CALLS = [
     ("GET", "/v1/models/m/windows/x/report", "read"),
     ("GET", "/v1/models/m/windows/x/revisions", "read"),
     ("GET", "/v1/models/m/label-requests", "ingest"),
+    ("POST", "/v1/models/m/label-requests", "ingest"),
     ("GET", "/v1/models/m/alerts", "read"),
     ("GET", "/v1/models/m/settings", "read"),
     ("PUT", "/v1/models/m/settings", "admin"),
     ("DELETE", "/v1/models/m/rows?id=x", "admin"),
     ("GET", "/v1/models/m", "read"),
     ("GET", "/v1/models", "read"),
+    ("GET", "/v1/tokens", "admin"),
     ("GET", "/metrics", "read"),
     ("GET", "/docs", "read"),
 ]
@@ -115,7 +117,7 @@ def test_tokens_are_kept_as_hashes_and_compared_in_constant_time(guarded, monkey
     seen = []
     true = hmac.compare_digest
     monkeypatch.setattr(
-        "labelfree.monitor.service.tokens.hmac.compare_digest", lambda a, b: seen.append(1) or true(a, b)
+        "shiftgauge.monitor.service.tokens.hmac.compare_digest", lambda a, b: seen.append(1) or true(a, b)
     )
     tokens.check_token(guarded.store, "nonsense")
     tokens.check_token(guarded.store, guarded.tokens["read"])
@@ -148,7 +150,49 @@ def test_requests_of_other_sites_are_refused(lite_client):
     problem(post(lite_client, rows, headers={"origin": "https://evil.example"}), 403)
     problem(post(lite_client, rows, headers={"origin": "null"}), 403)
     problem(post(lite_client, rows, headers={"sec-fetch-site": "cross-site"}), 403)
+    problem(
+        post(lite_client, rows, headers={"sec-fetch-site": "same-site"}), 403
+    )  # another port of this machine
     assert post(lite_client, rows, headers={"origin": "http://127.0.0.1"}).status_code == 202
+    assert post(lite_client, rows, headers={"sec-fetch-site": "same-origin"}).status_code == 202
+
+
+@pytest.mark.parametrize(
+    ("host", "origin", "status"),
+    [
+        ("127.0.0.1:8123", "http://127.0.0.1:8123", 202),
+        ("localhost", "http://localhost:80", 202),
+        ("LOCALHOST:80", "http://localhost", 202),
+        ("[::1]:8123", "http://[::1]:8123", 202),
+        ("127.0.0.1:8123", "https://127.0.0.1:8123", 403),  # another scheme
+        ("127.0.0.1:8123", "http://127.0.0.1", 403),  # another port
+        ("127.0.0.1", "http://127.0.0.1:3000", 403),
+        ("127.0.0.1", "https://127.0.0.1", 403),
+        ("127.0.0.1:443", "https://127.0.0.1", 403),
+        ("localhost", "http://127.0.0.1", 403),  # another host
+        ("localhost", "http://localhost.evil.example", 403),
+        ("localhost", "http://localhost:x", 403),
+        ("localhost:x", "http://localhost:y", 403),
+        ("localhost", "", 403),
+    ],
+)
+def test_an_origin_is_a_scheme_a_host_and_a_port(lite_client, host, origin, status):
+    put_source(lite_client)
+    rows, _ = rows_json(1)
+    assert post(lite_client, rows, headers={"host": host, "origin": origin}).status_code == status
+
+
+def test_a_page_elsewhere_cannot_request_labels(lite_client):
+    """What an <img> or a form of another site can send changes nothing."""
+    client = lite_client
+    put_source(client)
+    post(client, rows_json(200)[0])
+    settle_down(client.store)
+    path = "/v1/models/m/label-requests"
+    image = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors", "sec-fetch-dest": "image"}
+    problem(client.get(path, params={"labels": 25}, headers=image), 404)
+    problem(client.post(path, json={"labels": 25}, headers={"origin": "http://127.0.0.1:3000"}), 403)
+    assert len(client.post(path, json={"labels": 50}).json()["rows"]) == 50
 
 
 def test_every_answer_has_safe_headers_and_no_cookie(lite_client):
@@ -188,5 +232,5 @@ def test_internal_errors_say_nothing(lite_client, monkeypatch):
     def broken(*_):
         raise RuntimeError("secret detail")
 
-    monkeypatch.setattr("labelfree.monitor.http.reading.list_models", broken)
+    monkeypatch.setattr("shiftgauge.monitor.http.reading.list_models", broken)
     assert "secret" not in problem(lite_client.get("/v1/models"), 500)

@@ -10,19 +10,19 @@ import pyarrow.parquet
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from monitor_data import client_of, labels_json, problem, rows_json, settle_down
+from monitor_data import SECRET, client_of, labels_json, problem, rows_json, settle_down
 from sqlalchemy import event, select, text
 from test_calls import post, put_source, windows
 
-from labelfree.cli.app import run
-from labelfree.errors import FileError
-from labelfree.monitor.clock import now_us
-from labelfree.monitor.ingest.book import Book
-from labelfree.monitor.jobs.settling import settle
-from labelfree.monitor.service.rows import sweep
-from labelfree.monitor.store import open_store, queue
-from labelfree.monitor.store.index import Index, keys_of
-from labelfree.monitor.store.schema import batches, metadata
+from shiftgauge.cli.app import run
+from shiftgauge.errors import FileError
+from shiftgauge.monitor.clock import now_us
+from shiftgauge.monitor.ingest.book import Book
+from shiftgauge.monitor.jobs.settling import settle
+from shiftgauge.monitor.service.rows import sweep
+from shiftgauge.monitor.store import open_store, queue
+from shiftgauge.monitor.store.index import Index, keys_of
+from shiftgauge.monitor.store.schema import batches, metadata
 
 
 def test_the_migrations_lead_to_the_tables(store):
@@ -33,7 +33,7 @@ def test_the_migrations_lead_to_the_tables(store):
 def test_a_newer_database_is_refused_with_one_line(store, tmp_path, capsys):
     with store.write() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
-    with pytest.raises(FileError, match="newer labelfree"):
+    with pytest.raises(FileError, match="newer shiftgauge"):
         open_store(tmp_path / "data", _url(store))
     if store.is_sqlite:
         assert run(["monitor", "worker", "--once", "--data", str(tmp_path / "data")]) == 2
@@ -51,7 +51,7 @@ def _open(folder, url):
 
 def test_many_processes_may_open_a_new_database_at_once(tmp_path, database):
     context = multiprocessing.get_context("forkserver")  # imports once, so that the four do begin together
-    context.set_forkserver_preload(["labelfree.monitor.store.migrate"])
+    context.set_forkserver_preload(["shiftgauge.monitor.store.migrate"])
     processes = [context.Process(target=_open, args=(tmp_path / "new", database)) for _ in range(4)]
     for process in processes:
         process.start()
@@ -75,7 +75,7 @@ def test_the_index_agrees_with_a_dictionary():
     rng = np.random.default_rng(0)
     index, truth = Index({"value": np.int32}), {}
     for _ in range(60):
-        keys = rng.integers(1, 5000, rng.integers(1, 300)).astype(np.uint64)
+        keys = rng.integers(2, 5000, rng.integers(1, 300)).astype(np.uint64)
         values = rng.integers(0, 10**6, len(keys)).astype(np.int32)
         index.put(keys, value=values)
         truth |= dict(zip(keys.tolist(), values.tolist(), strict=True))
@@ -86,23 +86,66 @@ def test_the_index_agrees_with_a_dictionary():
     assert index.count == len(truth)
 
 
-def test_hashes_of_ids_are_those_of_the_formula():
-    """FNV-1a with splitmix64's last mix, by plain integers."""
+def sip_hash(key, data):
+    """SipHash-2-4 by plain integers, after the paper."""
+    m64 = (1 << 64) - 1
 
-    def slow(word):
-        h, m = 0xCBF29CE484222325, (1 << 64) - 1
-        for byte in word.encode():
-            h = (h ^ byte) * 0x100000001B3 & m
-        h ^= len(word.encode())
-        h = (h ^ h >> 30) * 0xBF58476D1CE4E5B9 & m
-        h = (h ^ h >> 27) * 0x94D049BB133111EB & m
-        return (h ^ h >> 31) or 1
+    def turned(x, bits):
+        return (x << bits | x >> (64 - bits)) & m64
 
-    words = ["", "a", "b", "ü", "row-1", "x" * 199]
-    assert keys_of(pa.array(words)).tolist() == [slow(word) for word in words]
-    assert keys_of(pa.array(["skipped", *words]).slice(1)).tolist() == [slow(word) for word in words]
-    many = keys_of(pa.array([f"request-{i}" for i in range(300_000)]))
+    def rounds(v, count):
+        for _ in range(count):
+            v[0], v[2] = (v[0] + v[1]) & m64, (v[2] + v[3]) & m64
+            v[1], v[3] = turned(v[1], 13) ^ v[0], turned(v[3], 16) ^ v[2]
+            v[0] = turned(v[0], 32)
+            v[2], v[0] = (v[2] + v[1]) & m64, (v[0] + v[3]) & m64
+            v[1], v[3] = turned(v[1], 17) ^ v[2], turned(v[3], 21) ^ v[0]
+            v[2] = turned(v[2], 32)
+
+    k = [int.from_bytes(key[:8], "little"), int.from_bytes(key[8:], "little")] * 2
+    words = [b"somepseu", b"dorandom", b"lygenera", b"tedbytes"]
+    v = [a ^ int.from_bytes(word, "big") for a, word in zip(k, words, strict=True)]
+    whole = data + bytes(7 - len(data) % 8) + bytes([len(data) % 256])
+    for i in range(0, len(whole), 8):
+        word = int.from_bytes(whole[i : i + 8], "little")
+        v[3] ^= word
+        rounds(v, 2)
+        v[0] ^= word
+    v[2] ^= 0xFF
+    rounds(v, 4)
+    return v[0] ^ v[1] ^ v[2] ^ v[3]
+
+
+def test_hashes_of_ids_are_those_of_siphash():
+    """Against the paper's own example, and against plain integers."""
+    key = bytes(range(16))
+    assert sip_hash(key, bytes(range(15))) == 0xA129CA6149BE45E5
+    words = ["", "a", "b", "ü", "row-1", "1234567", "12345678", "123456789", "x" * 199, "y" * 300]
+    slow = [sip_hash(key, word.encode()) for word in words]
+    assert keys_of(pa.array(words), key).tolist() == slow
+    assert keys_of(pa.array(["skipped", *words]).slice(1), key).tolist() == slow
+    assert keys_of(pa.array([bytes(range(15)).decode()]), key).tolist() == [0xA129CA6149BE45E5]
+    many = keys_of(pa.array([f"request-{i}" for i in range(300_000)]), key)
     assert len(np.unique(many)) == len(many)
+    assert not np.isin(many, keys_of(pa.array([f"request-{i}" for i in range(300_000)]), bytes(16))).any()
+
+
+def test_the_index_drops_keys():
+    """What was dropped is gone, also from memory; the rest is found, also after growing."""
+    rng = np.random.default_rng(1)
+    index, truth = Index({"value": np.int32}), {}
+    for _ in range(40):
+        keys = np.unique(rng.integers(2, 4000, 300).astype(np.uint64))
+        index.put(keys, value=keys.astype(np.int32))
+        truth |= {key: key for key in keys.tolist()}
+        gone = rng.integers(2, 4000, 200).astype(np.uint64)
+        index.drop(gone)
+        truth = {key: value for key, value in truth.items() if key not in set(gone.tolist())}
+        places = index.find(np.arange(2, 4000, dtype=np.uint64))
+        assert (np.flatnonzero(places >= 0) + 2).tolist() == sorted(truth)
+        assert index.columns["value"][places[places >= 0]].tolist() == sorted(truth)
+        assert not np.isin(np.setdiff1d(gone, list(truth)), index.table).any()
+    assert len(index.table) <= 8192  # places of dropped keys are used again
 
 
 def everything(store):
@@ -141,11 +184,11 @@ def test_settling_changes_no_number(client):
     settle_down(client.store)
     (after,) = windows(client)
     assert after["revision"] == before[0]["revision"] + 1
-    same = ("error", "interval", "band", "rows", "realised", "warnings")
+    same = ("error", "range", "sampling", "rows", "realised", "warnings")
     assert {name: after[name] for name in same} == {name: before[0][name] for name in same}
     assert post(client, rows).json() == {"accepted": 0, "duplicates": 90}
-    client.app.state.committer.forget("m")  # a process that starts anew reads the file
-    assert post(client, rows).json() == {"accepted": 0, "duplicates": 90}
+    for another in client_of(client.store):  # a process that starts anew reads the file
+        assert post(another, rows).json() == {"accepted": 0, "duplicates": 90}
     assert client.delete("/v1/models/m/rows", params={"id": "r7"}).json()["forgotten"] == 2
     assert post(client, rows[:9]).json() == {"accepted": 1, "duplicates": 8}
 
@@ -156,8 +199,7 @@ def test_files_that_nothing_names_are_swept_after_a_while(lite_client):
     for i in range(3):
         post(client, rows_json(5, seed=i, prefix=f"p{i}-")[0])
     settled(store)
-    client.delete("/v1/models/m/rows", params={"id": "p0-1"})  # the file is replaced by another
-    assert len(list(store.objects.names())) == 3
+    store.objects.put("sources", 1, "npz", b"nobody names it")
     assert sweep(store) == 0
     import os
 
@@ -195,7 +237,7 @@ def test_a_book_reads_erasures_in_their_order(lite_client):
     book = Book()
     with store.read() as connection:
         book.follow(store, connection, 1, "day")
-    places = book.index.find(keys_of(pa.array(["r0", "r1", "r2", "r9"])))
+    places = book.index.find(keys_of(pa.array(["r0", "r1", "r2", "r9"]), store.secret))
     assert (places[:3] >= 0).all()
     assert places[3] == -1
     assert (book.index.columns["version"][places[:3]] > 0).all()
@@ -222,7 +264,7 @@ def test_a_full_disk_refuses_with_507_and_goes_on_when_there_is_room(lite_client
 
 
 def test_a_locked_database_answers_503(tmp_path, monkeypatch):
-    monkeypatch.setattr("labelfree.monitor.store.database.PATIENCE", 0.2)
+    monkeypatch.setattr("shiftgauge.monitor.store.database.PATIENCE", 0.2)
     store = open_store(tmp_path)
     for client in client_of(store):
         put_source(client)
@@ -265,12 +307,12 @@ def test_a_database_that_goes_away_comes_back(cluster, tmp_path):
 
 def test_export_holds_everything(client, tmp_path):
     put_source(client)
-    client.put("/v1/models/m/settings", json={"webhook": {"url": "https://example.org", "secret": "s3cret"}})
+    client.put("/v1/models/m/settings", json={"webhook": {"url": "https://example.org", "secret": SECRET}})
     rows, labels = rows_json(60)
     post(client, rows)
     client.post("/v1/models/m/labels", json=labels_json(rows, labels))
     settle_down(client.store)
-    from labelfree.monitor.export import export
+    from shiftgauge.monitor.export import export
 
     counts = export(client.store, tmp_path / "out")
     assert counts["windows.parquet"] == 1
@@ -281,7 +323,7 @@ def test_export_holds_everything(client, tmp_path):
     number = pa.parquet.read_table(tmp_path / "out" / "revisions.parquet").column("error")[0].as_py()
     assert number == windows(client)[0]["error"]
     every = b"".join(file.read_bytes() for file in (tmp_path / "out").rglob("*") if file.is_file())
-    assert b"s3cret" not in every
+    assert SECRET.encode() not in every
     with pytest.raises(FileError, match="not empty"):
         export(client.store, tmp_path / "out")
     assert now_us() > 0
@@ -289,10 +331,10 @@ def test_export_holds_everything(client, tmp_path):
 
 def test_the_index_grows_without_losing_anything():
     """A larger table is made ready ahead of time by a thread; what was known stays known."""
-    from labelfree.monitor.store.index import LARGE, Index
+    from shiftgauge.monitor.store.index import LARGE, Index
 
     index = Index({"number": np.int32})
-    keys = np.random.default_rng(0).permutation(np.arange(1, LARGE + 1)).astype(np.uint64) * np.uint64(
+    keys = np.random.default_rng(0).permutation(np.arange(2, LARGE + 2)).astype(np.uint64) * np.uint64(
         2**40 + 7
     )
     ready = 0

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
 
-import labelfree as lf
-from labelfree.estimators.threshold import cut_at_share
+import shiftgauge as sg
+from shiftgauge.estimators.threshold import cut_at_share
 
 ot = pytest.importorskip("ot")
 
@@ -22,9 +22,9 @@ def scores(n, k, seed):
 
 def cot(p, labels):
     k = p.shape[1]
-    source = lf.Source(probs=p, labels=labels)
+    source = sg.Source(probs=p, labels=labels)
     assert source.k == k
-    return lf.estimate(source, lf.Target(probs=p), method="cot", calibration="none").error
+    return sg.estimate(source, sg.Target(probs=p), method="cot", calibration="none").error
 
 
 @pytest.mark.parametrize(("n", "k", "seed"), [(30, 2, 0), (60, 4, 1), (120, 10, 2), (50, 60, 3)])
@@ -48,7 +48,7 @@ def test_thresholding_the_paper_s_plan():
     """COTT from POT's n x n plan, where nothing ties."""
     p, labels = scores(80, 5, 4)
     shifted, _ = scores(80, 5, 5)
-    source = lf.Source(probs=p, labels=labels)
+    source = sg.Source(probs=p, labels=labels)
 
     def costs(probs):
         ground = np.abs(probs[:, None, :] - np.eye(5)[labels][None, :, :]).max(axis=2)
@@ -58,7 +58,7 @@ def test_thresholding_the_paper_s_plan():
     errors = int(np.sum(p.argmax(1) != labels))
     threshold = np.sort(costs(p))[::-1][errors - 1]
     expected = np.mean(costs(shifted) >= threshold - 1e-12)
-    found = lf.estimate(source, lf.Target(probs=shifted), method="cott", calibration="none")
+    found = sg.estimate(source, sg.Target(probs=shifted), method="cott", calibration="none")
     assert abs(found.error - expected) <= found.details["tie_mass"] + 1e-9
     assert found.details["tie_mass"] < 0.1
 
@@ -79,8 +79,8 @@ def test_tie_mass_covers_every_optimal_plan(seed):
     kinds = np.array([[6, 3, 1], [4, 4, 2], [5, 3, 2], [8, 1, 1], [5, 5, 0]]) / 10
     p, shifted = (rng.permuted(kinds[rng.integers(0, 5, 6)], axis=1) for _ in "st")
     labels = rng.permutation([0, 0, 1, 1, 2, 2])
-    found = lf.estimate(
-        lf.Source(probs=p, labels=labels), lf.Target(probs=shifted), method="cott", calibration="none"
+    found = sg.estimate(
+        sg.Source(probs=p, labels=labels), sg.Target(probs=shifted), method="cott", calibration="none"
     )
     error = np.mean(p.argmax(1) != labels)
     cuts = {cut_at_share(costs, np.full(6, 1 / 6), error).value for costs in optimal_plans(p, [2, 2, 2])}
@@ -95,6 +95,6 @@ def test_soft_transport_against_sinkhorn():
     q = np.bincount(labels, minlength=6) / 150
     plan = ot.sinkhorn(np.full(150, 1 / 150), q, -np.log(p), reg=1.0, stopThr=1e-13, numItermax=100_000)
     expected = 1 - plan[np.arange(150), p.argmax(1)].sum()
-    source = lf.Source(probs=p, labels=labels)
-    found = lf.estimate(source, lf.Target(probs=p), method="scot", calibration="none").error
+    source = sg.Source(probs=p, labels=labels)
+    found = sg.estimate(source, sg.Target(probs=p), method="scot", calibration="none").error
     assert found == pytest.approx(expected, abs=1e-9)

@@ -3,17 +3,17 @@
 import numpy as np
 import pytest
 
-import labelfree as lf
-from labelfree import plots
-from labelfree.plots._style import PALETTE
-from labelfree.plots.evidence import confidence_table, costs_table, proportions_table, reliability_table
-from labelfree.plots.sample import draw_proportions, most_changed
-from labelfree.results import Interval
+import shiftgauge as sg
+from shiftgauge import plots
+from shiftgauge.plots._style import PALETTE
+from shiftgauge.plots.evidence import confidence_table, costs_table, proportions_table, reliability_table
+from shiftgauge.plots.sample import draw_proportions, most_changed
+from shiftgauge.results import Interval
 
 
 @pytest.fixture(scope="module")
 def pair(source, target):
-    return lf.Pair(source, target)
+    return sg.Pair(source, target)
 
 
 def texts(figure):
@@ -33,8 +33,8 @@ def test_every_figure_draws(source, target, tmp_path):
         plots.proportions(source, target, calibration="none"),
         plots.costs(source, target, marginal="mlls"),
         plots.reliability(source),
-        plots.reliability(lf.Source(probs=np.full((3, 2), 0.5), labels=[0, 1, 0]), calibration="none"),
-        plots.estimates(lf.compare(source, target), highlight="scot"),
+        plots.reliability(sg.Source(probs=np.full((3, 2), 0.5), labels=[0, 1, 0]), calibration="none"),
+        plots.estimates(sg.compare(source, target), highlight="scot"),
     ):
         assert png(figure, tmp_path) > 3000
 
@@ -46,14 +46,14 @@ def test_tables_hold_whole_masses(pair, source, target):
         assert sum(table["target"]) == pytest.approx(1)
         assert len(table["edges"]) == len(table["source"]) + 1
     assert 1 - confidence["source_mean"] == pytest.approx(
-        lf.estimate(source, lf.Target(logits=source.scores), "ac").error
+        sg.estimate(source, sg.Target(logits=source.scores), "ac").error
     )
-    assert costs["threshold"] == lf.COTT().fit(source).threshold_
-    assert costs["target_beyond"] == pytest.approx(lf.estimate(source, target, "cott").error)
+    assert costs["threshold"] == sg.COTT().fit(source).threshold_
+    assert costs["target_beyond"] == pytest.approx(sg.estimate(source, target, "cott").error)
 
 
 def test_reliability_matches_the_calibration_s_own_report(pair, source, target):
-    details = lf.estimate(source, target, "ac").details
+    details = sg.estimate(source, target, "ac").details
     table = reliability_table(pair.source)
     assert table["before"]["ece"] == pytest.approx(details["ece_before"])
     assert table["after"]["ece"] == pytest.approx(details["ece_after"])
@@ -86,17 +86,17 @@ def test_proportions_are_the_samples(pair, source):
 
 
 def test_estimates_mark_truth_interval_and_choice(source, target, scores):
-    found = lf.compare(source, target, ["ac", "scot", "entropy"], target_labels=scores["truth"])
+    found = sg.compare(source, target, ["ac", "scot", "entropy"], target_labels=scores["truth"])
     figure = plots.estimates(found, highlight="scot")
     assert f"true error {found.true_error:.1%}" in texts(figure)
     assert "Entropy" not in texts(figure)
     colours = {line.get_color() for line in figure.axes[0].lines}
     assert {PALETTE[0], PALETTE[1]} <= colours
-    one = lf.Estimate("ac", 0.2, 10, 10, interval=Interval(0.95, 0.1, 0.3, "sampling error only"))
+    one = sg.Estimate("ac", 0.2, 10, 10, interval=Interval(0.95, 0.1, 0.3, "sampling error only"))
     spans = [list(line.get_xdata()) for line in plots.estimates([one]).axes[0].lines]
     assert [0.1, 0.3] in spans
-    with pytest.raises(lf.InputError, match="no estimates"):
-        plots.estimates(lf.compare(source, target, ["entropy"]))
+    with pytest.raises(sg.InputError, match="no estimates"):
+        plots.estimates(sg.compare(source, target, ["entropy"]))
 
 
 def test_truth_prints_each_method_s_mean_miss():
@@ -106,16 +106,16 @@ def test_truth_prints_each_method_s_mean_miss():
 
 
 def test_wrong_things_are_refused(source):
-    with pytest.raises(lf.InputError, match="wanted labelfree"):
+    with pytest.raises(sg.InputError, match="wanted shiftgauge"):
         plots.confidence(source, source)
-    with pytest.raises(lf.InputError, match="wanted labelfree"):
-        plots.reliability(lf.Target(logits=source.scores))
+    with pytest.raises(sg.InputError, match="wanted shiftgauge"):
+        plots.reliability(sg.Target(logits=source.scores))
 
 
 @pytest.mark.parametrize("name", ["confidence", "costs", "proportions", "reliability"])
 def test_nothing_runs_through_a_legend(source, target, name):
     """Legends stand outside the axes; so do the numbers beside the estimates."""
-    drawn = getattr(lf.plots, name)
+    drawn = getattr(sg.plots, name)
     figure = drawn(source) if name == "reliability" else drawn(source, target)
     figure.canvas.draw()
     (legend,) = figure.legends
@@ -125,7 +125,7 @@ def test_nothing_runs_through_a_legend(source, target, name):
 
 
 def test_numbers_stand_beside_the_estimates(source, target):
-    figure = lf.plots.estimates(lf.compare(source, target, ["ac", "scot", "cott"]))
+    figure = sg.plots.estimates(sg.compare(source, target, ["ac", "scot", "cott"]))
     figure.canvas.draw()
     (ax,) = figure.axes
     texts = [t for t in ax.texts if t.get_text().endswith("%")]
@@ -136,7 +136,7 @@ def test_numbers_stand_beside_the_estimates(source, target):
 @pytest.mark.parametrize("top", [0.42, 0.93, 1.0])
 def test_numbers_under_panels_keep_apart(top):
     """In figures of many panels no number touches another, whichever panel it belongs to."""
-    from labelfree.plots.experiment import scatter_sets
+    from shiftgauge.plots.experiment import scatter_sets
 
     points = {name: (np.array([0.1, top]), np.array([0.2, top])) for name in "abcdef"}
     for figure in (plots.scatter(points), scatter_sets({name: {"one": v} for name, v in points.items()})):

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-import labelfree as lf
-from labelfree.reports import report
+import shiftgauge as sg
+from shiftgauge.reports import report
 
 HOSTILE = ["<script>alert(1)</script>", "a|b", "$x^2$", "q\"'&amp;", "日本語"]
 
@@ -13,8 +13,8 @@ HOSTILE = ["<script>alert(1)</script>", "a|b", "$x^2$", "q\"'&amp;", "日本語"
 def hostile(scores):
     """A report whose every given text tries to break out."""
     names = np.array(HOSTILE, dtype=object)
-    source = lf.Source(logits=scores["logits"], labels=names[scores["labels"]], classes=HOSTILE)
-    target = lf.Target(logits=scores["shifted"], classes=HOSTILE)
+    source = sg.Source(logits=scores["logits"], labels=names[scores["labels"]], classes=HOSTILE)
+    target = sg.Target(logits=scores["shifted"], classes=HOSTILE)
     return report(
         source,
         target,
@@ -25,7 +25,7 @@ def hostile(scores):
         about={
             "source": "<i>s</i>.csv",
             "target": "t&<u>.csv",
-            "command": "labelfree report '<s>' `id` $(id)",
+            "command": "shiftgauge report '<s>' `id` $(id)",
         },
     )
 

@@ -3,20 +3,20 @@
 import numpy as np
 import pytest
 
-import labelfree as lf
-from labelfree.estimators import Pair
-from labelfree.reports import report
-from labelfree.reports.findings import LEVELS, findings, verdict
-from labelfree.reports.slices import MOST_SLICES, class_table, slice_tables
-from labelfree.trust.diagnosis import RANGE
-from labelfree.trust.resampling import Resampling
+import shiftgauge as sg
+from shiftgauge.estimators import Pair
+from shiftgauge.reports import report
+from shiftgauge.reports.findings import LEVELS, findings, verdict
+from shiftgauge.reports.slices import MOST_SLICES, class_table, slice_tables
+from shiftgauge.trust.diagnosis import RANGE
+from shiftgauge.trust.resampling import Resampling
 
 
 @pytest.fixture(scope="module")
 def troubled(scores):
     """No errors in the source (stop), and a shift (caution) beside checks that are fine."""
     right = scores["logits"].argmax(1)
-    return lf.Source(scores["logits"], right), lf.Target(scores["shifted"])
+    return sg.Source(scores["logits"], right), sg.Target(scores["shifted"])
 
 
 def test_findings_come_worst_first(troubled):
@@ -51,8 +51,8 @@ def test_the_worst_finding_is_the_verdict_and_its_reason():
 def test_the_report_repeats_what_its_method_warns_of(troubled):
     source, target = troubled
     kept = source.labels != 4
-    poor = lf.Source(source.scores[kept], source.labels[kept])
-    warned = lf.estimate(poor, target, "scot").warnings
+    poor = sg.Source(source.scores[kept], source.labels[kept])
+    warned = sg.estimate(poor, target, "scot").warnings
     assert warned
     found = report(poor, target, "scot", replicates=0).summary["findings"]
     assert set(warned) <= {one["meaning"] for one in found if one["check"] == "scot"}
@@ -60,8 +60,8 @@ def test_the_report_repeats_what_its_method_warns_of(troubled):
 
 def test_the_class_table_counts_rows_and_weighs_shares(scores):
     weights = np.random.default_rng(0).uniform(0.1, 5.0, len(scores["shifted"]))
-    target = lf.Target(scores["shifted"], weights=weights)
-    pair = Pair(lf.Source(scores["logits"], scores["labels"]), target)
+    target = sg.Target(scores["shifted"], weights=weights)
+    pair = Pair(sg.Source(scores["logits"], scores["labels"]), target)
     doubt = pair.doubt()
     for j, row in enumerate(class_table(pair.target, pair.soft_plan().posterior)):
         mine = target.predictions == j
@@ -83,13 +83,13 @@ def test_the_range_that_holds_is_the_headline(plain):
     """Where a method gives one, it stands before the interval of sampling error, in the sentence and on the page."""
     from dataclasses import replace
 
-    from labelfree.reports.page import page
-    from labelfree.reports.summary import _answer
-    from labelfree.results import Estimate, Interval
+    from shiftgauge.reports.page import page
+    from shiftgauge.reports.summary import _answer
+    from shiftgauge.results import Estimate, Interval
 
     sampling = Interval(0.95, 0.15, 0.25, "sampling error only")
     one = Estimate("cott", 0.2, 9, 9, interval=sampling, sampling=sampling)
-    source = lf.Source(probs=[[0.9, 0.1], [0.2, 0.8]], labels=[0, 1])
+    source = sg.Source(probs=[[0.9, 0.1], [0.2, 0.8]], labels=[0, 1])
     assert "(95% interval, sampling error only, 15.0% to 25.0%)" in _answer(one, source, {})["sentence"]
     told = _answer(replace(one, interval=Interval(0.95, 0.1, 0.4, "measured to hold")), source, {})
     both = "(95% range 10.0% to 40.0%; sampling alone 15.0% to 25.0%)"
@@ -99,7 +99,7 @@ def test_the_range_that_holds_is_the_headline(plain):
 
 
 def test_p_is_never_zero():
-    from labelfree.trust.diagnosis import shown
+    from shiftgauge.trust.diagnosis import shown
 
     assert shown({"kind": "other", "p_value": 0.0}) == "kind other, p < 0.001"
 

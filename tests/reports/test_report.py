@@ -9,9 +9,9 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-import labelfree as lf
-from labelfree.reports import Report, report
-from labelfree.reports.provenance import fingerprint
+import shiftgauge as sg
+from shiftgauge.reports import Report, report
+from shiftgauge.reports.provenance import fingerprint
 
 VOID = {"meta", "link", "br", "img", "hr", "input"}
 
@@ -44,10 +44,10 @@ class Outline(HTMLParser):
 
 def test_the_answer_is_the_library_s(plain, source, target):
     held = plain.to_dict()
-    assert held["answer"]["error"] == lf.estimate(source, target, "cott").error
+    assert held["answer"]["error"] == sg.estimate(source, target, "cott").error
     assert held["answer"]["interval"]["low"] < held["answer"]["error"]
     by_method = {e["method"]: e["error"] for e in held["comparison"]["estimates"]}
-    assert by_method == {e.method: e.error for e in lf.compare(source, target)}
+    assert by_method == {e.method: e.error for e in sg.compare(source, target)}
     assert held["costs"]["target_beyond"] == pytest.approx(by_method["cott"])
     assert held["costs"]["target_mean"] == pytest.approx(by_method["cot"])
     assert held["costs"]["source_beyond"] == pytest.approx(source.error, abs=1 / source.n)
@@ -58,7 +58,7 @@ def test_the_answer_is_the_library_s(plain, source, target):
     assert per_class == pytest.approx(by_method["cott"])
     moved = {row["marginal"]: row["error"] for row in held["marginals"]["rows"]}
     assert moved["source"] == by_method["cott"]
-    assert moved["mlls"] == lf.estimate(source, target, "cott", marginal="mlls").error
+    assert moved["mlls"] == sg.estimate(source, target, "cott", marginal="mlls").error
 
 
 def test_names_reach_the_page_without_what_could_steer_a_terminal(plain):
@@ -140,15 +140,15 @@ def test_the_same_input_gives_the_same_page(plain, source, target):
 
 
 def test_the_fingerprint_sees_every_part(scores):
-    a = lf.Source(logits=scores["logits"], labels=scores["labels"])
+    a = sg.Source(logits=scores["logits"], labels=scores["labels"])
     changed = scores["logits"].copy()
     changed[-1, -1] += 1e-9
     others = [
-        lf.Source(logits=changed, labels=scores["labels"]),
-        lf.Source(logits=scores["logits"], labels=scores["labels"][::-1].copy()),
-        lf.Source(logits=scores["logits"], labels=scores["labels"], weights=np.r_[2.0, np.ones(599)]),
-        lf.Source(logits=scores["logits"], labels=scores["labels"], predictions=scores["labels"]),
-        lf.Target(logits=scores["logits"]),
+        sg.Source(logits=changed, labels=scores["labels"]),
+        sg.Source(logits=scores["logits"], labels=scores["labels"][::-1].copy()),
+        sg.Source(logits=scores["logits"], labels=scores["labels"], weights=np.r_[2.0, np.ones(599)]),
+        sg.Source(logits=scores["logits"], labels=scores["labels"], predictions=scores["labels"]),
+        sg.Target(logits=scores["logits"]),
     ]
     marks = {fingerprint(one) for one in (a, *others)}
     assert len(marks) == 6
@@ -162,17 +162,17 @@ def test_saved_by_ending(plain, tmp_path, name):
 
 
 def test_bad_requests(plain, source, target, tmp_path):
-    with pytest.raises(lf.FileError, match=r"\.html"):
+    with pytest.raises(sg.FileError, match=r"\.html"):
         plain.save(tmp_path / "report.pdf")
-    with pytest.raises(lf.FileError, match="does not exist"):
+    with pytest.raises(sg.FileError, match="does not exist"):
         plain.save(tmp_path / "no" / "report.html")
-    with pytest.raises(lf.InputError, match="is a score"):
+    with pytest.raises(sg.InputError, match="is a score"):
         report(source, target, "entropy")
-    with pytest.raises(lf.InputError, match="second model"):
+    with pytest.raises(sg.InputError, match="second model"):
         report(source, target, "gde")
-    with pytest.raises(lf.InputError, match="did you mean 'cott'"):
+    with pytest.raises(sg.InputError, match="did you mean 'cott'"):
         report(source, target, "cotts")
-    with pytest.raises(lf.InputError):
+    with pytest.raises(sg.InputError):
         report(source, target, by=["a"], replicates=0)
 
 
@@ -181,10 +181,10 @@ def test_few_and_many_classes(k):
     rng = np.random.default_rng(k)
     y = rng.integers(0, k, 400)
     z = rng.normal(size=(400, k)) + 3 * np.eye(k)[y]
-    made = report(lf.Source(logits=z[:200], labels=y[:200]), lf.Target(logits=z[200:]), replicates=0)
+    made = report(sg.Source(logits=z[:200], labels=y[:200]), sg.Target(logits=z[200:]), replicates=0)
     text = made.to_html()
     assert len(text.encode()) < 400_000
-    assert made.summary["answer"]["sampling"] is None
+    assert made.summary["answer"]["sampling"]["kind"].endswith("alone")  # no bootstrap was asked for
     Outline(text)
 
 

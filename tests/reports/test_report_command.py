@@ -1,4 +1,4 @@
-"""`labelfree report` through the command's own frame."""
+"""`shiftgauge report` through the command's own frame."""
 
 import json
 import shlex
@@ -6,7 +6,7 @@ import shlex
 import numpy as np
 import pytest
 
-from labelfree.cli import app as frame
+from shiftgauge.cli import app as frame
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_json_and_markdown_on_stdout(run, files):
     held = json.loads(said)
     assert code == 0
     words = shlex.split(held["provenance"]["command"])
-    assert words[:2] == ["labelfree", "report"]
+    assert words[:2] == ["shiftgauge", "report"]
     again, repeated, _ = run(*words[2:])
     assert again == 0
     assert json.loads(repeated)["answer"] == held["answer"]
@@ -69,7 +69,7 @@ def test_json_and_markdown_on_stdout(run, files):
 def test_the_command_line_holds_what_was_said_and_no_more(run, files):
     _, said, _ = run(*files, "--format", "json", "--replicates", 0, "--level", 0.9, "--seed", 0, "-m", "ac")
     words = shlex.split(json.loads(said)["provenance"]["command"])
-    assert words[:4] == ["labelfree", "report", *map(str, files)]
+    assert words[:4] == ["shiftgauge", "report", *map(str, files)]
     given = dict(zip(words[4::2], words[5::2], strict=True))
     assert given == {"--format": "json", "--replicates": "0", "--level": "0.9", "--method": "ac"}
 

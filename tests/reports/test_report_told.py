@@ -5,15 +5,15 @@ import re
 
 import numpy as np
 
-import labelfree as lf
-from labelfree.estimators import Pair
-from labelfree.reports import report
-from labelfree.reports.figures import pictures
-from labelfree.reports.markdown import escape
-from labelfree.reports.page import MARKS
-from labelfree.reports.provenance import fingerprint, provenance
-from labelfree.reports.slices import class_table, slice_tables
-from labelfree.trust.resampling import Resampling
+import shiftgauge as sg
+from shiftgauge.estimators import Pair
+from shiftgauge.reports import report
+from shiftgauge.reports.figures import pictures
+from shiftgauge.reports.markdown import escape
+from shiftgauge.reports.page import MARKS
+from shiftgauge.reports.provenance import fingerprint, provenance
+from shiftgauge.reports.slices import class_table, slice_tables
+from shiftgauge.trust.resampling import Resampling
 
 
 def tables(text):
@@ -93,7 +93,7 @@ def test_markdown_says_where_it_came_from(plain, hostile):
     assert f"gap of the optimum {certificate['gap']:.1e}" in last
     assert fingerprint_of(plain, "source") in last
     assert fingerprint_of(plain, "target") in last  # and no command below, for none was given
-    assert hostile.to_markdown().rstrip().splitlines()[-1] == "`labelfree report '<s>' 'id' $(id)`"
+    assert hostile.to_markdown().rstrip().splitlines()[-1] == "`shiftgauge report '<s>' 'id' $(id)`"
     assert "auto chose" not in plain.to_markdown()
 
 
@@ -110,8 +110,8 @@ def test_the_comparison_holds_the_answers_interval(plain):
 def test_every_option_reaches_the_answer(scores):
     """Against the estimate by itself, with the same options; each of them changes a number."""
     rng = np.random.default_rng(0)
-    source = lf.Source(scores["logits"], scores["labels"])
-    target = lf.Target(scores["shifted"])
+    source = sg.Source(scores["logits"], scores["labels"])
+    target = sg.Target(scores["shifted"])
     options = {
         "calibration": "none",
         "marginal": "mlls",
@@ -123,11 +123,11 @@ def test_every_option_reaches_the_answer(scores):
     }
     steps = []
     made = report(source, target, "scot", **options, progress=steps.append).summary
-    alone = lf.estimate(source, target, "scot", interval=True, **options)
+    alone = sg.estimate(source, target, "scot", interval=True, **options)
     assert made["answer"]["error"] == alone.error
     assert made["answer"]["interval"] == {**alone.interval.__dict__}
     compared = next(e for e in made["comparison"]["estimates"] if e["method"] == "cott")
-    assert compared["error"] == lf.estimate(source, target, "cott", calibration="none", marginal="mlls").error
+    assert compared["error"] == sg.estimate(source, target, "cott", calibration="none", marginal="mlls").error
     told = {name: value for name, value in options.items() if "groups" not in name}
     assert made["provenance"]["options"] == {**told, "method": "scot", "proportions": "unknown"}
     assert [step for step in steps if step in ("calibration", "interval", "tables")] == [
@@ -157,9 +157,9 @@ def test_given_shares_are_called_given(source, target):
 
 
 def test_a_slice_without_a_value_and_a_class_without_rows(scores):
-    source = lf.Source(scores["logits"], scores["labels"])
+    source = sg.Source(scores["logits"], scores["labels"])
     kept = scores["shifted"].argmax(1) != 4
-    pair = Pair(source, lf.Target(scores["shifted"][kept]))
+    pair = Pair(source, sg.Target(scores["shifted"][kept]))
     *others, never = class_table(pair.target, pair.soft_plan().posterior)
     assert (never["rows"], never["share"], never["error"]) == (0, 0.0, None)
     assert all(row["error"] is not None for row in others)
@@ -202,5 +202,5 @@ def test_provenance_of_one_sample(source, target, tmp_path):
     assert held["target"]["fingerprint"] is None
     assert held["source"]["fingerprint"] == fingerprint(source)
     np.save(tmp_path / "t.npy", target.scores)
-    scanned = lf.scan(tmp_path / "t.npy", kind="logits")
+    scanned = sg.scan(tmp_path / "t.npy", kind="logits")
     assert fingerprint(scanned) == scanned.fingerprint

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pyarrow as pa
 
-from labelfree.scans import Chunk
+from shiftgauge.scans import Chunk
 
 CLASSES = ("cat", "dog", "owl")
 
@@ -14,7 +14,7 @@ def rows(n=5000, dtype=np.float32, seed=0):
     """Scores, and beside them weights, decisions, ids and a group."""
     rng = np.random.default_rng(seed)
     scores = rng.normal(size=(n, 3)).astype(dtype)
-    decisions = rng.integers(0, 3, n)
+    decisions = scores.argmax(axis=1)
     columns = {f"logit_{name}": scores[:, j] for j, name in enumerate(CLASSES)}
     table = pa.table(
         {
@@ -66,21 +66,21 @@ def cuts(n, rng, pieces=6):
 
 def source():
     """A labelled sample of the same classes."""
-    import labelfree as lf
+    import shiftgauge as sg
 
     rng = np.random.default_rng(9)
     z = 2.0 * rng.normal(size=(600, 3))
     labels = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
-    return lf.Source(logits=z, labels=[CLASSES[j] for j in labels], classes=CLASSES)
+    return sg.Source(logits=z, labels=[CLASSES[j] for j in labels], classes=CLASSES)
 
 
 def answers(scan):
     """The methods' answers for a scan of these rows, with the error of each site."""
-    import labelfree as lf
+    import shiftgauge as sg
 
     known = source()
-    found = lf.compare(known, scan, ["ac", "atc-ne", "cott", "scot", "label-shift", "auto"])
-    sites = lf.slices(known, scan, "site", "doc", replicates=20).slices
+    found = sg.compare(known, scan, ["ac", "atc-ne", "cott", "scot", "label-shift", "auto"])
+    sites = sg.slices(known, scan, "site", "doc", replicates=20).slices
     return [e.error for e in found] + [s.error for s in sites]
 
 

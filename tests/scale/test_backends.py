@@ -7,7 +7,7 @@ import pyarrow.dataset as ds
 import pytest
 from pyarrow import feather, ipc, parquet
 
-import labelfree as lf
+import shiftgauge as sg
 
 from .samples import CLASSES, cuts, folded, rows, wanted
 
@@ -113,7 +113,7 @@ ORIGINS = [
 @pytest.mark.parametrize("origin", ORIGINS, ids=lambda f: f.__name__)
 def test_every_origin_gives_the_rows_of_an_array(origin, dtype, tmp_path, small_parts):
     scores, decisions, table = rows(dtype=dtype)
-    scan = lf.scan(origin(table, tmp_path, np.random.default_rng(1)), weight="w", id="row")
+    scan = sg.scan(origin(table, tmp_path, np.random.default_rng(1)), weight="w", id="row")
     assert (scan.kind, scan.k, scan.classes, scan.n) == ("logits", 3, CLASSES, len(scores))
     sums = folded()
     first = scan.fold(sums)

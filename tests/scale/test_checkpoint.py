@@ -13,18 +13,18 @@ import numpy as np
 import pytest
 from pyarrow import parquet
 
-import labelfree as lf
-from labelfree.errors import FileError, InputError
-from labelfree.scale.checkpoint import _Plain, digest_of
-from labelfree.scans.visits import Opening
+import shiftgauge as sg
+from shiftgauge.errors import FileError, InputError
+from shiftgauge.scale.checkpoint import _Plain, digest_of
+from shiftgauge.scans.visits import Opening
 
 from .samples import folded, rows
 
 DRIVER = """
     import os, signal, sys
     import numpy as np
-    import labelfree as lf
-    import labelfree.scale.files as files
+    import shiftgauge as sg
+    import shiftgauge.scale.files as files
 
     files.PART_SCORES = 1500
 
@@ -33,7 +33,7 @@ DRIVER = """
             return (np.abs(chunk.scores.astype(float)) ** power + state).sum(0)
         return step
 
-    scan = lf.scan(sys.argv[1], checkpoint=sys.argv[2])
+    scan = sg.scan(sys.argv[1], checkpoint=sys.argv[2])
     state = np.zeros(3)
     for power in range(1, 5):
         if power == int(sys.argv[3]):
@@ -67,7 +67,7 @@ def test_a_killed_driver_goes_on_where_it_was(tmp_path):
 
 def test_other_data_or_another_question_is_read_anew(tmp_path):
     def kept(data, step):
-        scan = lf.scan(data, weight="w", id="row", checkpoint=tmp_path / "kept")
+        scan = sg.scan(data, weight="w", id="row", checkpoint=tmp_path / "kept")
         return scan.fold(step), scan.engine.kept
 
     table, other = rows()[2], rows(seed=1)[2]
@@ -86,7 +86,7 @@ def test_other_data_or_another_question_is_read_anew(tmp_path):
 def test_rows_that_change_are_noticed_although_the_question_is_the_same(tmp_path):
     """Every pass of a driver is made, or kept, under its own number: the second one reads anew."""
     held = [rows()[2]]
-    scan = lf.scan(lambda: iter(held[0].to_batches()), checkpoint=tmp_path)
+    scan = sg.scan(lambda: iter(held[0].to_batches()), checkpoint=tmp_path)
     scan.fold(_count)
     scan.fold(_count)
     assert [file.name[:9] for file in sorted(tmp_path.iterdir())] == ["pass-0001", "pass-0002"]
@@ -163,7 +163,7 @@ def test_a_question_is_known_by_what_it_consists_of():
 
 
 @pytest.mark.parametrize(
-    ("module", "name"), [("labelfree", "scan"), ("labelfree.scale.checkpoint", "Path"), ("os", "system")]
+    ("module", "name"), [("shiftgauge", "scan"), ("shiftgauge.scale.checkpoint", "Path"), ("os", "system")]
 )
 def test_only_our_own_classes_are_made_from_a_file(module, name):
     with pytest.raises(pickle.UnpicklingError, match=f"{module}.{name} is not for checkpoints"):
@@ -173,7 +173,7 @@ def test_only_our_own_classes_are_made_from_a_file(module, name):
 
 
 def test_a_damaged_or_foreign_file_is_never_unpickled(tmp_path):
-    scan = lf.scan(rows()[2], checkpoint=tmp_path)
+    scan = sg.scan(rows()[2], checkpoint=tmp_path)
     truth = scan.fold(lambda chunk, start: chunk.scores.sum(0))
     (file,) = tmp_path.glob("pass-*.pickle")
 
@@ -183,7 +183,7 @@ def test_a_damaged_or_foreign_file_is_never_unpickled(tmp_path):
 
     for content in (b"", file.read_bytes()[:50], pickle.dumps(Harm())):
         file.write_bytes(content)
-        scan = lf.scan(rows()[2], checkpoint=tmp_path)
+        scan = sg.scan(rows()[2], checkpoint=tmp_path)
         assert np.array_equal(scan.fold(lambda chunk, start: chunk.scores.sum(0)), truth)
         assert scan.engine.kept == 0
     assert not (tmp_path / "harm").exists()
@@ -193,13 +193,13 @@ def test_a_damaged_or_foreign_file_is_never_unpickled(tmp_path):
 def test_a_checkpoint_among_the_rows_is_refused_before_anything_is_written(tmp_path, inside):
     parquet.write_table(rows()[2], tmp_path / "rows.parquet")
     with pytest.raises(InputError, match="where every file is read as rows; wanted a folder elsewhere"):
-        lf.scan(tmp_path, checkpoint=tmp_path / inside)
+        sg.scan(tmp_path, checkpoint=tmp_path / inside)
     assert os.listdir(tmp_path) == ["rows.parquet"]
 
 
 def test_a_hidden_checkpoint_among_the_rows_works_twice(tmp_path):
     parquet.write_table(rows()[2], tmp_path / "rows.parquet")
     for kept in (0, 1):
-        scan = lf.scan(tmp_path, checkpoint=tmp_path / ".kept")
+        scan = sg.scan(tmp_path, checkpoint=tmp_path / ".kept")
         scan.fold(lambda chunk, start: chunk.scores.sum(0))
         assert scan.engine.kept == kept

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from pyarrow import parquet
 
-import labelfree as lf
-from labelfree.errors import FileError, InputError
+import shiftgauge as sg
+from shiftgauge.errors import FileError, InputError
 
 from . import test_source
 from .samples import answers, folded, rows, wanted
@@ -40,8 +40,8 @@ def folder(tmp_path, small_parts):
 
 def test_workers_read_files_and_the_answer_is_that_of_threads_to_the_last_bit(client, folder):
     path, truth = folder
-    here = lf.scan(path, weight="w", id="row").fold(folded())
-    scan = lf.scan(path, weight="w", id="row", dask=client)
+    here = sg.scan(path, weight="w", id="row").fold(folded())
+    scan = sg.scan(path, weight="w", id="row", dask=client)
     there = scan.fold(folded())
     np.testing.assert_allclose(there, truth, rtol=1e-12)
     assert there.tobytes() == here.tobytes()
@@ -52,15 +52,15 @@ def test_workers_read_files_and_the_answer_is_that_of_threads_to_the_last_bit(cl
 
 def test_every_answer_is_that_of_threads_to_the_last_bit(client, folder):
     path, _ = folder
-    assert answers(lf.scan(path, weight="w", dask=client)) == answers(lf.scan(path, weight="w"))
+    assert answers(sg.scan(path, weight="w", dask=client)) == answers(sg.scan(path, weight="w"))
 
 
 def test_bytes_do_not_depend_on_the_rows_of_a_part(client, tmp_path, monkeypatch):
     traffic = []
     for n in (1000, 100_000):
-        monkeypatch.setattr("labelfree.scale.files.PART_SCORES", 3 * n // 4)
+        monkeypatch.setattr("shiftgauge.scale.files.PART_SCORES", 3 * n // 4)
         parquet.write_table(rows(n)[2], tmp_path / f"{n:06}.parquet", row_group_size=n // 4)
-        scan = lf.scan(tmp_path / f"{n:06}.parquet", weight="w", id="row", dask=client)
+        scan = sg.scan(tmp_path / f"{n:06}.parquet", weight="w", id="row", dask=client)
         assert len(scan.parts) == 4
         scan.fold(folded())
         traffic.append(scan.engine.traffic[0])
@@ -78,10 +78,10 @@ def test_a_worker_killed_in_the_middle_of_a_pass(client, folder):
         time.sleep(0.01)
         return sums(chunk, start)
 
-    here = lf.scan(path, weight="w", id="row").fold(sums)
+    here = sg.scan(path, weight="w", id="row").fold(sums)
     before = client.run(os.getpid)
     victim = next(iter(before.values()))
-    scan = lf.scan(path, weight="w", id="row", dask=client)
+    scan = sg.scan(path, weight="w", id="row", dask=client)
     killed = threading.Event()
 
     def progress(done, total):
@@ -99,8 +99,8 @@ def test_a_dask_frame_is_worked_on_where_its_partitions_are(client, folder):
     dd = pytest.importorskip("dask.dataframe")
     path, truth = folder
     frame = dd.read_parquet(path)
-    alone = lf.scan(frame, weight="w", id="row")
-    spread = lf.scan(frame, weight="w", id="row", dask=client)
+    alone = sg.scan(frame, weight="w", id="row")
+    spread = sg.scan(frame, weight="w", id="row", dask=client)
     assert [part.rows for part in alone.parts] == [part.rows for part in spread.parts]
     first = alone.fold(folded())
     np.testing.assert_allclose(first, truth, rtol=1e-12)
@@ -113,11 +113,11 @@ def test_workers_bring_a_source_home(client, tmp_path, small_parts):
     dd = pytest.importorskip("dask.dataframe")
     same_source, table = test_source.same, test_source.labelled(4000)
     parquet.write_table(table, tmp_path / "a.parquet", row_group_size=500)
-    whole = lf.read_source(tmp_path / "a.parquet", weight="w", id="row")
+    whole = sg.read_source(tmp_path / "a.parquet", weight="w", id="row")
     for data in (tmp_path / "a.parquet", dd.read_parquet(tmp_path / "a.parquet")):
-        scan = lf.scan(data, weight="w", id="row", dask=client)
+        scan = sg.scan(data, weight="w", id="row", dask=client)
         same_source(scan.source(), whole)
-        here = lf.scan(tmp_path / "a.parquet", weight="w", id="row").source(most=500, seed=3)
+        here = sg.scan(tmp_path / "a.parquet", weight="w", id="row").source(most=500, seed=3)
         same_source(scan.source(most=500, seed=3), here)
 
 
@@ -126,23 +126,23 @@ def test_a_refusal_comes_home_as_it_was_said(client, tmp_path, small_parts):
     table.loc[1500, "logit_dog"] = np.inf
     table.to_parquet(tmp_path / "a.parquet", row_group_size=400)
     with pytest.raises(FileError, match=r"a\.parquet: .*row 1500, column 1"):
-        lf.scan(tmp_path / "a.parquet", dask=client).fold(lambda chunk, start: 0)
+        sg.scan(tmp_path / "a.parquet", dask=client).fold(lambda chunk, start: 0)
 
 
 def test_nobody_answers(tmp_path, monkeypatch):
-    monkeypatch.setattr("labelfree.scale.dask.PATIENCE", 1)
+    monkeypatch.setattr("shiftgauge.scale.dask.PATIENCE", 1)
     parquet.write_table(rows(10)[2], tmp_path / "a.parquet")
     begun = time.monotonic()
     with pytest.raises(InputError, match=r"no scheduler answers at tcp://127\.0\.0\.1:1 "):
-        lf.scan(tmp_path / "a.parquet", dask="tcp://127.0.0.1:1")
+        sg.scan(tmp_path / "a.parquet", dask="tcp://127.0.0.1:1")
     assert time.monotonic() - begun < 60
     with contextlib.suppress(OSError), pytest.raises(InputError, match="no scheduler answers at nonsense"):
-        lf.scan(tmp_path / "a.parquet", dask="nonsense")
+        sg.scan(tmp_path / "a.parquet", dask="nonsense")
 
 
 def test_memory_is_kept_while_a_task_runs_and_malloc_is_told_again_afterwards(monkeypatch):
     """Dask's workers hand memory back at once; a pass would get every chunk's pages anew."""
-    from labelfree.scale import travel
+    from shiftgauge.scale import travel
 
     told = []
 

@@ -5,17 +5,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import labelfree as lf
-from labelfree.scans import Scan
+import shiftgauge as sg
+from shiftgauge.scans import Scan
 
 from . import samples
 
-METHODS = list(lf.METHODS)
+METHODS = list(sg.METHODS)
 N, K = 1200, 4
 CLASSES = ("a", "b", "c", "d")
 
 
-def world(seed=0, kind="logits", zeros=False):
+def world(seed=0, kind="logits", zeros=False, rule=False):
+    """A source and the columns of a target; with a rule, some decisions are not the largest score."""
     rng = np.random.default_rng(seed)
     z = 2.0 * rng.normal(size=(N + 500, K))
     y = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
@@ -25,7 +26,8 @@ def world(seed=0, kind="logits", zeros=False):
         z[zeros and z < 1e-3] = 0.0
         z /= z.sum(axis=1, keepdims=True)
     said = z.argmax(axis=1)
-    said[::11] = rng.integers(K, size=len(said[::11]))
+    if rule:
+        said[::11] = rng.integers(K, size=len(said[::11]))
     target = {
         "scores": z[500:],
         "predictions": said[500:],
@@ -33,7 +35,7 @@ def world(seed=0, kind="logits", zeros=False):
         "second": rng.integers(K, size=N),
         "site": np.array(["north", "south", "west"])[rng.integers(3, size=N)],
     }
-    source = lf.Source(
+    source = sg.Source(
         **{kind: z[:500]}, labels=np.array(CLASSES)[y[:500]], classes=CLASSES, predictions=said[:500]
     )
     return source, target
@@ -41,7 +43,7 @@ def world(seed=0, kind="logits", zeros=False):
 
 def in_memory(target, kind="logits"):
     held = {name: target[name] for name in ("predictions", "weights", "second")}
-    return lf.Target(**{kind: target["scores"]}, classes=CLASSES, **held)
+    return sg.Target(**{kind: target["scores"]}, classes=CLASSES, **held)
 
 
 def scanned(target, cuts, size=97, kind="logits", order=range(K)):
@@ -80,11 +82,13 @@ def same(a, b, tolerance=1e-9):
     cuts=st.lists(st.integers(0, N), max_size=6),
     size=st.integers(40, 1500),
     order=st.permutations(range(K)),
+    rule=st.booleans(),
 )
-def test_however_rows_are_cut(cuts, size, order):
-    source, target = world()
-    whole = lf.compare(source, in_memory(target), METHODS)
-    parts = lf.compare(source, scanned(target, cuts, size, order=order), METHODS)
+def test_however_rows_are_cut(cuts, size, order, rule):
+    source, target = world(rule=rule)
+    methods = [name for name in METHODS if not (rule and sg.METHODS[name].needs_argmax)]
+    whole = sg.compare(source, in_memory(target), methods)
+    parts = sg.compare(source, scanned(target, cuts, size, order=order), methods)
     for a, b in zip(whole, parts, strict=True):
         same(a.to_dict(), b.to_dict())
         if "certificate" in b.details:
@@ -96,8 +100,8 @@ def test_however_rows_are_cut(cuts, size, order):
 @pytest.mark.parametrize("method", ["ac", "cott", "scot", "mano", "auto"])
 def test_probabilities_with_and_without_zeros(method, zeros):
     source, target = world(1, "probs", zeros)
-    found = lf.estimate(source, scanned(target, [0, 300, 301], kind="probs"), method)
-    same(lf.estimate(source, in_memory(target, "probs"), method).to_dict(), found.to_dict())
+    found = sg.estimate(source, scanned(target, [0, 300, 301], kind="probs"), method)
+    same(sg.estimate(source, in_memory(target, "probs"), method).to_dict(), found.to_dict())
 
 
 @pytest.mark.parametrize("calibration", ["none", "vector"])
@@ -105,30 +109,31 @@ def test_every_calibration(calibration):
     source, target = world(2)
     for method in ("scot", "label-shift"):
         a, b = (
-            lf.estimate(source, t, method, calibration=calibration)
+            sg.estimate(source, t, method, calibration=calibration)
             for t in (in_memory(target), scanned(target, [200]))
         )
         assert b.error == pytest.approx(a.error, abs=1e-9)
 
 
-def test_every_verb():
-    source, target = world(3)
+@pytest.mark.parametrize(("rule", "method"), [(False, "cott"), (True, "doc")])
+def test_every_verb(rule, method):
+    source, target = world(3, rule=rule)
     whole, parts = in_memory(target), scanned(target, [5, 5, 700], order=(2, 0, 3, 1))
-    same(lf.doctor(source, whole).to_dict(), lf.doctor(source, parts).to_dict())
-    same(lf.metrics(source, whole).to_dict(), lf.metrics(source, parts).to_dict())
-    same(lf.metrics(source, whole, "scot").to_dict(), lf.metrics(source, parts, "scot").to_dict())
+    same(sg.doctor(source, whole).to_dict(), sg.doctor(source, parts).to_dict())
+    same(sg.metrics(source, whole).to_dict(), sg.metrics(source, parts).to_dict())
+    same(sg.metrics(source, whole, "scot").to_dict(), sg.metrics(source, parts, "scot").to_dict())
     same(
-        lf.slices(source, whole, target["site"], replicates=20).to_dict(),
-        lf.slices(source, parts, "site", replicates=20).to_dict(),
+        sg.slices(source, whole, target["site"], replicates=20).to_dict(),
+        sg.slices(source, parts, "site", replicates=20).to_dict(),
     )
     same(
-        lf.interval(source, whole, "cott", replicates=20).to_dict(),
-        lf.interval(source, parts, "cott", replicates=20).to_dict(),
+        sg.interval(source, whole, method, replicates=20).to_dict(),
+        sg.interval(source, parts, method, replicates=20).to_dict(),
     )
-    same(lf.ceiling(source, whole).to_dict(), lf.ceiling(source, parts).to_dict())
-    same(lf.suitable(source, whole).to_dict(), lf.suitable(source, parts).to_dict())
-    a = lf.report(source, whole, by={"site": target["site"]}, replicates=20).summary
-    b = lf.report(source, parts, by={"site": "site"}, replicates=20).summary
+    same(sg.ceiling(source, whole).to_dict(), sg.ceiling(source, parts).to_dict())
+    same(sg.suitable(source, whole).to_dict(), sg.suitable(source, parts).to_dict())
+    a = sg.report(source, whole, by={"site": target["site"]}, replicates=20).summary
+    b = sg.report(source, parts, by={"site": "site"}, replicates=20).summary
     for part in a.keys() - {"provenance"}:
         same(a[part], b[part])
 
@@ -138,10 +143,10 @@ def test_methods_of_one_comparison_share_passes():
     alone = {}
     for method in METHODS:
         scan = scanned(target, [400])
-        lf.estimate(source, scan, method)
+        sg.estimate(source, scan, method)
         alone[method] = scan.passes
     together = scanned(target, [400])
-    lf.compare(source, together, METHODS)
+    sg.compare(source, together, METHODS)
     assert together.passes <= max(alone.values()) + 3 < sum(alone.values())
     assert alone["ac"] == alone["doc"] == alone["entropy"] == 1
     assert alone["cot"] <= 5
@@ -154,35 +159,35 @@ def test_an_error_in_one_part_reaches_every_reader():
     source, target = world(5)
     bad = {**target, "scores": target["scores"].copy()}
     bad["scores"][700, 2] = np.nan
-    with pytest.raises(lf.FileError, match=r"part 1: .*row 300, column 2 is nan"):
-        lf.compare(source, scanned(bad, [400]), METHODS)
+    with pytest.raises(sg.FileError, match=r"part 1: .*row 300, column 2 is nan"):
+        sg.compare(source, scanned(bad, [400]), METHODS)
 
 
 def test_what_needs_every_row_is_refused_in_one_line():
     source, target = world(6)
     scan = scanned(target, [])
-    with pytest.raises(lf.InputError, match="scanned"):
-        lf.budget(source, scan, count=50)
-    with pytest.raises(lf.InputError, match="wanted the names of its columns"):
-        lf.slices(source, scan, target["site"])
-    with pytest.raises(lf.InputError, match="groups: the target is scanned"):
-        lf.interval(source, scan, groups=target["site"])
+    with pytest.raises(sg.InputError, match="scanned"):
+        sg.budget(source, scan, count=50)
+    with pytest.raises(sg.InputError, match="wanted the names of its columns"):
+        sg.slices(source, scan, target["site"])
+    with pytest.raises(sg.InputError, match="groups: the target is scanned"):
+        sg.interval(source, scan, groups=target["site"])
 
 
 def test_a_large_target_in_memory_is_read_in_chunks(monkeypatch):
     source, target = world(7)
-    whole = [lf.estimate(source, in_memory(target), m) for m in ("scot", "cott", "auto")]
-    rows = lf.trust.posteriors.row_table(lf.Pair(source, in_memory(target)), "scot")
-    monkeypatch.setattr("labelfree.transport.streamed.KEPT", 100)
-    monkeypatch.setattr("labelfree.transport.streamed.WHOLE", 100)
-    pair = lf.Pair(source, in_memory(target))
+    whole = [sg.estimate(source, in_memory(target), m) for m in ("scot", "cott", "auto")]
+    rows = sg.trust.posteriors.row_table(sg.Pair(source, in_memory(target)), "scot")
+    monkeypatch.setattr("shiftgauge.transport.streamed.KEPT", 100)
+    monkeypatch.setattr("shiftgauge.transport.streamed.WHOLE", 100)
+    pair = sg.Pair(source, in_memory(target))
     assert pair.target.sample.scanned
     assert pair.home.target.n < N
     for a in whole:
         assert pair.estimate(a.method).error == pytest.approx(
             a.error, abs=0.02 if a.method == "auto" else 1e-9
         )
-    read = lf.trust.posteriors.row_reader(pair, "scot")
+    read = sg.trust.posteriors.row_reader(pair, "scot")
     tables = [table for part in pair.target.each(read) for table in part]
     for name, values in rows.items():
         joined = np.concatenate([table[name] for table in tables])
@@ -197,7 +202,7 @@ def test_rows_are_never_written_of_some_of_a_part():
     """A part that gives fewer rows than it has, as a cluster's does to this process, is refused and not cut short."""
     source, target = world(8)
     scan = scanned(target, [400])
-    read = lf.trust.posteriors.row_reader(lf.Pair(source, scan), "ac")
+    read = sg.trust.posteriors.row_reader(sg.Pair(source, scan), "ac")
     scan.parts[1].read = lambda columns=(): iter([next(samples.Rows.read(scan.parts[1]))])
-    with pytest.raises(lf.FileError, match="part 1: other than 800 rows were read"):
-        list(lf.Pair(source, scan).target.each(read))
+    with pytest.raises(sg.FileError, match="part 1: other than 800 rows were read"):
+        list(sg.Pair(source, scan).target.each(read))

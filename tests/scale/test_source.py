@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 from typer.testing import CliRunner
 
-import labelfree as lf
-from labelfree.errors import FileError, InputError
-from labelfree.scans import Scan
-from labelfree.scans.labelled import uniform
+import shiftgauge as sg
+from shiftgauge.errors import FileError, InputError
+from shiftgauge.scans import Scan
+from shiftgauge.scans.labelled import uniform
 
 from . import samples
 from .test_backends import ORIGINS, parquet_file, parquet_folder
@@ -44,9 +44,9 @@ def same(a, b):
 def test_every_origin_gives_the_source_that_is_read_whole(origin, tmp_path, small_parts):
     table = labelled(dtype=np.float64 if origin is parquet_file else np.float32)
     parquet.write_table(table, tmp_path / "whole.pq")
-    whole = lf.read_source(tmp_path / "whole.pq", weight="w", id="row")
+    whole = sg.read_source(tmp_path / "whole.pq", weight="w", id="row")
     (tmp_path / "whole.pq").unlink()
-    scan = lf.scan(origin(table, tmp_path, np.random.default_rng(1)), weight="w", id="row")
+    scan = sg.scan(origin(table, tmp_path, np.random.default_rng(1)), weight="w", id="row")
     same(scan.source(), whole)
     assert scan.source().scores.dtype == table.schema.field("logit_cat").type.to_pandas_dtype()
     assert scan.passes == 1
@@ -60,17 +60,17 @@ def test_probabilities_a_threshold_and_one_column_for_two_classes(tmp_path, smal
     table = pa.table({"prob": p, "label": np.where(rng.uniform(size=3000) < p, "yes", "no")})
     parquet.write_table(table, tmp_path / "a.parquet")
     said = {"positive": "yes", "negative": "no", "threshold": 0.8}
-    same(lf.scan(table, **said).source(), lf.read_source(tmp_path / "a.parquet", **said))
+    same(sg.scan(table, **said).source(), sg.read_source(tmp_path / "a.parquet", **said))
 
 
 def test_labels_that_stand_apart(tmp_path, small_parts):
     z = np.random.default_rng(0).normal(size=(4000, 3)).astype("f4")
     labels = z.argmax(axis=1)
     np.save(tmp_path / "a.npy", z)
-    same(lf.scan(tmp_path / "a.npy", kind="logits").source(labels), lf.Source(logits=z, labels=labels))
+    same(sg.scan(tmp_path / "a.npy", kind="logits").source(labels), sg.Source(logits=z, labels=labels))
     with pytest.raises(InputError, match="3999 labels for 4000 rows"):
-        lf.scan(tmp_path / "a.npy", kind="logits").source(labels[1:])
-    some = lf.scan(tmp_path / "a.npy", kind="logits").source(labels, most=1000)
+        sg.scan(tmp_path / "a.npy", kind="logits").source(labels[1:])
+    some = sg.scan(tmp_path / "a.npy", kind="logits").source(labels, most=1000)
     np.testing.assert_array_equal(some.scores, z[some.kept])
     np.testing.assert_array_equal(some.labels, labels[some.kept])
 
@@ -127,14 +127,14 @@ def test_rows_are_drawn_evenly_and_independently():
 
 def test_what_sampling_adds_is_said_and_true():
     """The doubt that is said, against the spread of the sample's error over seeds."""
-    scan = lf.scan(labelled(8000), prediction=None)
+    scan = sg.scan(labelled(8000), prediction=None)
     whole = scan.source().error
     found = [scan.source(most=2000, seed=seed) for seed in range(40)]
     off = 100 * np.std([s.error - whole for s in found])
     said = float(found[0].notes[-1].split("off by about ")[1].split(" ")[0])
     assert said == pytest.approx(off, rel=0.4)
-    target = lf.scan(samples.rows(1000, seed=5)[2])
-    pair = lf.Pair(found[0], target)
+    target = sg.scan(samples.rows(1000, seed=5)[2])
+    pair = sg.Pair(found[0], target)
     assert any("were kept, drawn at random (seed 0)" in w for w in pair.estimate("ac").warnings)
 
 
@@ -142,30 +142,30 @@ def test_every_verb_takes_a_scanned_source(tmp_path):
     table = labelled(1500)
     parquet.write_table(table, tmp_path / "a.parquet")
     scan, whole = (
-        lf.scan(tmp_path / "a.parquet", weight="w"),
-        lf.read_source(tmp_path / "a.parquet", weight="w"),
+        sg.scan(tmp_path / "a.parquet", weight="w"),
+        sg.read_source(tmp_path / "a.parquet", weight="w"),
     )
-    target = lf.read_target(tmp_path / "a.parquet")
-    other = lf.scan(tmp_path / "a.parquet")
+    target = sg.read_target(tmp_path / "a.parquet")
+    other = sg.scan(tmp_path / "a.parquet")
     verbs = [
-        lambda s: lf.estimate(s, target),
-        lambda s: lf.compare(s, other, ["ac", "cott", "scot"]),
-        lambda s: lf.interval(s, target, "doc", replicates=20),
-        lambda s: lf.doctor(s, target),
-        lambda s: lf.metrics(s, target),
-        lambda s: lf.slices(s, other, "site", "doc", replicates=20),
-        lambda s: lf.label_shares(s, target),
-        lambda s: lf.shift_test(s, target),
-        lambda s: lf.ceiling(s, target),
-        lambda s: lf.suitable(s, target),
-        lambda s: lf.backtest(s, repeats=1, methods=["ac", "doc"]),
-        lambda s: lf.budget(s, target, count=50),
-        lambda s: lf.METHODS["cot"]().fit(s).estimate(target),
+        lambda s: sg.estimate(s, target),
+        lambda s: sg.compare(s, other, ["ac", "cott", "scot"]),
+        lambda s: sg.interval(s, target, "doc", replicates=20),
+        lambda s: sg.doctor(s, target),
+        lambda s: sg.metrics(s, target),
+        lambda s: sg.slices(s, other, "site", "doc", replicates=20),
+        lambda s: sg.label_shares(s, target),
+        lambda s: sg.shift_test(s, target),
+        lambda s: sg.ceiling(s, target),
+        lambda s: sg.suitable(s, target),
+        lambda s: sg.backtest(s, repeats=1, methods=["ac", "doc"]),
+        lambda s: sg.budget(s, target, count=50),
+        lambda s: sg.METHODS["cot"]().fit(s).estimate(target),
     ]
     for verb in verbs:
         assert verb(scan).to_dict() == verb(whole).to_dict()
-    lf.plots.reliability(scan)
-    report = lf.report(scan, target, replicates=0).summary
+    sg.plots.reliability(scan)
+    report = sg.report(scan, target, replicates=0).summary
     assert report["answer"]["source_error"] == whole.error
 
 
@@ -183,44 +183,44 @@ def test_a_bad_row_is_named_with_its_file_and_its_number_there(tmp_path, small_p
     with pytest.raises(
         FileError, match=r"b\.parquet: source labels: row 1234 is 'zebra', which is not a class"
     ):
-        lf.scan(tmp_path).source()
+        sg.scan(tmp_path).source()
     parquet.write_table(spoilt(1234, None), later, row_group_size=300)
     with pytest.raises(FileError, match=r"b\.parquet: source labels: row 1234 is missing.*drop_unlabelled"):
-        lf.scan(tmp_path).source(most=10)  # every row is looked at, not only those that are drawn
+        sg.scan(tmp_path).source(most=10)  # every row is looked at, not only those that are drawn
     parquet.write_table(spoilt(1234, "zebra").slice(1), later, row_group_size=300)
     both = pa.concat_tables([spoilt(1230, None), spoilt(1234, "zebra")])
     parquet.write_table(both, later, row_group_size=5000)
     with pytest.raises(FileError, match=r"b\.parquet: source labels: row 3234 is 'zebra'"):
-        lf.scan(tmp_path, drop_unlabelled=True).source()
+        sg.scan(tmp_path, drop_unlabelled=True).source()
     frame = labelled(2000).to_pandas()
     frame.loc[77, "logit_owl"] = np.nan
     frame.to_parquet(later)
     with pytest.raises(FileError, match=r"b\.parquet: .*row 77"):
-        lf.scan(tmp_path).source()
+        sg.scan(tmp_path).source()
     frame.loc[77, "logit_owl"] = np.inf
     frame.to_parquet(later)
     with pytest.raises(FileError, match=r"b\.parquet: source logits: row 77, column 2 is inf"):
-        lf.scan(tmp_path).source()
+        sg.scan(tmp_path).source()
 
 
 def test_rows_without_a_label_are_dropped_as_when_read_whole(tmp_path, small_parts):
     table = spoilt(5, None)
     parquet.write_table(table, tmp_path / "a.parquet", row_group_size=300)
-    whole = lf.read_source(tmp_path / "a.parquet", drop_unlabelled=True)
-    found = lf.scan(tmp_path / "a.parquet", drop_unlabelled=True).source()
+    whole = sg.read_source(tmp_path / "a.parquet", drop_unlabelled=True)
+    found = sg.scan(tmp_path / "a.parquet", drop_unlabelled=True).source()
     same(found, whole)
     np.testing.assert_array_equal(found.kept, whole.kept)
     nothing = pa.array([None] * len(table), pa.string())
     none = table.set_column(table.schema.get_field_index("label"), "label", nothing)
     with pytest.raises(InputError, match="none of 2,000 rows has one"):
-        lf.scan(none, drop_unlabelled=True).source()
+        sg.scan(none, drop_unlabelled=True).source()
 
 
 def test_few_labels_among_many_rows_are_all_kept():
     """One row in fifty has a label; those count, not the others."""
     labels = [name if i % 50 == 0 else None for i, name in enumerate(labelled(5000)["label"].to_pylist())]
     table = labelled(5000).drop_columns("label").append_column("label", pa.array(labels))
-    source = lf.scan(table, drop_unlabelled=True).source(most=100)
+    source = sg.scan(table, drop_unlabelled=True).source(most=100)
     np.testing.assert_array_equal(source.kept, np.arange(0, 5000, 50))
 
 
@@ -230,32 +230,32 @@ def test_names_in_some_parts_and_column_numbers_in_others_are_refused(tmp_path, 
     at = numbers.schema.get_field_index("label")
     index = {name: str(j) for j, name in enumerate(samples.CLASSES)}
     numbers = numbers.set_column(at, "label", pa.array([index[v] for v in numbers["label"].to_pylist()]))
-    same(lf.scan(numbers).source(), lf.scan(labelled(2000)).source())
+    same(sg.scan(numbers).source(), sg.scan(labelled(2000)).source())
     parquet.write_table(numbers, tmp_path / "a.parquet")
     parquet.write_table(labelled(2000), tmp_path / "b.parquet")
     with pytest.raises(FileError, match=r"2,000 labels are column numbers and 2,000 are class names"):
-        lf.scan(tmp_path).source()
+        sg.scan(tmp_path).source()
     with pytest.raises(FileError):
-        lf.read_source(tmp_path)
+        sg.read_source(tmp_path)
 
 
 def test_a_scan_without_labels_is_no_source():
     with pytest.raises(FileError, match=r"no column 'label' \(found logit_cat.*label=NAME"):
-        lf.estimate(lf.scan(samples.rows(100)[2]), lf.scan(samples.rows(100)[2]))
+        sg.estimate(sg.scan(samples.rows(100)[2]), sg.scan(samples.rows(100)[2]))
     with pytest.raises(FileError, match="no column 'lable'; did you mean 'label'"):
-        lf.scan(labelled(100), label="lable").source()
+        sg.scan(labelled(100), label="lable").source()
     with pytest.raises(InputError, match="most 0: wanted 1 or more"):
-        lf.scan(labelled(100)).source(most=0)
+        sg.scan(labelled(100)).source(most=0)
 
 
 def test_a_pass_that_was_kept_is_not_made_again(tmp_path, small_parts):
-    found = [lf.scan(labelled(2000), checkpoint=tmp_path, threads=2) for _ in range(2)]
+    found = [sg.scan(labelled(2000), checkpoint=tmp_path, threads=2) for _ in range(2)]
     same(found[0].source(), found[1].source())
     assert [scan.engine.kept for scan in found] == [0, 1]
 
 
 def test_the_command_reads_a_large_source_in_one_pass(tmp_path, monkeypatch):
-    from labelfree.cli.app import app
+    from shiftgauge.cli.app import app
 
     for name in ("source", "target"):
         (tmp_path / name).mkdir()
@@ -268,8 +268,8 @@ def test_the_command_reads_a_large_source_in_one_pass(tmp_path, monkeypatch):
         return CliRunner().invoke(app, asked)
 
     whole = run()
-    monkeypatch.setattr("labelfree.transport.streamed.KEPT", 100)
-    monkeypatch.setattr("labelfree.transport.streamed.WHOLE", 100)
+    monkeypatch.setattr("shiftgauge.transport.streamed.KEPT", 100)
+    monkeypatch.setattr("shiftgauge.transport.streamed.WHOLE", 100)
     parts = run()
     assert parts.exit_code == 0, parts.output
     import json
@@ -278,7 +278,7 @@ def test_the_command_reads_a_large_source_in_one_pass(tmp_path, monkeypatch):
     assert one["source"] == other["source"]
     assert other["estimates"][0]["error"] == pytest.approx(one["estimates"][0]["error"], abs=1e-12)
     assert other["warnings"] == one["warnings"]
-    monkeypatch.setattr("labelfree.scans.labelled.KEPT", 1000 * 13)
+    monkeypatch.setattr("shiftgauge.scans.labelled.KEPT", 1000 * 13)
     some = json.loads(run().stdout)
     assert 800 < some["source"]["n"] < 1200
     assert any("5,000 labelled source rows" in text for text in some["warnings"])
@@ -286,9 +286,9 @@ def test_the_command_reads_a_large_source_in_one_pass(tmp_path, monkeypatch):
 
 CHILD = """
 import sys, threading, time
-import numpy as np, labelfree as lf, pyarrow.parquet
-from labelfree.scale import files
-from labelfree.scans import labelled
+import numpy as np, shiftgauge as sg, pyarrow.parquet
+from shiftgauge.scale import files
+from shiftgauge.scans import labelled
 labelled.KEPT = int(sys.argv[2])
 files.PART_SCORES = 1 << 19  # there are always more parts than threads
 
@@ -296,7 +296,7 @@ def anonymous():
     with open("/proc/self/status") as status:
         return next(int(line.split()[1]) for line in status if line.startswith("RssAnon"))
 
-lf.scan(sys.argv[1], threads=2).peek()
+sg.scan(sys.argv[1], threads=2).peek()
 peak, over, before = [0], [], anonymous()
 def watch():
     while not over:
@@ -305,7 +305,7 @@ def watch():
 
 watcher = threading.Thread(target=watch)
 watcher.start()
-source = lf.scan(sys.argv[1], threads=2).source()
+source = sg.scan(sys.argv[1], threads=2).source()
 over.append(1)
 watcher.join()
 print(source.scores.nbytes / 2**20, (peak[0] - before) / 1024)

@@ -7,8 +7,8 @@ import sys
 import numpy as np
 import pytest
 
-import labelfree as lf
-from labelfree.errors import FileError, InputError
+import shiftgauge as sg
+from shiftgauge.errors import FileError, InputError
 
 from . import test_source
 from .samples import answers, folded, rows, wanted
@@ -46,7 +46,7 @@ def test_partitions_of_a_frame(spark, tmp_path, small_parts):
         .sortWithinPartitions("row")
         .persist()
     )
-    scan = lf.scan(frame, weight="w", id="row")
+    scan = sg.scan(frame, weight="w", id="row")
     assert (scan.n, scan.classes) == (3000, ("cat", "dog", "owl"))
     first = scan.fold(folded())
     np.testing.assert_allclose(first, wanted(scores, decisions, table), rtol=1e-12)
@@ -61,16 +61,16 @@ def test_every_answer_is_that_of_files(spark, tmp_path):
 
     parquet.write_table(rows(n=3000)[2], tmp_path / "a.parquet")
     frame = spark.read.parquet(str(tmp_path / "a.parquet")).persist()
-    here = answers(lf.scan(tmp_path / "a.parquet", weight="w"))
-    assert answers(lf.scan(frame, weight="w")) == pytest.approx(here, abs=1e-9)
+    here = answers(sg.scan(tmp_path / "a.parquet", weight="w"))
+    assert answers(sg.scan(frame, weight="w")) == pytest.approx(here, abs=1e-9)
 
 
 def test_partitions_bring_a_source_home(spark, tmp_path):
     from pyarrow import parquet
 
     parquet.write_table(test_source.labelled(3000), tmp_path / "a.parquet")
-    scan = lf.scan(spark.read.parquet(str(tmp_path / "a.parquet")).persist(), weight="w", id="row")
-    test_source.same(scan.source(), lf.read_source(tmp_path / "a.parquet", weight="w", id="row"))
+    scan = sg.scan(spark.read.parquet(str(tmp_path / "a.parquet")).persist(), weight="w", id="row")
+    test_source.same(scan.source(), sg.read_source(tmp_path / "a.parquet", weight="w", id="row"))
     assert scan.source(most=300).n < 500
 
 
@@ -79,9 +79,9 @@ def test_a_bad_row_and_a_frame_that_changes(spark):
         [(0.5, float("inf") if i == 7 else 0.5) for i in range(20)], "logit_a float, logit_b float"
     ).coalesce(1)
     with pytest.raises(FileError, match=r"partition 0: .*row 7, column 1"):
-        lf.scan(frame).fold(lambda chunk, start: 0)
+        sg.scan(frame).fold(lambda chunk, start: 0)
     good = spark.createDataFrame([(0.5, float(i)) for i in range(20)], "logit_a float, logit_b float")
-    scan = lf.scan(good.coalesce(1))
+    scan = sg.scan(good.coalesce(1))
     scan.fold(lambda chunk, start: 0)
     scan.engine.frame = good.limit(19).coalesce(1)
     with pytest.raises(FileError, match="other than 20 rows"):

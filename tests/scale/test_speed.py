@@ -6,11 +6,11 @@ import sys
 import numpy as np
 import pytest
 
-import labelfree as lf
-from labelfree import _door
-from labelfree.calibration import Calibration, Identity, Temperature, Vector
-from labelfree.estimators.scanned import calibrated
-from labelfree.transport import Block, _steps
+import shiftgauge as sg
+from shiftgauge import _door
+from shiftgauge.calibration import Calibration, Identity, Temperature, Vector
+from shiftgauge.estimators.scanned import calibrated
+from shiftgauge.transport import Block, _steps
 
 #: Passes over ten classes that may be made in all, the test of shift included.
 LIMITS = {"ac": 1, "atc-mc": 1, "scot": 6, "cot": 5, "cott": 6, "auto": 16}
@@ -40,7 +40,7 @@ def scores(k, dtype):
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("k", [1, 2, 10, 1000, 3001])
 def test_the_compiled_softmax_is_the_one_of_numpy(name, dtype, k):
-    target = lf.Target(logits=scores(k, dtype), insist=True)
+    target = sg.Target(logits=scores(k, dtype), insist=True)
     probs, largest = calibrated(target, calibration(name, k))
     wanted = calibration(name, k).probs(target)
     np.testing.assert_allclose(
@@ -54,7 +54,7 @@ def test_logits_of_any_size():
     z = np.array(
         [[1e100, -1e100, 0.0], [-1e100, -1e100, -1e100], [0.0, -744.0, -746.0], [1e-300, 0.0, -1e-300]]
     )
-    target = lf.Target(logits=z)
+    target = sg.Target(logits=z)
     probs, largest = calibrated(target, calibration("none", 3))
     np.testing.assert_allclose(probs, calibration("none", 3).probs(target), rtol=0.0, atol=1e-15)
     assert probs[2, 1] > 0.0 == probs[2, 2]  # as small as a double can be, and smaller
@@ -67,7 +67,7 @@ def test_probabilities_with_zeros(name, dtype):
     p = np.random.default_rng(0).dirichlet(np.full(5, 0.2), 400)
     p[::3, 1] = 0.0
     p = (p / p.sum(axis=1, keepdims=True)).astype(dtype)
-    target = lf.Target(probs=p)
+    target = sg.Target(probs=p)
     probs, largest = calibrated(target, calibration(name, 5))
     np.testing.assert_allclose(probs, calibration(name, 5).probs(target), rtol=1e-13, atol=2e-15)
     np.testing.assert_array_equal(largest, _door.argmax(target.scores))
@@ -75,9 +75,9 @@ def test_probabilities_with_zeros(name, dtype):
 
 def test_a_row_is_the_same_wherever_it_is_cut():
     z = scores(10, np.float32)
-    whole = calibrated(lf.Target(logits=z), calibration("temperature", 10))[0]
+    whole = calibrated(sg.Target(logits=z), calibration("temperature", 10))[0]
     for lo, hi in [(0, 1), (1, 4), (5, 336), (336, 700)]:
-        part = calibrated(lf.Target(logits=z[lo:hi]), calibration("temperature", 10))[0]
+        part = calibrated(sg.Target(logits=z[lo:hi]), calibration("temperature", 10))[0]
         np.testing.assert_array_equal(part, whole[lo:hi])
 
 
@@ -110,40 +110,40 @@ def world(tmp_path_factory):
     file = tmp_path_factory.mktemp("speed") / "target.npy"
     np.save(file, network(450_000)[0])
     logits, labels = network(2_000, seed=1)
-    return lf.Source(logits=logits, labels=labels), file
+    return sg.Source(logits=logits, labels=labels), file
 
 
 @pytest.mark.parametrize("method", LIMITS)
 def test_passes_are_few_and_said(world, method):
     source, file = world
-    scan = lf.scan(file, kind="logits")
-    found = lf.estimate(source, scan, method)
+    scan = sg.scan(file, kind="logits")
+    found = sg.estimate(source, scan, method)
     assert 0 < found.details["passes"] <= scan.passes <= LIMITS[method]
 
 
 def test_methods_share_their_passes(world):
     source, file = world
-    scan = lf.scan(file, kind="logits")
-    lf.compare(source, scan, ["ac", "atc-mc", "cot", "cott", "scot"])
+    scan = sg.scan(file, kind="logits")
+    sg.compare(source, scan, ["ac", "atc-mc", "cot", "cott", "scot"])
     assert scan.passes <= 7
 
 
 def test_the_steps_of_a_pass_share_a_view(world, monkeypatch):
-    from labelfree.estimators import scanned
+    from shiftgauge.estimators import scanned
 
     source, file = world
     made = []
     monkeypatch.setattr(scanned, "calibrated", lambda *args: made.append(1) or calibrated(*args))
-    scan = lf.scan(file, kind="logits")
-    lf.compare(source, scan, ["ac", "entropy", "atc-mc"])
+    scan = sg.scan(file, kind="logits")
+    sg.compare(source, scan, ["ac", "entropy", "atc-mc"])
     assert scan.passes == 1
     assert len(made) == sum(-(-part.rows // part.layout.batch_rows) for part in scan.parts)
 
 
 CHILD = """
 import sys, threading, time
-import numpy as np, labelfree as lf
-from labelfree.transport import streamed
+import numpy as np, shiftgauge as sg
+from shiftgauge.transport import streamed
 from numpy.lib.format import open_memmap
 method, file, rows = sys.argv[1], sys.argv[2], int(sys.argv[3])
 held = open_memmap(file, "w+", np.float16, (rows, 10))
@@ -154,7 +154,7 @@ for lo in range(0, rows, 250_000):
     held[lo : lo + 250_000] = part
 held.flush()
 streamed.SAMPLE = 1 << 20  # the sample grows up to its bound; here it has reached it
-source = lf.Source(logits=np.array(held[:2000], np.float64), labels=rng.integers(0, 10, 2000))
+source = sg.Source(logits=np.array(held[:2000], np.float64), labels=rng.integers(0, 10, 2000))
 del held
 
 def anonymous():
@@ -169,7 +169,7 @@ def watch():
 
 watcher = threading.Thread(target=watch)
 watcher.start()
-lf.estimate(source, lf.scan(file, kind="logits", threads=2), method)
+sg.estimate(source, sg.scan(file, kind="logits", threads=2), method)
 over.append(1)
 watcher.join()
 print(peak[0] / 1024)

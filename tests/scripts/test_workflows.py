@@ -58,9 +58,9 @@ def test_the_container_copies_what_is_there_and_not_ignored():
 def test_a_tag_must_be_the_version(tmp_path):
     """On a copy of the files that the script reads."""
     (tmp_path / "scripts").mkdir()
-    (tmp_path / "src" / "labelfree").mkdir(parents=True)
+    (tmp_path / "src" / "shiftgauge").mkdir(parents=True)
     (tmp_path / "scripts" / "check_release").write_text((ROOT / "scripts" / "check_release").read_text())
-    (tmp_path / "src" / "labelfree" / "_version.py").write_text('"""."""\n\n__version__ = "1.2.3"\n')
+    (tmp_path / "src" / "shiftgauge" / "_version.py").write_text('"""."""\n\n__version__ = "1.2.3"\n')
     (tmp_path / "CITATION.cff").write_text("version: 1.2.3\n")
 
     def check(tag, changes):

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from labelfree.errors import InputError
-from labelfree.labelshift import mlls
-from labelfree.transport import (
+from shiftgauge.errors import InputError
+from shiftgauge.labelshift import mlls
+from shiftgauge.transport import (
     Block,
     Problem,
     Threads,
@@ -27,7 +27,7 @@ from labelfree.transport import (
     streamed,
     take_sample,
 )
-from labelfree.transport._reference import reference_value
+from shiftgauge.transport._reference import reference_value
 
 EXACT = 1e-9
 LARGE = {"KEPT": 0, "AUCTION_ROWS": 0, "SAMPLE": 1 << 12}

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from labelfree.errors import InputError
-from labelfree.transport import Problem, audit, cut, smoothed, solve, solve_blocks, streamed
+from shiftgauge.errors import InputError
+from shiftgauge.transport import Problem, audit, cut, smoothed, solve, solve_blocks, streamed
 
 
 def problem(weighted, n=4000, k=6):

@@ -13,17 +13,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import labelfree
-from labelfree.transport import Problem, _kernels, _prepare, solve
+import shiftgauge
+from shiftgauge.transport import Problem, _kernels, _prepare, solve
 
 #: Too large for Python itself; nothing has to move, so the search, most of the machine code, is not compiled.
 SOLVE = """
-from labelfree.transport import Problem, solve
+from shiftgauge.transport import Problem, solve
 print(solve(Problem([[.9, .1], [.4, .6]] * 20_000, [1, 1])).value)
 """
 MOVED = """
 import numpy as np
-from labelfree.transport import Problem, smoothed, solve
+from shiftgauge.transport import Problem, smoothed, solve
 p = np.random.default_rng(0).dirichlet(np.full(4, 0.3), 60)
 print(solve(Problem(p, [1, 2, 3, 4])).value.hex(), solve(Problem(p.astype("float16"), [1, 2, 3, 4])).value.hex())
 print(round(smoothed(p, np.full(4, 1 / 4), np.full(60, 1 / 60), np.zeros(4)).value, 9))
@@ -45,14 +45,14 @@ def run(code, *, check=True, preexec_fn=None, **environment):
 
 
 def test_import_is_light():
-    code = "import sys, labelfree.transport; print([m for m in ('numba', 'scipy') if m in sys.modules])"
+    code = "import sys, shiftgauge.transport; print([m for m in ('numba', 'scipy') if m in sys.modules])"
     assert run(code).stdout.strip() == "[]"
 
 
 def test_soft_transport_compiles_nothing():
     code = """
 import sys, numpy as np
-from labelfree.transport import soft_transport
+from shiftgauge.transport import soft_transport
 p = np.random.default_rng(0).dirichlet(np.full(4, 0.3), 60)
 soft_transport(np.log(p), np.full(4, 0.25), np.full(60, 1 / 60))
 print("numba" in sys.modules)
@@ -118,13 +118,13 @@ CacheImpl._locator_classes = [c for c in CacheImpl._locator_classes if "UserProv
 def test_where_nothing_else_can_be_written_temporary_files_keep_the_code(tmp_path):
     environment = {"TMPDIR": str(tmp_path), "NUMBA_CACHE_DIR": ""}
     assert float(run(NO_LOCATOR + SOLVE, **environment).stdout) == pytest.approx(0.25)
-    (folder,) = tmp_path.glob("labelfree-*")
+    (folder,) = tmp_path.glob("shiftgauge-*")
     assert folder.stat().st_mode & 0o777 == 0o700
     assert run(NO_LOCATOR + SOLVE, **environment).stderr == ""
 
 
 def test_a_folder_that_others_can_write_is_not_trusted(tmp_path):
-    folder = tmp_path / f"labelfree-{os.getuid()}"
+    folder = tmp_path / f"shiftgauge-{os.getuid()}"
     folder.mkdir()
     folder.chmod(0o777)
     answer = run(NO_LOCATOR + SOLVE, TMPDIR=str(tmp_path), NUMBA_CACHE_DIR="")
@@ -135,8 +135,8 @@ def test_a_folder_that_others_can_write_is_not_trusted(tmp_path):
 
 def test_changed_kernels_are_compiled_again(tmp_path):
     """The content of all kernel sources decides, not the time of one of them."""
-    copy = tmp_path / "labelfree"
-    shutil.copytree(Path(labelfree.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    copy = tmp_path / "shiftgauge"
+    shutil.copytree(Path(shiftgauge.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
     environment = {"PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path / "code")}
     assert "compiling" in run(SOLVE, **environment).stderr
     for file in copy.rglob("*.py"):  # as in another layer of a container image
@@ -231,19 +231,19 @@ def test_python_alone_gives_the_same(tmp_path):
 
 
 SCANNED = """
-import numpy as np, labelfree as lf
+import numpy as np, shiftgauge as sg
 z = np.random.default_rng(0).normal(size=(420_000, 10)).astype(np.float32)
-source = lf.Source(logits=z[:2000], labels=z[:2000].argmax(axis=1))
+source = sg.Source(logits=z[:2000], labels=z[:2000].argmax(axis=1))
 found = [m for m in ("cott", "scot")
-         for w in (None, np.ones(len(z))) if lf.estimate(source, lf.Target(logits=z, weights=w), m, interval=False)]
+         for w in (None, np.ones(len(z))) if sg.estimate(source, sg.Target(logits=z, weights=w), m, interval=False)]
 print(sorted(set(found)), "as scans")
-lf.estimate(source, lf.Target(logits=z[:1000]), "cott", interval=True, replicates=20)
-lf.estimate(source, lf.Target(logits=z[:1000]))
+sg.estimate(source, sg.Target(logits=z[:1000]), "cott", interval=True, replicates=20)
+sg.estimate(source, sg.Target(logits=z[:1000]))
 """
 
 
 def test_warm_up_leaves_nothing_to_compile(tmp_path):
-    code = "from labelfree.transport import warm_up; print(warm_up())"
+    code = "from shiftgauge.transport import warm_up; print(warm_up())"
     folder = run(code, NUMBA_CACHE_DIR=str(tmp_path)).stdout.strip()
     assert folder.startswith(str(tmp_path))
     later = MOVED.replace('"float16"', '"float32"').replace(
@@ -271,7 +271,7 @@ def test_notice_goes_to_progress_or_the_log(monkeypatch, caplog):
     _prepare.prepare(np.zeros((1, 1)), seen.append)
     assert "compiling" in seen[0]
     monkeypatch.setattr(_prepare, "_ready", set())
-    with caplog.at_level(logging.WARNING, logger="labelfree"):
+    with caplog.at_level(logging.WARNING, logger="shiftgauge"):
         _prepare.prepare(np.zeros((1, 1)), None)
         _prepare.prepare(np.zeros((1, 1)), None)
-    assert [record.name for record in caplog.records] == ["labelfree.transport"]
+    assert [record.name for record in caplog.records] == ["shiftgauge.transport"]

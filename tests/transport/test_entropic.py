@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from labelfree.transport import Problem, _newton, entropic, smoothed, soft_transport, solve
+from shiftgauge.transport import Problem, _newton, entropic, smoothed, soft_transport, solve
 
 
 def drawn(n, k, concentration=0.5, seed=4):

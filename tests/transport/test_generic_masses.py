@@ -6,7 +6,7 @@ Found by use: with Dirichlet(0.3) rows and Dirichlet(5) class masses, 5,000 x 10
 import numpy as np
 import pytest
 
-from labelfree.transport import Problem, solve
+from shiftgauge.transport import Problem, solve
 
 ot = pytest.importorskip("ot")
 

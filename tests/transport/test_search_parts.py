@@ -6,14 +6,14 @@ import time
 import numpy as np
 import pytest
 
-from labelfree.transport import Problem, _newton
-from labelfree.transport._active import LEAST, _rings, active_items, rehearsal, rehearsed
-from labelfree.transport._rows import Crew, all_rows, spans
-from labelfree.transport._steps import raised
-from labelfree.transport._units import ONE, class_units, row_unit
-from labelfree.transport.blocks import Block
-from labelfree.transport.entropic import ABSORB, slab
-from labelfree.transport.solver import _imbalance
+from shiftgauge.transport import Problem, _newton
+from shiftgauge.transport._active import LEAST, _rings, active_items, rehearsal, rehearsed
+from shiftgauge.transport._rows import Crew, all_rows, spans
+from shiftgauge.transport._steps import raised
+from shiftgauge.transport._units import ONE, class_units, row_unit
+from shiftgauge.transport.blocks import Block
+from shiftgauge.transport.entropic import ABSORB, slab
+from shiftgauge.transport.solver import _imbalance
 
 
 def best(n=3000, k=5, seed=0):

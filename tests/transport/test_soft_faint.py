@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 
-from labelfree.transport import soft_transport
+from shiftgauge.transport import soft_transport
 
 
 def test_rows_that_believe_in_a_label_without_mass():

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from labelfree.errors import InputError
-from labelfree.transport import Problem, solve
-from labelfree.transport._audit import split_parts
-from labelfree.transport._forest import cancel_cycles
-from labelfree.transport.problem import masses
-from labelfree.transport.smoothing import smoothed
-from labelfree.transport.solution import cost_range
-from labelfree.transport.streamed import KEPT, SAMPLE, sample_step
+from shiftgauge.errors import InputError
+from shiftgauge.transport import Problem, solve
+from shiftgauge.transport._audit import split_parts
+from shiftgauge.transport._forest import cancel_cycles
+from shiftgauge.transport.problem import masses
+from shiftgauge.transport.smoothing import smoothed
+from shiftgauge.transport.solution import cost_range
+from shiftgauge.transport.streamed import KEPT, SAMPLE, sample_step
 
 
 def random_parts(seed):

@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from labelfree.transport import Problem, solve, solver
-from labelfree.transport._reference import reference_value
+from shiftgauge.transport import Problem, solve, solver
+from shiftgauge.transport._reference import reference_value
 
 # The linear programme stops at a tolerance of 1e-10 per equation; ours is exact up to summation.
 LP = 1e-8
@@ -96,7 +96,7 @@ def test_every_road_gives_the_same_value(seed, road, everywhere, monkeypatch):
 
 @pytest.mark.parametrize("depth", [0, 4])
 def test_shelves_may_be_shallow_or_missing(depth, everywhere, monkeypatch):
-    monkeypatch.setattr("labelfree.transport._active._depth", lambda items, k: depth)
+    monkeypatch.setattr("shiftgauge.transport._active._depth", lambda items, k: depth)
     rng = np.random.default_rng(depth)
     problem = Problem(rng.dirichlet(np.full(6, 0.3), 3000), rng.random(6))
     assert checked(problem).value == pytest.approx(reference_value(problem), abs=LP)

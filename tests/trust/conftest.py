@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import labelfree as lf
+import shiftgauge as sg
 
 
 def scores(rng, n, k=4, tilt=0.0, spread=2.0):
@@ -21,4 +21,4 @@ def pair():
     rng = np.random.default_rng(0)
     z, y = scores(rng, 1500)
     z_t, y_t = scores(rng, 1200)
-    return lf.Source(logits=z, labels=y), lf.Target(logits=z_t), y_t
+    return sg.Source(logits=z, labels=y), sg.Target(logits=z_t), y_t

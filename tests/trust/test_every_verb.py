@@ -1,4 +1,4 @@
-"""What every verb must satisfy, as `labelfree.estimators.checks` says it of every method."""
+"""What every verb must satisfy, as `shiftgauge.estimators.checks` says it of every method."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import jsonschema
 import numpy as np
 import pytest
 
-import labelfree as lf
-from labelfree.errors import Note
-from labelfree.reports import report
-from labelfree.results import SCHEMA, Result
+import shiftgauge as sg
+from shiftgauge.errors import Note
+from shiftgauge.reports import report
+from shiftgauge.results import SCHEMA, Result
 
 N, K = 400, 4
 NAMES = ("ant", "bee", "cat", "dog")
@@ -35,8 +35,8 @@ def samples(rows=slice(None), order=range(K), weights=None, named=True):
     names = [NAMES[j] for j in order] if named else None
     words = np.array(NAMES)[labels[rows]] if named else labels[rows]
     return (
-        lf.Source(logits[rows][:, order], words, classes=names, weights=weights),
-        lf.Target(shifted[rows][:, order], classes=names, weights=weights),
+        sg.Source(logits[rows][:, order], words, classes=names, weights=weights),
+        sg.Target(shifted[rows][:, order], classes=names, weights=weights),
     )
 
 
@@ -50,21 +50,21 @@ def _by_class(result, key):
 
 #: verb -> what it says of (source, target, segment of each target row), as numbers that have a name.
 VERBS = {
-    "estimate": lambda s, t, g: {m: lf.estimate(s, t, m).error for m in ("scot", "cott", "label-shift")},
-    "compare": lambda s, t, g: {e.method: e.error for e in lf.compare(s, t, ["ac", "scot", "im"])},
+    "estimate": lambda s, t, g: {m: sg.estimate(s, t, m).error for m in ("scot", "cott", "label-shift")},
+    "compare": lambda s, t, g: {e.method: e.error for e in sg.compare(s, t, ["ac", "scot", "im"])},
     "metrics": lambda s, t, g: {
-        **_by_class(lf.metrics(s, t, "scot"), "recall"),
-        **{f"{c}, precision": v for c, v in _by_class(lf.metrics(s, t, "scot"), "precision").items()},
-        "kappa": lf.metrics(s, t, "scot").kappa,
+        **_by_class(sg.metrics(s, t, "scot"), "recall"),
+        **{f"{c}, precision": v for c, v in _by_class(sg.metrics(s, t, "scot"), "precision").items()},
+        "kappa": sg.metrics(s, t, "scot").kappa,
     },
     "slices": lambda s, t, g: {
-        one.name: (one.error, one.share) for one in lf.slices(s, t, g, "scot", replicates=20).slices
+        one.name: (one.error, one.share) for one in sg.slices(s, t, g, "scot", replicates=20).slices
     },
-    "label_shares": lambda s, t, g: _by_class(lf.label_shares(s, t, "rlls", replicates=20), "share"),
-    "budget": lambda s, t, g: {"expected": lf.budget(s, t, margin=0.05).expected},
+    "label_shares": lambda s, t, g: _by_class(sg.label_shares(s, t, "rlls", replicates=20), "share"),
+    "budget": lambda s, t, g: {"expected": sg.budget(s, t, margin=0.05, marginal="source").expected},
     "doctor": lambda s, t, g: {
-        "confidence": lf.doctor(s, t)["source confidence"].value["confidence"],
-        "spread": lf.doctor(s, t)["methods disagree"].value["spread"],
+        "confidence": sg.doctor(s, t)["source confidence"].value["confidence"],
+        "spread": sg.doctor(s, t)["methods disagree"].value["spread"],
     },
     "report": lambda s, t, g: {
         row["class"]: (row["share"], row["error"])
@@ -99,11 +99,11 @@ def test_a_whole_weight_means_so_many_rows(verb):
 
 
 LEVELS = {
-    "interval": lambda s, t, level: [lf.interval(s, t, "scot", level=level, replicates=40).interval],
+    "interval": lambda s, t, level: [sg.interval(s, t, "scot", level=level, replicates=40).interval],
     "slices": lambda s, t, level: [
-        one.interval for one in lf.slices(s, t, segments(), level=level, replicates=40).slices
+        one.interval for one in sg.slices(s, t, segments(), level=level, replicates=40).slices
     ],
-    "label_shares": lambda s, t, level: lf.label_shares(s, t, level=level, replicates=40).intervals,
+    "label_shares": lambda s, t, level: sg.label_shares(s, t, level=level, replicates=40).intervals,
 }
 
 
@@ -116,7 +116,7 @@ def test_a_higher_level_is_wider_and_says_so(verb):
 
 
 def test_a_higher_level_buys_more_labels():
-    few, many = (lf.budget(*samples(), margin=0.1, level=level) for level in (0.5, 0.95))
+    few, many = (sg.budget(*samples(), margin=0.1, level=level) for level in (0.5, 0.95))
     assert len(few.rows) < len(many.rows)
 
 
@@ -124,21 +124,21 @@ def unseen():
     """A source without the last class: every method warns of it."""
     logits, labels, shifted, _ = drawn()
     kept = labels != 3
-    return lf.Source(logits[kept], labels[kept]), lf.Target(shifted)
+    return sg.Source(logits[kept], labels[kept]), sg.Target(shifted)
 
 
 WARNERS = {
-    "estimate": lambda s, t: lf.estimate(s, t, "scot").warnings,
-    "compare": lambda s, t: lf.compare(s, t, ["ac", "scot"]).warnings,
-    "interval": lambda s, t: lf.interval(s, t, "scot", replicates=20).warnings,
-    "metrics": lambda s, t: lf.metrics(s, t).warnings,
-    "slices": lambda s, t: lf.slices(s, t, segments(), replicates=20).warnings,
+    "estimate": lambda s, t: sg.estimate(s, t, "scot").warnings,
+    "compare": lambda s, t: sg.compare(s, t, ["ac", "scot"]).warnings,
+    "interval": lambda s, t: sg.interval(s, t, "scot", replicates=20).warnings,
+    "metrics": lambda s, t: sg.metrics(s, t).warnings,
+    "slices": lambda s, t: sg.slices(s, t, segments(), replicates=20).warnings,
     "report": lambda s, t: [f["meaning"] for f in report(s, t, "scot", replicates=0).summary["findings"]],
     "report, itself": lambda s, t: report(s, t, "scot", replicates=0).warnings,
-    "budget": lambda s, t: lf.budget(s, t, count=60).warnings,
-    "ceiling": lambda s, t: lf.ceiling(s, t).warnings,
-    "suitable": lambda s, t: lf.suitable(s, t).warnings,
-    "rank": lambda s, t: lf.rank({"a": (s, t), "b": (s, t)}).warnings,
+    "budget": lambda s, t: sg.budget(s, t, count=60).warnings,
+    "ceiling": lambda s, t: sg.ceiling(s, t).warnings,
+    "suitable": lambda s, t: sg.suitable(s, t).warnings,
+    "rank": lambda s, t: sg.rank({"a": (s, t), "b": (s, t)}).warnings,
 }
 
 
@@ -151,24 +151,24 @@ def rounded():
     """Probabilities of two decimals: what is done to them on the way in is said by whoever answers."""
     logits, labels, shifted, _ = drawn()
     p, p_t = (np.exp(z) / np.exp(z).sum(axis=1, keepdims=True) for z in (logits, shifted))
-    return lf.Source(probs=np.round(p, 2), labels=labels), lf.Target(probs=np.round(p_t, 2))
+    return sg.Source(probs=np.round(p, 2), labels=labels), sg.Target(probs=np.round(p_t, 2))
 
 
 RESULTS = {
-    "estimate": lambda s, t: lf.estimate(s, t),
-    "compare": lambda s, t: lf.compare(s, t, ["ac", "scot"]),
-    "interval": lambda s, t: lf.interval(s, t, replicates=20),
-    "metrics": lambda s, t: lf.metrics(s, t),
-    "slices": lambda s, t: lf.slices(s, t, segments(), replicates=20),
-    "label_shares": lambda s, t: lf.label_shares(s, t, replicates=20),
-    "shift_test": lambda s, t: lf.shift_test(s, t),
-    "doctor": lambda s, t: lf.doctor(s, t),
-    "budget": lambda s, t: lf.budget(s, t, count=60),
-    "backtest": lambda s, t: lf.backtest(s, methods=["ac", "scot"], by=segments(), repeats=1),
-    "ceiling": lambda s, t: lf.ceiling(s, t),
-    "suitable": lambda s, t: lf.suitable(s, t),
-    "rank": lambda s, t: lf.rank({"a": (s, t), "b": (s, t)}),
-    "report": lambda s, t: lf.report(s, t, replicates=0),
+    "estimate": lambda s, t: sg.estimate(s, t),
+    "compare": lambda s, t: sg.compare(s, t, ["ac", "scot"]),
+    "interval": lambda s, t: sg.interval(s, t, replicates=20),
+    "metrics": lambda s, t: sg.metrics(s, t),
+    "slices": lambda s, t: sg.slices(s, t, segments(), replicates=20),
+    "label_shares": lambda s, t: sg.label_shares(s, t, replicates=20),
+    "shift_test": lambda s, t: sg.shift_test(s, t),
+    "doctor": lambda s, t: sg.doctor(s, t),
+    "budget": lambda s, t: sg.budget(s, t, count=60),
+    "backtest": lambda s, t: sg.backtest(s, methods=["ac", "scot"], by=segments(), repeats=1),
+    "ceiling": lambda s, t: sg.ceiling(s, t),
+    "suitable": lambda s, t: sg.suitable(s, t),
+    "rank": lambda s, t: sg.rank({"a": (s, t), "b": (s, t)}),
+    "report": lambda s, t: sg.report(s, t, replicates=0),
 }
 
 
@@ -182,7 +182,7 @@ def test_results_are_alike(verb):
     assert document["warnings"] == list(found.warnings)
     assert document["schema"] == SCHEMA
     assert json.loads(found.to_json()) == json.loads(json.dumps(document))
-    shipped = json.loads(resources.files("labelfree").joinpath("data/schema.json").read_text())
+    shipped = json.loads(resources.files("shiftgauge").joinpath("data/schema.json").read_text())
     jsonschema.validate(json.loads(found.to_json()), shipped)
     assert found._repr_html_().startswith("<")
     with pytest.raises(FrozenInstanceError):
@@ -191,10 +191,10 @@ def test_results_are_alike(verb):
 
 def test_a_note_is_no_warning_wherever_a_result_is_printed():
     read, doubt = Note("rounded to 2 decimals"), "few rows"
-    estimate = lf.Estimate("ac", 0.1, 1, 1, warnings=(read, doubt))
+    estimate = sg.Estimate("ac", 0.1, 1, 1, warnings=(read, doubt))
     assert repr(estimate).splitlines()[1:] == ["  note: rounded to 2 decimals", "  ! few rows"]
     assert estimate._repr_html_().endswith("<br>note: rounded to 2 decimals<br>⚠ few rows</p>")
-    both = lf.Comparison((estimate,), {"n": 1}, {"n": 1}, warnings=(doubt,))
+    both = sg.Comparison((estimate,), {"n": 1}, {"n": 1}, warnings=(doubt,))
     assert repr(both).splitlines()[2:] == ["  ! few rows", "  note: ac: rounded to 2 decimals"]
     assert "<li>⚠ few rows</li>" in both._repr_html_()
 
@@ -213,16 +213,16 @@ def test_names_cannot_steer_a_terminal(verb):
     odd = "ant\x1b[2J\n! bee"
     logits, labels, shifted, sites = drawn()
     names = [odd, *NAMES[1:]]
-    pair = lf.Source(logits, np.array(names)[labels], classes=names), lf.Target(shifted, classes=names)
+    pair = sg.Source(logits, np.array(names)[labels], classes=names), sg.Target(shifted, classes=names)
     places = np.where(sites == "x", odd, "y")
     found = {
-        "metrics": lambda: lf.metrics(*pair),
-        "slices": lambda: lf.slices(*pair, places, replicates=20),
-        "label_shares": lambda: lf.label_shares(*pair, replicates=20),
-        "backtest": lambda: lf.backtest(
+        "metrics": lambda: sg.metrics(*pair),
+        "slices": lambda: sg.slices(*pair, places, replicates=20),
+        "label_shares": lambda: sg.label_shares(*pair, replicates=20),
+        "backtest": lambda: sg.backtest(
             pair[0], methods=["ac"], by=np.where(np.arange(N) < 9, odd, sites), repeats=1
         ),
-        "rank": lambda: lf.rank({odd: pair, "bee": pair}),
+        "rank": lambda: sg.rank({odd: pair, "bee": pair}),
     }[verb]()
     for text in (repr(found), found._repr_html_()):
         assert "\x1b" not in text
@@ -234,7 +234,7 @@ def test_label_shares_say_where_their_assumption_is_refuted():
     y = rng.integers(3, size=3000)
     z = rng.normal(size=(3000, 3)) + 3.0 * np.eye(3)[y]
     blurred = rng.normal(size=(3000, 3)) + 0.8 * np.eye(3)[rng.integers(3, size=3000)] + [0.5, 0.0, 0.0]
-    refuted, fine = (lf.label_shares(lf.Source(z, y), lf.Target(t), replicates=20) for t in (blurred, z))
+    refuted, fine = (sg.label_shares(sg.Source(z, y), sg.Target(t), replicates=20) for t in (blurred, z))
     assert any("these shares assume" in text for text in refuted.warnings)
     assert fine.warnings == ()
     assert "these shares assume" in repr(refuted)
@@ -245,7 +245,7 @@ def refuted():
     rng = np.random.default_rng(1)
     y, y_t = rng.choice(3, 3000, p=[0.6, 0.3, 0.1]), rng.choice(3, 3000, p=[0.1, 0.2, 0.7])
     z, z_t = (rng.normal(size=(3000, 3)) + 2.0 * np.eye(3)[labels] for labels in (y, y_t))
-    return lf.Source(z, y), lf.Target(z_t)
+    return sg.Source(z, y), sg.Target(z_t)
 
 
 def test_the_kind_of_shift_speaks_against_a_method_with_and_without_an_interval():
@@ -253,16 +253,16 @@ def test_the_kind_of_shift_speaks_against_a_method_with_and_without_an_interval(
     for options in ({}, {"interval": True, "replicates": 20}):
         assert any(
             "only class proportions seem" in w
-            for w in lf.estimate(source, target, "scot", **options).warnings
+            for w in sg.estimate(source, target, "scot", **options).warnings
         )
         assert not any(
-            "class proportions" in w for w in lf.estimate(source, target, "ac", **options).warnings
+            "class proportions" in w for w in sg.estimate(source, target, "ac", **options).warnings
         )
         assert not any(
             "class proportions seem" in w
-            for w in lf.estimate(source, target, "scot", marginal="mlls", **options).warnings
+            for w in sg.estimate(source, target, "scot", marginal="mlls", **options).warnings
         )
-    found = lf.compare(source, target, ["scot", "label-shift"])
+    found = sg.compare(source, target, ["scot", "label-shift"])
     assert any("only class proportions seem" in w for w in found["scot"].warnings)
     assert not any("proportions" in w for w in found["label-shift"].warnings)
 
@@ -272,38 +272,38 @@ def moved():
     rng = np.random.default_rng(2)
     y, y_t = rng.choice(3, 1500, p=[0.6, 0.3, 0.1]), rng.choice(3, 1500, p=[0.1, 0.2, 0.7])
     z, z_t = (2.0 * rng.normal(size=(1500, 3)) + 4.0 * np.eye(3)[labels] for labels in (y, y_t))
-    return lf.Source(logits=z, labels=y), lf.Target(logits=z_t)
+    return sg.Source(logits=z, labels=y), sg.Target(logits=z_t)
 
 
 @pytest.mark.parametrize("known", ["same", "changed", "unknown"])
 def test_what_is_known_of_class_proportions_reaches_every_verb(known):
     """metrics, slices, doctor and report speak of the same answer as estimate."""
     source, target = moved()
-    error = lf.estimate(source, target, proportions=known).error
-    assert lf.metrics(source, target, proportions=known).error == pytest.approx(error, abs=1e-6)
+    error = sg.estimate(source, target, proportions=known).error
+    assert sg.metrics(source, target, proportions=known).error == pytest.approx(error, abs=1e-6)
     by = ["a", "b"] * 750
-    assert lf.slices(source, target, by, proportions=known, replicates=20).error == pytest.approx(
+    assert sg.slices(source, target, by, proportions=known, replicates=20).error == pytest.approx(
         error, abs=1e-6
     )
-    assert lf.doctor(source, target, proportions=known)["range of the answer"].value["error"] == error
+    assert sg.doctor(source, target, proportions=known)["range of the answer"].value["error"] == error
     found = report(source, target, proportions=known, replicates=0).summary["findings"]
     assert next(f["value"]["error"] for f in found if f["check"] == "range of the answer") == error
     if known == "same":  # and it matters here
-        assert abs(error - lf.estimate(source, target).error) > 0.05
+        assert abs(error - sg.estimate(source, target).error) > 0.05
 
 
 def test_what_is_known_of_class_proportions_is_for_auto():
     source, target = moved()
-    with pytest.raises(lf.InputError, match="proportions 'same' is for auto, and here scot answers"):
-        lf.metrics(source, target, "scot", proportions="same")
-    with pytest.raises(lf.InputError, match="here scot answers"):
-        lf.slices(source, target, ["a"] * 1500, marginal="mlls", proportions="changed")
-    with pytest.raises(lf.InputError, match="did you mean 'same'"):
-        lf.doctor(source, target, proportions="sam")
+    with pytest.raises(sg.InputError, match="proportions 'same' is for auto, and here scot answers"):
+        sg.metrics(source, target, "scot", proportions="same")
+    with pytest.raises(sg.InputError, match="here scot answers"):
+        sg.slices(source, target, ["a"] * 1500, marginal="mlls", proportions="changed")
+    with pytest.raises(sg.InputError, match="did you mean 'same'"):
+        sg.doctor(source, target, proportions="sam")
 
 
 def test_the_shift_test_s_false_alarms_are_no_level():
     source, target = refuted()
-    assert lf.shift_test(source, target, false_alarms=0.01).to_dict()["false_alarms"] == 0.01
+    assert sg.shift_test(source, target, false_alarms=0.01).to_dict()["false_alarms"] == 0.01
     with pytest.deprecated_call(match="level= is now called false_alarms="):
-        assert lf.shift_test(source, target, level=0.01).false_alarms == 0.01
+        assert sg.shift_test(source, target, level=0.01).false_alarms == 0.01

@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import labelfree as lf
-from labelfree.errors import InputError
-from labelfree.trust import backtest, budget, interval, label_shares, slices, with_labels
+import shiftgauge as sg
+from shiftgauge.errors import InputError
+from shiftgauge.trust import backtest, budget, interval, label_shares, slices, with_labels
 
 
 def samples(n=300):
     rng = np.random.default_rng(0)
     z = 2 * rng.normal(size=(2 * n, 3))
     y = (z + rng.gumbel(size=z.shape)).argmax(1)
-    return lf.Source(logits=z[:n], labels=y[:n]), lf.Target(logits=z[n:])
+    return sg.Source(logits=z[:n], labels=y[:n]), sg.Target(logits=z[n:])
 
 
 RESAMPLING = [
@@ -60,7 +60,7 @@ def test_budget(wrong, line):
 def test_budget_of_arrays():
     source, target = samples()
     for given in ((source, source), (target, target), (np.ones((3, 3)), target)):
-        with pytest.raises(InputError, match=r"budget: arrived .*; wanted labelfree\.(Source|Target)\("):
+        with pytest.raises(InputError, match=r"budget: arrived .*; wanted shiftgauge\.(Source|Target)\("):
             budget(*given)
 
 
@@ -74,7 +74,7 @@ def test_budget_of_arrays():
         ({"weight": None}, "weight None"),
         ({"weight": float("inf")}, "weight inf"),
         ({"labels": [0, 1, 2]}, "labels: arrived as list; wanted a mapping"),
-        ({"target": samples()[0]}, r"arrived Plan and Source; wanted the plan .* labelfree\.Target"),
+        ({"target": samples()[0]}, r"arrived Plan and Source; wanted the plan .* shiftgauge\.Target"),
     ],
 )
 def test_with_labels(wrong, line):
@@ -110,21 +110,21 @@ def test_backtest(wrong, line):
 
 def test_percentages_are_named():
     with pytest.raises(InputError, match="are these percentages"):
-        lf.Target(probs=[[20.0, 80.0], [55.0, 45.0]])
+        sg.Target(probs=[[20.0, 80.0], [55.0, 45.0]])
 
 
 def test_arrays_are_not_samples():
     source, target = samples()
     for verb, call in {
-        "metrics": lf.metrics,
-        "doctor": lf.doctor,
-        "shift_test": lf.shift_test,
-        "label_shares": lf.label_shares,
+        "metrics": sg.metrics,
+        "doctor": sg.doctor,
+        "shift_test": sg.shift_test,
+        "label_shares": sg.label_shares,
         "slices": lambda source, target: slices(source, target, ["a", "b"] * 150),
     }.items():
-        with pytest.raises(InputError, match=rf"{verb}: arrived ndarray; wanted labelfree.Source\("):
+        with pytest.raises(InputError, match=rf"{verb}: arrived ndarray; wanted shiftgauge.Source\("):
             call(source.scores, target)
-        with pytest.raises(InputError, match=rf"{verb}: arrived Source; wanted labelfree.Target\("):
+        with pytest.raises(InputError, match=rf"{verb}: arrived Source; wanted shiftgauge.Target\("):
             call(source, source)
 
 
@@ -132,10 +132,10 @@ def test_arrays_are_not_samples():
     ("call", "line"),
     [
         (
-            lambda s, t: lf.compare(s, t, ["ac"], marginal="mine"),
+            lambda s, t: sg.compare(s, t, ["ac"], marginal="mine"),
             "marginal 'mine' is not known",
         ),  # AC reads none
-        (lambda s, t: lf.shift_test(s, t, seed=-1), "seed -1: wanted 0"),
+        (lambda s, t: sg.shift_test(s, t, seed=-1), "seed -1: wanted 0"),
         (
             lambda s, t: backtest(s, by=["a", ["b"] * s.n], repeats=1),
             "rows have different lengths",
@@ -148,9 +148,9 @@ def test_what_nothing_would_read_is_refused_too(call, line):
 
 
 def test_progress_says_whether_an_interval_is_on_its_way():
-    from labelfree.estimators import Pair
-    from labelfree.trust.answers import compared
-    from labelfree.trust.resampling import Resampling
+    from shiftgauge.estimators import Pair
+    from shiftgauge.trust.answers import compared
+    from shiftgauge.trust.resampling import Resampling
 
     for settings, said in ((None, ["ac"]), (Resampling(20), ["ac, with its interval"])):
         heard = []

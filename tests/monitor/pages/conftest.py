@@ -7,10 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 from fastapi.testclient import TestClient
-from monitor_data import labels_json, rows_json, settle_down, source_npz
+from monitor_data import SECRET, labels_json, rows_json, settle_down, source_npz
 
-from labelfree.monitor.http.app import create_app
-from labelfree.monitor.store import open_store
+from shiftgauge.monitor.http.app import create_app
+from shiftgauge.monitor.store import open_store
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 #: Texts that would run, break out or turn the page around if they were not escaped.
@@ -34,7 +34,7 @@ def fill(store):
             "segments": ["camera"],
             "replicates": 20,
             "limits": {"error": 0.05, "rise": 0.9},
-            "webhook": {"url": "http://127.0.0.1:9/hook", "secret": "not to be shown"},
+            "webhook": {"url": "http://127.0.0.1:9/hook", "secret": SECRET},
         }
         client.put("/v1/models/shop/settings", json=wanted).raise_for_status()
         for day in range(DAYS):

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from monitor_data import days_ago, settle_down
 
-from labelfree.cli import main
-from labelfree.monitor.service.tokens import create_token
-from labelfree.monitor.service.windows import list_windows
-from labelfree.monitor.spans import iso
+from shiftgauge.cli import main
+from shiftgauge.monitor.service.tokens import create_token
+from shiftgauge.monitor.service.windows import list_windows
+from shiftgauge.monitor.spans import iso
 
 
 @pytest.fixture
@@ -57,13 +57,13 @@ def test_the_three_commands_lead_to_a_realised_error(fresh, fresh_site, folder):
     (window,) = list_windows(fresh.store, "my-model")
     assert window.error is not None
     assert window.realised == pytest.approx(folder)
-    assert "1 model, within limits" in fresh.get("/").text
+    assert "1 model, without limits" in fresh.get("/").text
 
 
 def test_with_tokens_the_page_says_which_ones(fresh):
     token = create_token(fresh.store, "a", ["admin"])
     fresh.app.state.door._until = 0.0
-    assert "LABELFREE_TOKEN" in fresh.get("/", auth=("x", token)).text
+    assert "SHIFTGAUGE_TOKEN" in fresh.get("/", auth=("x", token)).text
 
 
 def test_the_usual_address_is_not_repeated(fresh):

@@ -4,10 +4,11 @@ import re
 
 import pytest
 from conftest import DAYS
+from monitor_data import SECRET
 
-from labelfree.monitor.pages.words import percent
-from labelfree.monitor.service.settings import get_settings
-from labelfree.monitor.service.windows import list_windows
+from shiftgauge.monitor.pages.words import percent
+from shiftgauge.monitor.service.settings import get_settings
+from shiftgauge.monitor.service.windows import list_windows
 
 EVERY = [
     "/",
@@ -197,14 +198,14 @@ def test_settings_are_saved_by_the_form(tab, fresh, fresh_site):
     page.fill("[name='limits.error']", "12.5")
     page.fill("[name=segments]", "country, device")
     page.fill("[name='webhook.url']", "https://example.org/hook")
-    page.fill("[name='webhook.secret']", "s3cret")
+    page.fill("[name='webhook.secret']", SECRET)
     page.click("button")
     page.wait_for_url("**/settings?saved=1")
     assert page.locator("[role=status]").inner_text() == "Saved."
     held = get_settings(fresh.store, "m")
     assert (held.limits.error, held.segments) == (0.125, ("country", "device"))
-    assert (held.webhook.url, held.webhook.secret) == ("https://example.org/hook", "s3cret")
-    assert "s3cret" not in page.content()
+    assert (held.webhook.url, held.webhook.secret) == ("https://example.org/hook", SECRET)
+    assert SECRET not in page.content()
     page.fill("[name=window]", "fortnight")
     page.click("button")
     assert "wanted 'hour', 'day', 'week'" in page.locator("[role=alert]").inner_text()

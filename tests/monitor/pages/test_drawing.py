@@ -5,15 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from labelfree.monitor.pages import one_model, ranges, spark
-from labelfree.monitor.pages.over_time import HEIGHT, TOP, chart
-from labelfree.monitor.pages.points import MOST, points, runs
-from labelfree.monitor.pages.scale import Shares, Times, shares
-from labelfree.monitor.pages.words import span
-from labelfree.monitor.problems import Problem
-from labelfree.monitor.service.windows import SegmentView, WindowView
-from labelfree.monitor.settings import Limits
-from labelfree.monitor.spans import DAY, HOUR, SECOND, WEEK, iso, span_at
+from shiftgauge.monitor.pages import one_model, ranges, spark
+from shiftgauge.monitor.pages.over_time import HEIGHT, TOP, chart
+from shiftgauge.monitor.pages.points import MOST, points, runs
+from shiftgauge.monitor.pages.scale import Shares, Times, shares
+from shiftgauge.monitor.pages.words import span
+from shiftgauge.monitor.problems import Problem
+from shiftgauge.monitor.service.windows import SegmentView, WindowView
+from shiftgauge.monitor.settings import Limits
+from shiftgauge.monitor.spans import DAY, HOUR, SECOND, WEEK, iso, span_at
 
 LENGTH = {"hour": HOUR, "day": DAY, "week": WEEK}
 BEGIN = 20_003 * DAY  # Monday, 7 October 2024

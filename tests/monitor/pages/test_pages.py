@@ -6,11 +6,12 @@ from urllib.parse import quote
 
 import pytest
 from conftest import CLASSES, DAYS, HOSTILE
+from monitor_data import rows_json, settle_down, source_npz
 from sqlalchemy import event
 
-from labelfree.monitor.pages.words import percent
-from labelfree.monitor.service.tokens import create_token
-from labelfree.monitor.service.windows import get_window, list_windows
+from shiftgauge.monitor.pages.words import percent
+from shiftgauge.monitor.service.tokens import create_token
+from shiftgauge.monitor.service.windows import get_window, list_windows
 
 VOID = {"meta", "link", "input", "br", "path", "circle", "line", "img"}
 ADDRESSES = ["/", "/alerts", "/models/shop", "/models/shop/alerts", "/models/shop/settings", "/models/waits"]
@@ -107,6 +108,13 @@ def test_the_policy_allows_no_inline_script_or_style(pages, addresses):
         assert "set-cookie" not in answer.headers
 
 
+def test_what_the_intervals_of_segments_contain(pages, shop):
+    name = list_windows(shop, "shop")[0].name
+    text = get(pages, f"/models/shop/windows/{name}").text
+    assert "sampling error only" not in text
+    assert "They contain sampling error and the disagreement of methods" in text
+
+
 def test_hostile_texts_are_shown_as_texts(pages, shop, addresses):
     """Values of segments stand on the pages letter by letter, and nowhere as an element."""
     name = list_windows(shop, "shop")[0].name
@@ -170,10 +178,54 @@ def test_the_model_page_shows_what_the_service_says(pages, shop):
     assert "UTC" in page.text
 
 
+def test_the_headline_is_the_measured_range_with_its_level(pages, shop):
+    """On the list, the model's page and the window's, with the sampling part named beside it."""
+    latest = list_windows(shop, "shop", version="v2")[-1]
+    assert latest.level == 0.9
+    assert latest.low < latest.error - latest.sampling
+    for address in ("/", "/models/shop", f"/models/shop/windows/{latest.name}"):
+        said = get(pages, address).text
+        assert "90% range" in said
+        assert f"{percent(latest.low)} to {percent(latest.high)}" in said
+        assert f"sampling ±{100 * latest.sampling:.1f} points" in said
+        assert "90% interval" not in said
+
+
+def test_without_limits_the_pages_say_so_and_offer_one(fresh):
+    fresh.put("/v1/models/m/versions/v1/source", content=source_npz()).raise_for_status()
+    fresh.put("/v1/models/m/settings", json={"replicates": 20}).raise_for_status()
+    fresh.post("/v1/models/m/predictions", json={"rows": rows_json(60)[0]}).raise_for_status()
+    settle_down(fresh.store)
+    assert fresh.get("/v1/models/m").json()["state"] == "no-limits"
+    for address in ("/", "/models/m"):
+        said = get(fresh, address).text
+        assert "no limits set" in said
+        assert "within limits" not in said
+    page = get(fresh, "/models/m")
+    source_error = fresh.get("/v1/models/m").json()["versions"][0]["source_error"]
+    assert f"5 points above the source's {percent(source_error)}" in page.text
+    (address,) = [a["href"] for tag, a in page.seen if tag == "a" and "suggest" in a.get("href", "")]
+    form = get(fresh, address.partition("#")[0])
+    (rise,) = [a["value"] for tag, a in form.seen if tag == "input" and a.get("name") == "limits.rise"]
+    assert rise == "5"
+    fresh.put("/v1/models/m/settings", json={"limits": {"silence_hours": 1000}}).raise_for_status()
+    assert "no limit on the error set" in get(fresh, "/models/m").text
+    fresh.put("/v1/models/m/settings", json={"limits": {"error": 0.9}}).raise_for_status()
+    assert "within limits" in get(fresh, "/models/m").text
+    assert "suggest" not in fresh.get("/models/m").text
+
+
+def test_an_alert_says_whether_it_is_confirmed(pages):
+    for address in ("/models/shop", "/alerts"):
+        assert re.search(
+            r"not confirmed: label some rows|, confirmed|\(confirmed\)", get(pages, address).text
+        )
+
+
 def test_a_model_without_a_source_says_what_to_type(pages):
     page = get(pages, "/models/waits")
     assert (
-        "labelfree push --source validation.csv --model waits --version v1 --url http://127.0.0.1"
+        "shiftgauge push --source validation.csv --model waits --version v1 --url http://127.0.0.1"
         in page.text
     )
 

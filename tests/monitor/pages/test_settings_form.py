@@ -4,13 +4,16 @@ import re
 from urllib.parse import urlencode
 
 import pytest
+from monitor_data import SECRET
 from test_pages import Outline
 
-from labelfree.monitor.pages.forms import fields, fingerprint, read_form, shown
-from labelfree.monitor.problems import Problem
-from labelfree.monitor.service.settings import get_settings, put_settings
-from labelfree.monitor.service.tokens import create_token
-from labelfree.monitor.settings import Settings
+from shiftgauge.monitor.pages.forms import fields, fingerprint, read_form, shown
+from shiftgauge.monitor.problems import Problem
+from shiftgauge.monitor.service.settings import get_settings, put_settings
+from shiftgauge.monitor.service.tokens import create_token
+from shiftgauge.monitor.settings import Settings
+
+OTHER_SECRET = "whsec_YW5vdGhlciBzZWNyZXQgb2YgMzIgYnl0ZXMuLi4="
 
 EVERYTHING = {
     "window": "hour",
@@ -23,12 +26,12 @@ EVERYTHING = {
     "limits": {
         "error": 0.07,
         "rise": 0.29,
-        "disagreement": 0.1,
+        "width": 0.1,
         "silence_hours": 1.5,
         "not_estimated_hours": 4,
         "windows": 3,
     },
-    "webhook": {"url": "https://example.org/hook", "secret": "s3cret", "shape": "slack"},
+    "webhook": {"url": "https://example.org/hook", "secret": SECRET, "shape": "slack"},
 }
 
 
@@ -44,7 +47,7 @@ def test_what_is_shown_is_read_back_as_nothing_changed():
 def test_every_setting_can_be_typed():
     """A form that shows other settings, saved over the first ones, gives those other settings."""
     held, wanted = Settings(), Settings().changed(EVERYTHING)
-    typed = {**shown(wanted), "webhook.secret": "s3cret"}
+    typed = {**shown(wanted), "webhook.secret": SECRET}
     assert held.changed(read_form(form_of(held, **typed), held)) == wanted
     assert {name.rpartition(".")[2] for name in typed} >= {"window", "error", "shape", "retention_days"}
     back = wanted.changed(read_form(form_of(wanted, **shown(held)), wanted))
@@ -69,9 +72,9 @@ def test_percents_are_exact():
 
 def test_the_secret_stays_unless_typed_or_taken_away():
     held = Settings().changed(EVERYTHING)
-    assert held.changed(read_form(form_of(held, window="day"), held)).webhook.secret == "s3cret"
-    other = read_form(form_of(held, **{"webhook.secret": "new"}), held)
-    assert held.changed(other).webhook.secret == "new"
+    assert held.changed(read_form(form_of(held, window="day"), held)).webhook.secret == SECRET
+    other = read_form(form_of(held, **{"webhook.secret": OTHER_SECRET}), held)
+    assert held.changed(other).webhook.secret == OTHER_SECRET
     gone = read_form(form_of(held, **{"webhook.unsigned": "on"}), held)
     assert held.changed(gone).webhook.secret == ""
     assert held.changed(read_form(form_of(held, **{"webhook.url": ""}), held)).webhook is None

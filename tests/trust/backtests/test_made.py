@@ -5,15 +5,15 @@ import pytest
 from scipy import stats
 from sklearn.cluster import KMeans
 
-import labelfree as lf
-from labelfree.results import Estimate, Interval
-from labelfree.trust import backtest
-from labelfree.trust.backtests.judgement import judged, sureness_of
-from labelfree.trust.backtests.natural import MOST_GROUPS, _edge, cuts, largest
-from labelfree.trust.backtests.record import NotTried, Trial
-from labelfree.trust.backtests.shifts import _clusters, _confused, _excess, made_shifts
-from labelfree.trust.backtests.trials import _covers
-from labelfree.trust.columns import row_groups
+import shiftgauge as sg
+from shiftgauge.results import Estimate, Interval
+from shiftgauge.trust import backtest
+from shiftgauge.trust.backtests.judgement import judged, sureness_of
+from shiftgauge.trust.backtests.natural import MOST_GROUPS, _edge, cuts, largest
+from shiftgauge.trust.backtests.record import NotTried, Trial
+from shiftgauge.trust.backtests.shifts import _clusters, _confused, _excess, made_shifts
+from shiftgauge.trust.backtests.trials import _covers
+from shiftgauge.trust.columns import row_groups
 
 from ..conftest import scores
 
@@ -21,7 +21,7 @@ from ..conftest import scores
 @pytest.fixture(scope="module")
 def pool():
     z, y = scores(np.random.default_rng(3), 1000)
-    return lf.Source(logits=z, labels=y)
+    return sg.Source(logits=z, labels=y)
 
 
 def test_clusters_are_those_of_scikit_learn():
@@ -42,14 +42,14 @@ def test_the_most_confused_pair_is_found_and_put_in_excess():
     decided = labels.copy()
     decided[:5] = 1  # 0 for 1 five times, 1 for 2 and back eight times in all
     decided[100:104], decided[200:204] = 2, 1
-    pool = lf.Source(probs=np.full((300, 3), 1 / 3), labels=labels, predictions=decided)
+    pool = sg.Source(probs=np.full((300, 3), 1 / 3), labels=labels, predictions=decided)
     inside, why = _confused(pool)
     assert why == ""
     np.testing.assert_array_equal(inside, labels > 0)
     for share in (0.5, 0.8):
         rows = _excess(inside, share, np.random.default_rng(0))
         assert inside[rows].mean() == pytest.approx(share, abs=1 / len(rows))
-    assert _confused(lf.Source(probs=np.eye(3)[labels], labels=labels))[1] == "no class was taken for another"
+    assert _confused(sg.Source(probs=np.eye(3)[labels], labels=labels))[1] == "no class was taken for another"
 
 
 def test_sizes_and_order_of_made_targets(pool):
@@ -143,22 +143,22 @@ def test_coverage_includes_the_ends():
 
 
 def test_slips_are_refused_before_any_work(pool):
-    with pytest.raises(lf.InputError, match="seed"):
+    with pytest.raises(sg.InputError, match="seed"):
         backtest(pool, methods="ac", seed=-1)
-    with pytest.raises(lf.InputError, match="replicates"):
+    with pytest.raises(sg.InputError, match="replicates"):
         backtest(pool, methods="ac", replicates=-1)
-    with pytest.raises(lf.InputError, match="seed"):
-        lf.shift_test(pool, lf.Target(logits=pool.scores), seed=-1)
+    with pytest.raises(sg.InputError, match="seed"):
+        sg.shift_test(pool, sg.Target(logits=pool.scores), seed=-1)
 
 
 def test_made_targets_weigh_and_decide_as_their_rows_do():
     """Deployed decisions of a made target are its rows' own, so that the truth is theirs."""
     z, y = scores(np.random.default_rng(4), 800)
     decided = np.random.default_rng(5).integers(z.shape[1], size=800)  # nothing to do with the scores
-    found = backtest(lf.Source(logits=z, labels=y, predictions=decided), methods="ac", repeats=1)
+    found = backtest(sg.Source(logits=z, labels=y, predictions=decided), methods="ac", repeats=1)
     unmoved = [t.truth for t in found.trials if t.kind in ("none", "sharper scores")]
     assert np.mean(unmoved) == pytest.approx((decided != y).mean(), abs=0.05)
     steps = []
-    backtest(lf.Source(logits=z, labels=y), methods="ac", repeats=1, progress=steps.append)
+    backtest(sg.Source(logits=z, labels=y), methods="ac", repeats=1, progress=steps.append)
     assert steps[0] == "made shifts, split 1 of 1"
     assert any(step.startswith("noisier scores, noise 0.25 (target ") for step in steps)

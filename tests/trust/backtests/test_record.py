@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import labelfree as lf
-from labelfree.results import Estimate, Interval
-from labelfree.trust import backtest
-from labelfree.trust.backtests.judgement import mean_miss
-from labelfree.trust.backtests.record import Trial
-from labelfree.trust.backtests.trials import _covers
+import shiftgauge as sg
+from shiftgauge.results import Estimate, Interval
+from shiftgauge.trust import backtest
+from shiftgauge.trust.backtests.judgement import mean_miss
+from shiftgauge.trust.backtests.record import Trial
+from shiftgauge.trust.backtests.trials import _covers
 
 from ..conftest import scores
 
@@ -24,7 +24,7 @@ def test_kinds_count_the_same_however_many_targets_they_have():
 def test_the_truth_is_weighted_as_the_rows_are():
     z, y = scores(np.random.default_rng(5), 1200)
     right = (z.argmax(1) == y).astype(float)
-    found = backtest(lf.Source(logits=z, labels=y, weights=right + 1e-9), methods="ac", repeats=1)
+    found = backtest(sg.Source(logits=z, labels=y, weights=right + 1e-9), methods="ac", repeats=1)
     unmoved = [t for t in found.trials if t.kind in ("none", "class proportions", "sub-population")]
     assert len(unmoved) > 4
     assert max(t.truth for t in unmoved) < 1e-6

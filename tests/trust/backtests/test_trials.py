@@ -8,13 +8,13 @@ import json
 import numpy as np
 import pytest
 
-import labelfree as lf
-from labelfree.errors import InputError
-from labelfree.trust import backtest
-from labelfree.trust.backtests.judgement import mean_miss, sureness_of
-from labelfree.trust.backtests.record import Trial
-from labelfree.trust.backtests.shifts import Shift, made_shifts
-from labelfree.trust.columns import row_groups, row_times
+import shiftgauge as sg
+from shiftgauge.errors import InputError
+from shiftgauge.trust import backtest
+from shiftgauge.trust.backtests.judgement import mean_miss, sureness_of
+from shiftgauge.trust.backtests.record import Trial
+from shiftgauge.trust.backtests.shifts import Shift, made_shifts
+from shiftgauge.trust.columns import row_groups, row_times
 
 from ..conftest import scores
 
@@ -22,7 +22,7 @@ from ..conftest import scores
 @pytest.fixture(scope="module")
 def source():
     z, y = scores(np.random.default_rng(0), 2000)
-    return lf.Source(logits=z, labels=y)
+    return sg.Source(logits=z, labels=y)
 
 
 def test_made_shifts_are_what_they_say(source):
@@ -82,7 +82,7 @@ def test_the_users_own_groups_decide_whatever_made_shifts_say():
     z, y = plain(3000)
     site = np.random.default_rng(3).integers(3, size=3000)
     z[site == 2] += [3.0, 0.0, 0.0]
-    found = backtest(lf.Source(logits=z, labels=y), methods=("ac", "scot"), by=site, repeats=1)
+    found = backtest(sg.Source(logits=z, labels=y), methods=("ac", "scot"), by=site, repeats=1)
     natural, made = ([t for t in found.trials if t.natural is which] for which in (True, False))
     best, other = (min(("ac", "scot"), key=lambda name: mean_miss(part, name)) for part in (natural, made))
     assert best != other  # otherwise this test could not tell who decides
@@ -96,10 +96,10 @@ def test_each_group_meets_the_others_as_if_it_were_new(source):
     assert set(new) == {"group a", "group b", "group c"}
     for name, trial in new.items():
         mine = site == name[-1]
-        known = lf.Source(logits=source.scores[~mine], labels=source.labels[~mine])
-        target = lf.Target(logits=source.scores[mine])
+        known = sg.Source(logits=source.scores[~mine], labels=source.labels[~mine])
+        target = sg.Target(logits=source.scores[mine])
         assert trial.truth == pytest.approx(np.mean(target.predictions != source.labels[mine]))
-        assert trial.error == lf.estimate(known, target, "ac").error
+        assert trial.error == sg.estimate(known, target, "ac").error
         assert trial.split is None
 
 
@@ -111,9 +111,9 @@ def test_later_parts_meet_all_that_came_before(source):
     wrong = source.predictions != source.labels
     for i, trial in enumerate(list(parts.values())[1:], 1):
         asked = (time >= 500 * i) & (time < 500 * (i + 1))
-        known = lf.Source(logits=source.scores[time < 500 * i], labels=source.labels[time < 500 * i])
+        known = sg.Source(logits=source.scores[time < 500 * i], labels=source.labels[time < 500 * i])
         assert trial.truth == pytest.approx(wrong[asked].mean())
-        assert trial.error == lf.estimate(known, lf.Target(logits=source.scores[asked]), "ac").error
+        assert trial.error == sg.estimate(known, sg.Target(logits=source.scores[asked]), "ac").error
 
 
 def test_equal_times_are_not_torn_apart(source):
@@ -133,7 +133,7 @@ def test_of_very_many_groups_the_largest_are_tried():
 
 
 def test_methods_are_fitted_once_for_all_made_targets(source, monkeypatch):
-    from labelfree.estimators import AC
+    from shiftgauge.estimators import AC
 
     fits = []
     learn = AC.fit_view
@@ -158,7 +158,7 @@ def test_intervals_are_checked_when_asked(source):
 
 def test_too_few_rows_and_scores_are_refused(source):
     with pytest.raises(InputError, match="at least 240"):
-        backtest(lf.Source(logits=source.scores[:100], labels=source.labels[:100]))
+        backtest(sg.Source(logits=source.scores[:100], labels=source.labels[:100]))
     with pytest.raises(InputError, match="a score"):
         backtest(source, methods=("entropy",))
 
@@ -171,7 +171,7 @@ def plain(n, k=3, seed=0):
 
 def small(n, k=3):
     z, y = plain(n, k)
-    return lf.Source(logits=z, labels=y)
+    return sg.Source(logits=z, labels=y)
 
 
 def strengths(found):
@@ -209,21 +209,21 @@ def test_two_classes_cannot_be_in_excess():
     assert "class confusion" not in {t.kind for t in found.trials}
     assert any("class confusion" in line and "two classes" in line for line in found.warnings)
     z, _ = plain(800)
-    perfect = backtest(lf.Source(logits=z, labels=z.argmax(1)), methods=["ac"], repeats=1)
+    perfect = backtest(sg.Source(logits=z, labels=z.argmax(1)), methods=["ac"], repeats=1)
     assert any("no class was taken for another" in n.why for n in perfect.not_tried)
 
 
 def test_rows_that_weigh_nothing_are_no_target():
     z, y = plain(800)
     group = np.arange(800) % 2
-    found = backtest(lf.Source(logits=z, labels=y, weights=group), methods=["ac"], by=group, repeats=1)
+    found = backtest(sg.Source(logits=z, labels=y, weights=group), methods=["ac"], by=group, repeats=1)
     assert ("group 0", "all rows weigh nothing") in {(n.strength, n.why) for n in found.not_tried}
 
 
 def test_a_half_that_weighs_nothing_is_no_split():
     """One heavy row: whichever half it falls into, the other one has no mass to learn from or to ask about."""
     z, y = plain(400)
-    found = backtest(lf.Source(logits=z, labels=y, weights=np.eye(1, 400)[0]), methods=["ac"], repeats=1)
+    found = backtest(sg.Source(logits=z, labels=y, weights=np.eye(1, 400)[0]), methods=["ac"], repeats=1)
     assert [(n.kind, n.why) for n in found.not_tried] == [("made shifts", "all rows weigh nothing")]
     assert not found.trials
 
@@ -231,7 +231,7 @@ def test_a_half_that_weighs_nothing_is_no_split():
 def test_deployed_decisions_outlive_changed_scores():
     z, y = plain(1000)
     decided = np.where(z[:, 0] > z.max(1) - 1.0, 0, z.argmax(1))
-    source = lf.Source(logits=z, labels=y, predictions=decided)
+    source = sg.Source(logits=z, labels=y, predictions=decided)
     made = [s for s in made_shifts(source, [], seed=0) if isinstance(s, Shift)]
     for shift in made:
         given, largest = decided[shift.rows], z[shift.rows].argmax(1)
@@ -310,7 +310,7 @@ def test_zones_count():
 def test_the_later_half_is_the_later_half():
     z, y = plain(1000)
     y[500:] = np.random.default_rng(1).integers(3, size=500)
-    source = lf.Source(logits=z, labels=y)
+    source = sg.Source(logits=z, labels=y)
     late = np.mean(z[500:].argmax(1) != y[500:])
     for times in (TIMES["objects"], TIMES["iso"], TIMES["number text"]):
         found = backtest(source, methods="ac", time=times, repeats=1)
@@ -367,7 +367,7 @@ def test_wrong_arguments_are_refused_in_one_line(wrong, line):
 
 
 def test_only_a_source_will_do():
-    with pytest.raises(InputError, match=r"arrived ndarray; wanted labelfree\.Source"):
+    with pytest.raises(InputError, match=r"arrived ndarray; wanted shiftgauge\.Source"):
         backtest(np.zeros((300, 3)))
 
 
@@ -392,7 +392,7 @@ def test_sureness_does_not_contradict_itself():
     for seed in range(8):
         z, y = plain(900, seed=seed)
         found = backtest(
-            lf.Source(logits=z, labels=y), methods=("ac", "doc", "im"), by=np.arange(900) % 5, repeats=1
+            sg.Source(logits=z, labels=y), methods=("ac", "doc", "im"), by=np.arange(900) % 5, repeats=1
         )
         sure.append((found.recommended, found.sureness))
     assert len({name for name, _ in sure}) > 1

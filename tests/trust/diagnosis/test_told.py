@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-import labelfree as lf
-from labelfree.estimators import Pair
-from labelfree.trust import doctor
-from labelfree.trust.diagnosis.checks import (
+import shiftgauge as sg
+from shiftgauge.estimators import Pair
+from shiftgauge.trust import doctor
+from shiftgauge.trust.diagnosis.checks import (
     CHECKS,
     Check,
     _row_numbers,
@@ -19,7 +19,7 @@ from labelfree.trust.diagnosis.checks import (
     temperature,
     unseen,
 )
-from labelfree.trust.diagnosis.diagnosis import Diagnosis, shown
+from shiftgauge.trust.diagnosis.diagnosis import Diagnosis, shown
 
 from ..conftest import scores
 
@@ -27,7 +27,7 @@ from ..conftest import scores
 @pytest.fixture(scope="module")
 def samples():
     z, y = scores(np.random.default_rng(1), 800)
-    return lf.Source(logits=z[:400], labels=y[:400]), lf.Target(logits=z[400:])
+    return sg.Source(logits=z[:400], labels=y[:400]), sg.Target(logits=z[400:])
 
 
 def softmax(z):
@@ -36,8 +36,8 @@ def softmax(z):
 
 
 def test_negative_zero_is_the_same_score():
-    left = lf.Source(logits=[[0.0, 1.0], [2.0, 1.0]], labels=[1, 0])
-    right = lf.Target(logits=np.array([[-0.0, 1.0], [5.0, 1.0]], dtype=np.float32))
+    left = sg.Source(logits=[[0.0, 1.0], [2.0, 1.0]], labels=[1, 0])
+    right = sg.Target(logits=np.array([[-0.0, 1.0], [5.0, 1.0]], dtype=np.float32))
     own, other = _row_numbers(left, right)
     assert own[0] == other[0]
     assert len({*own, *other}) == 3
@@ -48,8 +48,8 @@ def test_the_scarcer_sample_decides_how_much_noise_there_is(samples):
     source, target = samples
     k = source.k
     few, little = (
-        lf.Target(logits=target.scores[:50]),
-        lf.Source(logits=source.scores[:60], labels=source.labels[:60]),
+        sg.Target(logits=target.scores[:50]),
+        sg.Source(logits=source.scores[:60], labels=source.labels[:60]),
     )
     for pair, n in ((Pair(source, few), 50), (Pair(little, target), 60), (Pair(source, target), 400)):
         assert size(pair).value["possible_bias"] == pytest.approx(0.8 * np.sqrt((k - 1) / (k * n)))
@@ -70,8 +70,8 @@ def test_certain_rows_are_counted_on_either_side(samples, left, right, status):
         return p
 
     pair = Pair(
-        lf.Source(probs=certain(source.scores, left), labels=source.labels),
-        lf.Target(probs=certain(target.scores, right)),
+        sg.Source(probs=certain(source.scores, left), labels=source.labels),
+        sg.Target(probs=certain(target.scores, right)),
     )
     found = saturation(pair)
     assert found.value == {"source": pytest.approx(left), "target": pytest.approx(right)}
@@ -93,8 +93,8 @@ def test_classes_that_cannot_be_judged_are_named(samples):
     source, target = samples
     assert unseen(Pair(source, target)).meaning == "every class has source labels and target predictions"
     kept = source.labels != 2
-    poor = lf.Source(logits=source.scores[kept], labels=source.labels[kept])
-    never = lf.Target(logits=target.scores[target.scores.argmax(1) != 1])
+    poor = sg.Source(logits=source.scores[kept], labels=source.labels[kept])
+    never = sg.Target(logits=target.scores[target.scores.argmax(1) != 1])
     found = unseen(Pair(poor, never))
     assert found.meaning == "no source label is 2; nothing in the target is predicted as 1"
     assert found.value == {"without_labels": 1, "never_predicted": 1}
@@ -103,7 +103,7 @@ def test_classes_that_cannot_be_judged_are_named(samples):
 
 def test_spreads_are_from_the_least_to_the_largest(samples):
     source, target = samples
-    pair = Pair(source, lf.Target(logits=target.scores + np.eye(source.k)[0]))
+    pair = Pair(source, sg.Target(logits=target.scores + np.eye(source.k)[0]))
     for check in (disagreement, marginal):
         held = dict(check(pair).value)
         spread = held.pop("spread")
@@ -115,7 +115,7 @@ def test_temperatures_and_row_sums(samples):
     assert temperature(Pair(source, target, "none")).value is None
     assert temperature(Pair(source, target)).value == pytest.approx(1.0, abs=0.9)
     p = softmax(source.scores).round(3)
-    worst = correction(Pair(lf.Source(probs=p, labels=source.labels), target))
+    worst = correction(Pair(sg.Source(probs=p, labels=source.labels), target))
     assert worst.value == pytest.approx(np.abs(p.sum(axis=1) - 1).max(), abs=1e-12)
     assert correction(Pair(source, target)).meaning == "no row had to be renormalised"
 
@@ -126,7 +126,7 @@ def test_steps_are_told_and_bad_words_refused_first(samples):
     assert steps == [f"checking {check.__name__.replace('_', ' ')}" for check in CHECKS]
     assert len(found.checks) == len(CHECKS)
     steps.clear()
-    with pytest.raises(lf.InputError, match="proportions"):
+    with pytest.raises(sg.InputError, match="proportions"):
         doctor(*samples, proportions="more", progress=steps.append)
     assert steps == []
 

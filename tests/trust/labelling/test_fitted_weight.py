@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import labelfree as lf
-from labelfree.trust import budget, with_labels
+import shiftgauge as sg
+from shiftgauge.trust import budget, with_labels
 
 
 @pytest.fixture(scope="module")
@@ -14,8 +14,8 @@ def planned():
     rng = np.random.default_rng(0)
     z = 2 * rng.normal(size=(1600, 3))
     y = (z + rng.gumbel(size=z.shape)).argmax(1)
-    target = lf.Target(logits=z[800:])
-    return budget(lf.Source(logits=z[:800], labels=y[:800]), target, count=160, seed=1), target, y[800:]
+    target = sg.Target(logits=z[800:])
+    return budget(sg.Source(logits=z[:800], labels=y[:800]), target, count=160, seed=1), target, y[800:]
 
 
 def slope(f, wrong):

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-import labelfree as lf
-from labelfree.trust import budget, with_labels
-from labelfree.trust.labelling.plan import Plan, _strata, row_numbers
-from labelfree.trust.labelling.returns import _difference
-from labelfree.trust.labelling.strata import DOUBT, LEAST, Strata, plain_labels, student
+import shiftgauge as sg
+from shiftgauge.trust import budget, with_labels
+from shiftgauge.trust.labelling.plan import Plan, _strata, row_numbers
+from shiftgauge.trust.labelling.returns import _difference
+from shiftgauge.trust.labelling.strata import DOUBT, LEAST, Strata, plain_labels, student
 
 from ..conftest import scores
 
@@ -18,7 +18,7 @@ from ..conftest import scores
 @pytest.fixture(scope="module")
 def planned():
     z, y = scores(np.random.default_rng(2), 1400)
-    source, target = lf.Source(logits=z[:600], labels=y[:600]), lf.Target(logits=z[600:])
+    source, target = sg.Source(logits=z[:600], labels=y[:600]), sg.Target(logits=z[600:])
     return source, target, y[600:], budget(source, target, margin=0.05)
 
 
@@ -162,14 +162,14 @@ def test_what_is_no_plan_or_no_weight_is_refused(planned):
     _, target, y, plan = planned
     labels = {int(row): int(y[row]) for row in plan.rows}
     for bad in ((object(), target), (plan, object())):
-        with pytest.raises(lf.InputError, match="wanted the plan"):
+        with pytest.raises(sg.InputError, match="wanted the plan"):
             with_labels(*bad, labels)
     for weight in ("fit", None, np.nan, "1"):
-        with pytest.raises(lf.InputError, match="wanted a number"):
+        with pytest.raises(sg.InputError, match="wanted a number"):
             with_labels(plan, target, labels, weight=weight)
     one = {row: label for row, label in labels.items() if plan.stratum[row] != 0}
     first = [row for row in labels if plan.stratum[row] == 0]
-    with pytest.raises(lf.InputError, match="stratum 0 has 1 labels"):
+    with pytest.raises(sg.InputError, match="stratum 0 has 1 labels"):
         with_labels(plan, target, one | {first[0]: labels[first[0]]})
     with_labels(plan, target, one | {row: labels[row] for row in first[:2]})  # two will do
 
@@ -203,7 +203,7 @@ def test_a_changed_cell_is_named_by_its_row(planned, column, change, line):
     source, target, _, plan = planned
     table = {name: np.array(values, dtype=float) for name, values in plan.table().items()}
     table[column][3] = change
-    with pytest.raises(lf.InputError, match=line.format(row=plan.rows[3])):
+    with pytest.raises(sg.InputError, match=line.format(row=plan.rows[3])):
         Plan.from_table(table, source, target)
 
 
@@ -211,12 +211,12 @@ def test_a_lost_stratum_and_no_rows_are_refused(planned):
     source, target, _, plan = planned
     table = plan.table()
     kept = table["stratum"] != 2
-    with pytest.raises(lf.InputError, match="no row of stratum 2 is left"):
+    with pytest.raises(sg.InputError, match="no row of stratum 2 is left"):
         Plan.from_table({name: values[kept] for name, values in table.items()}, source, target)
     last = table["stratum"] != 4
-    with pytest.raises(lf.InputError, match="no row of stratum 4 is left"):
+    with pytest.raises(sg.InputError, match="no row of stratum 4 is left"):
         Plan.from_table({name: values[last] for name, values in table.items()}, source, target)
-    with pytest.raises(lf.InputError, match="no rows"):
+    with pytest.raises(sg.InputError, match="no rows"):
         Plan.from_table({name: values[:0] for name, values in table.items()}, source, target)
 
 
@@ -228,6 +228,6 @@ def test_just_so_many_labels(planned):
 
 @pytest.mark.parametrize("bad", [-1, 2**62, 1.5, "x"])
 def test_row_numbers_are_whole_and_not_negative(bad):
-    with pytest.raises(lf.InputError):
+    with pytest.raises(sg.InputError):
         row_numbers([0, bad], "picks")
     assert row_numbers([2**40, 0], "picks").tolist() == [2**40, 0]

@@ -7,12 +7,12 @@ import itertools
 import numpy as np
 import pytest
 
-import labelfree as lf
-from labelfree.errors import InputError
-from labelfree.trust import Plan, budget, with_labels
-from labelfree.trust.labelling.plan import _strata
-from labelfree.trust.labelling.returns import as_mapping
-from labelfree.trust.labelling.strata import Strata, plain_labels, student
+import shiftgauge as sg
+from shiftgauge.errors import InputError
+from shiftgauge.trust import Plan, budget, with_labels
+from shiftgauge.trust.labelling.plan import _strata
+from shiftgauge.trust.labelling.returns import as_mapping
+from shiftgauge.trust.labelling.strata import Strata, plain_labels, student
 
 
 @pytest.fixture(scope="module")
@@ -21,8 +21,8 @@ def data():
     z = 2 * rng.normal(size=(3000, 3))
     y = (z + rng.gumbel(size=z.shape)).argmax(1)
     crooked = z[1000:] + np.array([2.0, 0.0, 0.0])  # the model is wrong here in a way that no score shows
-    source = lf.Source(logits=z[:1000], labels=y[:1000])
-    return source, lf.Target(logits=crooked), y[1000:]
+    source = sg.Source(logits=z[:1000], labels=y[:1000])
+    return source, sg.Target(logits=crooked), y[1000:]
 
 
 def answers(source, target, truth, seeds, **options):
@@ -55,7 +55,7 @@ def test_forgetting_the_inclusion_probabilities_would_be_seen():
     rng = np.random.default_rng(4)
     z = 6 * rng.normal(size=(4000, 3))
     y = (z + rng.gumbel(size=z.shape)).argmax(1)
-    source, target, truth = lf.Source(logits=z[:1000], labels=y[:1000]), lf.Target(logits=z[1000:]), y[1000:]
+    source, target, truth = sg.Source(logits=z[:1000], labels=y[:1000]), sg.Target(logits=z[1000:]), y[1000:]
     error = np.mean(target.predictions != truth)
     plans = [budget(source, target, count=200, seed=seed) for seed in range(40)]
     naive = np.mean([np.mean(target.predictions[p.rows] != truth[p.rows]) for p in plans])
@@ -77,7 +77,7 @@ def test_zero_error_truth_is_covered():
     rng = np.random.default_rng(1)
     z = 2 * rng.normal(size=(1500, 3))
     y = (z + rng.gumbel(size=z.shape)).argmax(1)
-    source, target = lf.Source(logits=z[:500], labels=y[:500]), lf.Target(logits=z[500:])
+    source, target = sg.Source(logits=z[:500], labels=y[:500]), sg.Target(logits=z[500:])
     truth = target.predictions.copy()
     rare = rng.random(1000) < 0.01
     truth[rare] = (truth[rare] + 1) % 3
@@ -103,7 +103,7 @@ def test_the_margin_is_reached_when_scot_is_right():
     rng = np.random.default_rng(2)
     z = 2 * rng.normal(size=(9000, 4))
     y = (z + rng.gumbel(size=z.shape)).argmax(1)
-    source, target = lf.Source(logits=z[:3000], labels=y[:3000]), lf.Target(logits=z[3000:])
+    source, target = sg.Source(logits=z[:3000], labels=y[:3000]), sg.Target(logits=z[3000:])
     plan = budget(source, target, margin=0.03)
     got = with_labels(plan, target, {int(i): int(y[3000 + i]) for i in plan.rows})
     assert (got.interval.high - got.interval.low) / 2 < 0.036
@@ -179,7 +179,7 @@ def test_weights_are_counted_in_strata_margin_and_estimate(kind):
     z = 2 * rng.normal(size=(2500, 3))
     y = (z + rng.gumbel(size=z.shape)).argmax(1)
     weights = rng.lognormal(0, 1.5, 1500) if kind == "lognormal" else (rng.random(1500) < 0.3) * 1.0
-    source, target = lf.Source(logits=z[:1000], labels=y[:1000]), lf.Target(logits=z[1000:], weights=weights)
+    source, target = sg.Source(logits=z[:1000], labels=y[:1000]), sg.Target(logits=z[1000:], weights=weights)
     truth = y[1000:]
     error = target.share(target.predictions != truth)
     plan = budget(source, target, margin=0.04)
@@ -202,8 +202,8 @@ def test_all_labels_of_a_weighted_target_give_its_error():
     rng = np.random.default_rng(6)
     z = rng.normal(size=(200, 3))
     y = rng.integers(3, size=200)
-    target = lf.Target(logits=z, weights=rng.lognormal(0, 2, 200))
-    plan = budget(lf.Source(logits=z, labels=y), target, count=200)
+    target = sg.Target(logits=z, weights=rng.lognormal(0, 2, 200))
+    plan = budget(sg.Source(logits=z, labels=y), target, count=200)
     got = with_labels(plan, target, bought(plan, y))
     assert got.error == pytest.approx(target.share(target.predictions != y), rel=1e-9)
     assert got.interval.high - got.interval.low == pytest.approx(0.0, abs=1e-12)
@@ -227,7 +227,7 @@ def test_one_stratum_without_doubts_saves_nothing_against_itself():
     rng = np.random.default_rng(7)
     mass = np.full(4000, 1 / 4000)
     truth = (rng.random(4000) < 0.01).astype(int)
-    target = lf.Target(probs=np.tile([0.9, 0.1], (4000, 1)))
+    target = sg.Target(probs=np.tile([0.9, 0.1], (4000, 1)))
     rows = np.sort(rng.choice(4000, 800, replace=False))
     whole = np.zeros(4000, dtype=np.intp)
     plan = Plan(rows, whole, np.full(800, 0.2), np.full(4000, 0.1), mass, 0.01, 0.95, 0.1, 0)
@@ -258,7 +258,7 @@ def test_what_the_interval_is_for_is_said(data):
 @pytest.mark.parametrize("n", [1, 2, 7])
 def test_a_target_labelled_to_the_last_row_has_no_doubt_left(data, n):
     source, target, truth = data
-    few = lf.Target(logits=target.scores[:n])
+    few = sg.Target(logits=target.scores[:n])
     plan = budget(source, few)
     assert (len(plan.rows), plan.margin) == (n, 0.0)
     got = with_labels(plan, few, bought(plan, truth))
@@ -270,8 +270,8 @@ def test_a_heavy_row_is_a_stratum_of_its_own():
     rng = np.random.default_rng(8)
     z = rng.normal(size=(300, 3))
     y = rng.integers(3, size=300)
-    target = lf.Target(logits=z, weights=np.append(np.ones(299), 400.0))
-    plan = budget(lf.Source(logits=z, labels=y), target, count=60)
+    target = sg.Target(logits=z, weights=np.append(np.ones(299), 400.0))
+    plan = budget(sg.Source(logits=z, labels=y), target, count=60)
     assert 299 in plan.rows
     assert np.bincount(plan.stratum).min() == 1
     assert with_labels(plan, target, bought(plan, y)).labels == 60
@@ -309,9 +309,9 @@ def test_picks_of_another_plan_are_refused(data):
     for other, options in (
         (target, {"marginal": "bbse"}),
         (target, {"calibration": "none"}),
-        (lf.Target(logits=target.scores[::-1].copy()), {}),
-        (lf.Target(logits=target.scores[:-1]), {}),
-        (lf.Target(logits=target.scores[:900]), {}),
+        (sg.Target(logits=target.scores[::-1].copy()), {}),
+        (sg.Target(logits=target.scores[:-1]), {}),
+        (sg.Target(logits=target.scores[:900]), {}),
     ):
         with pytest.raises(InputError, match=differ):
             Plan.from_table(table, source, other, **options)
@@ -378,8 +378,8 @@ def test_strata_that_are_all_labelled_tell_nothing_of_the_noise_elsewhere():
 
 
 def test_row_numbers_begin_at_zero():
-    from labelfree.trust.labelling import row_numbers
+    from shiftgauge.trust.labelling import row_numbers
 
     assert row_numbers(["0", 2.0, 7], "picks").tolist() == [0, 2, 7]
-    with pytest.raises(lf.InputError, match="'row' is -1"):
+    with pytest.raises(sg.InputError, match="'row' is -1"):
         row_numbers([-1], "picks")

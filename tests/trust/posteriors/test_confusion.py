@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from sklearn import metrics as sk
 
-import labelfree as lf
-from labelfree.errors import InputError
-from labelfree.estimators.view import View
-from labelfree.trust import metrics
+import shiftgauge as sg
+from shiftgauge.errors import InputError
+from shiftgauge.estimators.view import View
+from shiftgauge.trust import metrics
 
 from ..conftest import scores
 
 
 def posterior(source, target):
-    scot = lf.SCOT().fit(source)
+    scot = sg.SCOT().fit(source)
     view = View(target, scot.calibration_)
     return view, view.soft_transport(scot.masses(view)).posterior(view)
 
@@ -43,15 +43,15 @@ def test_everything_agrees_with_scikit_learn(pair):
         for value, name in zip(expected, ("precision", "recall", "f1"), strict=False):
             assert found.averages()[name][average] == pytest.approx(value)
     assert found.cost == pytest.approx((matrix * np.arange(16).reshape(4, 4)).sum())
-    assert found.error == pytest.approx(lf.estimate(source, target, method="scot").error, abs=1e-9)
-    assert found.cott_error == pytest.approx(lf.estimate(source, target, method="cott").error)
+    assert found.error == pytest.approx(sg.estimate(source, target, method="scot").error, abs=1e-9)
+    assert found.cott_error == pytest.approx(sg.estimate(source, target, method="cott").error)
 
 
 def test_two_classes_have_auc_and_average_precision():
     rng = np.random.default_rng(1)
     z, y = scores(rng, 800, k=2)
     z[::7] = z[0]  # ties
-    source, target = lf.Source(logits=z[:400], labels=y[:400]), lf.Target(logits=z[400:])
+    source, target = sg.Source(logits=z[:400], labels=y[:400]), sg.Target(logits=z[400:])
     found = metrics(source, target, "scot")
     view, r = posterior(source, target)
     label, score = np.tile([0, 1], 400), np.repeat(view.probs[:, 1], 2)
@@ -87,9 +87,9 @@ def test_warnings_are_those_of_the_estimates():
     """A class without source labels, and COTT's threshold, which two rows without errors do not tell."""
     rng = np.random.default_rng(2)
     z, _ = scores(rng, 300)
-    source, target = lf.Source(logits=z[:2], labels=z[:2].argmax(1)), lf.Target(logits=z[2:])
+    source, target = sg.Source(logits=z[:2], labels=z[:2].argmax(1)), sg.Target(logits=z[2:])
     found = metrics(source, target, "scot")
-    scot, cott = (lf.estimate(source, target, method=name).warnings for name in ("scot", "cott"))
+    scot, cott = (sg.estimate(source, target, method=name).warnings for name in ("scot", "cott"))
     assert any("no source label is" in warning for warning in found.warnings)
     assert found.warnings[: len(scot)] == scot
     assert set(found.warnings[len(scot) :]) == {f"COTT: {w}" for w in set(cott) - set(scot)}

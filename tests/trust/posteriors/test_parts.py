@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from sklearn import metrics as sk
 
-import labelfree as lf
-from labelfree.trust import metrics, slices
-from labelfree.trust.posteriors.confusion import Metrics, soft_auc, soft_average_precision
-from labelfree.trust.posteriors.cuts import Cut, by_slice, slice_numbers
-from labelfree.trust.posteriors.rows import row_table
+import shiftgauge as sg
+from shiftgauge.trust import metrics, slices
+from shiftgauge.trust.posteriors.confusion import Metrics, soft_auc, soft_average_precision
+from shiftgauge.trust.posteriors.cuts import Cut, by_slice, slice_numbers
+from shiftgauge.trust.posteriors.rows import row_table
 
 
 def test_curves_count_weights_and_ties_as_scikit_learn_does():
@@ -39,7 +39,7 @@ def test_a_class_that_is_never_predicted_has_no_precision():
     np.testing.assert_allclose(found.f1, [1.0 / 1.3, 0.0, 0.2 / 0.5])
     told = repr(found).splitlines()
     assert told[0] == found.heading()
-    assert [line.split()[0] for line in told[1:]] == ["a", "b", "c", "!"]
+    assert [line.split()[0] for line in told[1:]] == ["a", "b", "c", "!", "note:"]
     assert "precision  71.4%" in told[1]
     rows = found.content()["classes"]
     assert [row["predicted"] for row in rows] == pytest.approx([0.7, 0.0, 0.3])
@@ -48,7 +48,7 @@ def test_a_class_that_is_never_predicted_has_no_precision():
 
 def test_more_than_twenty_classes_are_cut_short():
     C = np.eye(25) / 25
-    assert len(repr(Metrics(C, tuple(range(25)), 0.0, 0.0)).splitlines()) == 21
+    assert len(repr(Metrics(C, tuple(range(25)), 0.0, 0.0)).splitlines()) == 22  # and what they rest on
 
 
 def test_the_error_is_the_mass_off_the_diagonal(pair):
@@ -62,7 +62,7 @@ def test_the_error_is_the_mass_off_the_diagonal(pair):
 def test_slices_weigh_their_rows(pair):
     source, target, _ = pair
     weights = np.random.default_rng(0).random(target.n) * 3
-    met = lf.Pair(source, lf.Target(logits=target.scores, weights=weights))
+    met = sg.Pair(source, sg.Target(logits=target.scores, weights=weights))
     number = np.arange(target.n) % 3
     r = met.posterior("scot")
     doubt = met.target.doubt(r)
@@ -88,21 +88,21 @@ def test_five_rows_are_enough_and_four_are_not(pair):
 
 def test_missing_values_come_last_even_among_numbers():
     assert slice_numbers(np.array(["10", "", "9"], dtype=object), 3)[0] == ["9", "10", "(missing)"]
-    with pytest.raises(lf.InputError, match="no columns arrived"):
+    with pytest.raises(sg.InputError, match="no columns arrived"):
         slice_numbers({}, 3)
 
 
 def test_bias_correction_is_mlls_alone(pair):
     source, target, _ = pair
-    found = lf.label_shares(source, target, "mlls", bias_correction=True, replicates=20)
+    found = sg.label_shares(source, target, "mlls", bias_correction=True, replicates=20)
     assert found.method == "mlls with bias correction"
-    assert lf.label_shares(source, target, "rlls", replicates=20).method == "rlls"
+    assert sg.label_shares(source, target, "rlls", replicates=20).method == "rlls"
 
 
 def test_rows_follow_the_marginal_and_the_proportions(pair):
     """Their mean doubt is the answer under the same assumption."""
     source, target, _ = pair
-    met = lf.Pair(source, lf.Target(logits=target.scores + np.eye(4)[0], ids=np.arange(target.n)))
+    met = sg.Pair(source, sg.Target(logits=target.scores + np.eye(4)[0], ids=np.arange(target.n)))
     shares = np.array([0.1, 0.3, 0.3, 0.3])
     held = row_table(met, "scot", marginal=shares)
     assert held["error_probability"].mean() == pytest.approx(met.error("scot", marginal=shares), abs=1e-9)

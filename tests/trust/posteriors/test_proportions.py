@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import labelfree as lf
-from labelfree.errors import InputError
-from labelfree.trust import label_shares
-from labelfree.trust.posteriors.proportions import bounds
+import shiftgauge as sg
+from shiftgauge.errors import InputError
+from shiftgauge.trust import label_shares
+from shiftgauge.trust.posteriors.proportions import bounds
 
 
 def sample(rng, n, shares):
@@ -31,7 +31,7 @@ def test_intervals_hold_the_true_shares(method, options):
         z, y = sample(rng, 400, np.full(3, 1 / 3))
         z_t, _ = sample(rng, 400, truth)
         found = label_shares(
-            lf.Source(logits=z, labels=y), lf.Target(logits=z_t), method, replicates=40, **options
+            sg.Source(logits=z, labels=y), sg.Target(logits=z_t), method, replicates=40, **options
         )
         assert found.shares.sum() == pytest.approx(1.0)
         assert (found.high - found.low > 0.005).all()
@@ -60,14 +60,14 @@ def test_no_share_is_known_better_than_by_labels_of_all_rows():
 
 def test_a_handful_of_rows_shows_nothing(pair):
     source, target, _ = pair
-    few = lf.Source(logits=source.scores[:9], labels=source.labels[:9])
+    few = sg.Source(logits=source.scores[:9], labels=source.labels[:9])
     found = label_shares(few, target, replicates=20)
     assert (found.low == 0.0).all()
     assert (found.high == 1.0).all()
 
 
 def test_it_is_at_the_top():
-    assert lf.label_shares is label_shares
+    assert sg.label_shares is label_shares
 
 
 def test_bad_requests_are_refused(pair):

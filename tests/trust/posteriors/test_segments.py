@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-import labelfree as lf
-from labelfree.errors import InputError
-from labelfree.trust import slices
-from labelfree.trust.posteriors import segments
-from labelfree.trust.posteriors.cuts import slice_numbers
-from labelfree.trust.posteriors.segments import _max_t
+import shiftgauge as sg
+from shiftgauge.errors import InputError
+from shiftgauge.trust import slices
+from shiftgauge.trust.posteriors import segments
+from shiftgauge.trust.posteriors.cuts import slice_numbers
+from shiftgauge.trust.posteriors.segments import _max_t
 
 from ..conftest import scores
 
@@ -22,7 +22,7 @@ def test_slices_average_to_the_total(pair):
     found = slices(source, target, group, "scot", replicates=30)
     assert [s.name for s in found.slices] == ["a", "b", "c"]
     assert sum(s.share * s.error for s in found.slices) == pytest.approx(found.error, abs=1e-9)
-    assert found.error == pytest.approx(lf.estimate(source, target, method="scot").error, abs=1e-6)
+    assert found.error == pytest.approx(sg.estimate(source, target, method="scot").error, abs=1e-6)
     assert [s.small for s in found.slices] == [False, False, True]
     assert all(s.low <= s.error <= s.high for s in found.slices)
 
@@ -51,8 +51,8 @@ def test_intervals_hold_for_all_slices_at_once():
         z_t, _ = scores(rng, 800)
         group = np.where(z_t[:, 0] > 0, "high", "low")
         found = slices(
-            lf.Source(logits=z_s, labels=y_s),
-            lf.Target(logits=z_t),
+            sg.Source(logits=z_s, labels=y_s),
+            sg.Target(logits=z_t),
             group,
             marginal="shrunk",
             replicates=60,
@@ -92,7 +92,7 @@ def test_weights_count_in_what_is_too_few(pair):
     weights[0] = 1.0
     weights[20:40] = 0.0
     group = np.array(["light"] * 20 + ["nothing"] * 20 + ["rest"] * (target.n - 40))
-    found = slices(source, lf.Target(logits=target.scores, weights=weights), group, replicates=20)
+    found = slices(source, sg.Target(logits=target.scores, weights=weights), group, replicates=20)
     assert [(s.name, s.few) for s in found.slices] == [("light", True), ("rest", False)]
     assert "weigh 0 are left out: nothing" in found.warnings[-1]
     assert np.isfinite(found.error)
@@ -131,9 +131,9 @@ def test_combined_columns_are_in_order_too():
 def test_warnings_are_those_of_the_estimate():
     rng = np.random.default_rng(2)
     z, _ = scores(rng, 300)
-    source, target = lf.Source(logits=z[:2], labels=z[:2].argmax(1)), lf.Target(logits=z[2:])
+    source, target = sg.Source(logits=z[:2], labels=z[:2].argmax(1)), sg.Target(logits=z[2:])
     found = slices(source, target, ["a", "b"] * 149, replicates=20)
-    assert found.warnings[:-1] == lf.estimate(source, target).warnings
+    assert found.warnings[:-1] == sg.estimate(source, target).warnings
     assert "no intervals: 2 source rows" in found.warnings[-1]
     assert all(s.few and (s.low, s.high) == (0.0, 1.0) for s in found.slices)
     assert found.to_dict()["warnings"] == list(found.warnings)
@@ -144,8 +144,8 @@ def test_the_more_slices_the_wider_each(pair):
     """Simultaneous: with G independent slices the reach in standard deviations is that of the largest of G."""
     source, target, _ = pair
     cut = np.arange(target.n) % 12
-    alone = lf.slices(source, target, np.where(cut == 0, "a", "rest"), replicates=200)
-    among = lf.slices(source, target, np.where(cut == 0, "a", cut.astype(str)), replicates=200)
+    alone = sg.slices(source, target, np.where(cut == 0, "a", "rest"), replicates=200)
+    among = sg.slices(source, target, np.where(cut == 0, "a", cut.astype(str)), replicates=200)
     widths = [next(s for s in found.slices if s.name == "a").interval for found in (alone, among)]
     two, twelve = (norm.ppf((1 + 0.95 ** (1 / g)) / 2) for g in (2, 12))
     ratio = (widths[1].high - widths[1].low) / (widths[0].high - widths[0].low)
@@ -167,14 +167,14 @@ def test_every_replicate_has_a_say(source, target, monkeypatch):
         return _max_t(drawn, centre, level)
 
     monkeypatch.setattr(segments, "_max_t", seen)
-    lf.slices(source, target, np.arange(target.n) % 3, "ac", replicates=23, level=0.8)
+    sg.slices(source, target, np.arange(target.n) % 3, "ac", replicates=23, level=0.8)
     assert counted == [(23, 0.8)]
 
 
 def test_by_default_the_slices_follow_auto_and_reach_over_what_other_methods_say(source, target):
     cut = np.arange(target.n) % 3
-    pair = lf.Pair(source, target)
-    found = lf.slices(source, target, cut, replicates=30)
+    pair = sg.Pair(source, target)
+    found = sg.slices(source, target, cut, replicates=30)
     assert found.error == pytest.approx(pair.error("auto"), abs=1e-9)
     assert found.kind.startswith(
         "simultaneous, sampling error and disagreement of methods; not what the scores"
@@ -184,16 +184,16 @@ def test_by_default_the_slices_follow_auto_and_reach_over_what_other_methods_say
             doubt = pair.target.doubt(pair.posterior(method, **options))[cut == g].mean()
             assert one.low < doubt < one.high
         assert one.interval.kind == found.kind
-    alone = lf.slices(source, target, cut, "scot", replicates=30)
+    alone = sg.slices(source, target, cut, "scot", replicates=30)
     assert alone.kind.startswith("simultaneous, sampling error only; not what the scores")
     assert all(a.high - a.low < b.high - b.low for a, b in zip(alone.slices, found.slices, strict=True))
 
 
 def test_metrics_follow_auto_by_default_and_scot_where_shares_are_given(source, target):
-    pair = lf.Pair(source, target)
-    assert lf.metrics(source, target).error == pytest.approx(pair.error("auto"), abs=1e-9)
-    assert lf.metrics(source, target).method == "auto"
-    given = lf.metrics(source, target, marginal="mlls")
+    pair = sg.Pair(source, target)
+    assert sg.metrics(source, target).error == pytest.approx(pair.error("auto"), abs=1e-9)
+    assert sg.metrics(source, target).method == "auto"
+    given = sg.metrics(source, target, marginal="mlls")
     assert (given.method, given.error) == (
         "scot",
         pytest.approx(pair.error("scot", marginal="mlls"), abs=1e-9),
@@ -222,9 +222,9 @@ def test_correlated_rows_widen_the_intervals_of_slices(pair):
 
 
 def test_what_can_be_believed_of_a_slice_goes_from_the_least_to_the_most(source, target):
-    from labelfree.trust.posteriors.cuts import OTHERS, Cut, by_slice
+    from shiftgauge.trust.posteriors.cuts import OTHERS, Cut, by_slice
 
-    pair, number = lf.Pair(source, target), np.arange(target.n) % 2
+    pair, number = sg.Pair(source, target), np.arange(target.n) % 2
     said = [by_slice(pair.target, pair.posterior(name, **options), number, 2) for name, options in OTHERS]
     centre, others = Cut.of(pair, number).errors(pair, "auto", {})
     np.testing.assert_allclose(centre, by_slice(pair.target, pair.posterior("auto"), number, 2))
@@ -237,8 +237,8 @@ def test_what_can_be_believed_of_a_slice_goes_from_the_least_to_the_most(source,
 
 
 def test_the_note_says_what_is_wrong_with_a_slice_s_size():
-    from labelfree.results import Interval
-    from labelfree.trust import Slice
+    from shiftgauge.results import Interval
+    from shiftgauge.trust import Slice
 
     held = Interval(0.95, 0.0, 1.0, "")
     notes = [Slice("a", 9, 0.1, 0.2, held, small, few).note for small, few in ((0, 0), (1, 0), (1, 1))]
@@ -251,7 +251,7 @@ def test_what_scores_miss_in_a_slice_is_not_in_its_interval_and_that_is_said():
     z, age = 2.0 * rng.normal(size=20_000), np.arange(20_000) % 2
     y = (rng.random(20_000) < 1.0 / (1.0 + np.exp(-(z + np.where(age, 1.0, -1.0) * np.sign(z))))).astype(int)
     logits, half = np.column_stack([0.0 * z, z]), 10_000
-    source, target = lf.Source(logits=logits[:half], labels=y[:half]), lf.Target(logits=logits[half:])
+    source, target = sg.Source(logits=logits[:half], labels=y[:half]), sg.Target(logits=logits[half:])
     found = slices(source, target, age[half:], replicates=20)
     wrong = target.predictions != y[half:]
     assert found.error == pytest.approx(wrong.mean(), abs=0.02)
@@ -271,7 +271,7 @@ def test_what_scores_missed_of_a_slice_on_the_source_is_in_its_interval():
         sure = 1.0 / (1.0 + np.exp(-(z + off * np.sign(z))))
         y = (rng.random(14_000) < sure).astype(int)
         logits, n = np.column_stack([0.0 * z, z]), 4_000
-        source, target = lf.Source(logits=logits[:n], labels=y[:n]), lf.Target(logits=logits[n:])
+        source, target = sg.Source(logits=logits[:n], labels=y[:n]), sg.Target(logits=logits[n:])
         wrong = np.where(
             target.predictions == 1, 1.0 - sure[n:], sure[n:]
         )  # no interval holds the labels' own noise
@@ -296,7 +296,7 @@ def test_what_was_missed_shifts_one_end_and_its_chance_joins_the_sampling_error(
     site = np.arange(half) % 2
     noisy = np.tile([0.6, 0.1], 2_000)  # more mistakes than doubt at one site, fewer at the other
     y = np.where(rng.random(4_000) < noisy, rng.integers(0, 2, 4_000), z.argmax(axis=1))
-    source, target = lf.Source(logits=z[:half], labels=y[:half]), lf.Target(logits=z[half:])
+    source, target = sg.Source(logits=z[:half], labels=y[:half]), sg.Target(logits=z[half:])
     options = {"method": "ac", "replicates": 50, "calibration": "none"}
     plain = slices(source, target, site, **options).slices
     told = slices(source, target, site, source_by=site, **options).slices

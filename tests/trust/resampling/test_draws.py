@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-import labelfree as lf
-from labelfree.trust.resampling.intervals import Draws, bounds
-from labelfree.trust.resampling.replicates import Side
+import shiftgauge as sg
+from shiftgauge.trust.resampling.intervals import Draws, bounds
+from shiftgauge.trust.resampling.replicates import Side
 
 
 def angle(share):
@@ -37,19 +37,19 @@ def test_without_bias_the_interval_is_the_textbook_s():
 
 
 def side_of(target, groups, rows=None):
-    source = lf.Source(probs=[[0.7, 0.3]] * 10, labels=[0, 1] * 5)
-    return Side.of(lf.Pair(source, target, "none").target, groups, target.n if rows is None else rows)
+    source = sg.Source(probs=[[0.7, 0.3]] * 10, labels=[0, 1] * 5)
+    return Side.of(sg.Pair(source, target, "none").target, groups, target.n if rows is None else rows)
 
 
 def test_a_bag_is_drawn_as_often_as_the_rows_that_it_stands_for():
-    side = side_of(lf.Target(probs=[[0.7, 0.3]] * 50), None, rows=5000)
+    side = side_of(sg.Target(probs=[[0.7, 0.3]] * 50), None, rows=5000)
     drawn = np.array([side.draw(np.random.default_rng(i)) for i in range(200)])
     assert (drawn.sum(axis=1) == 5000).all()
     assert drawn.var() == pytest.approx(100 * (1 - 1 / 50), rel=0.1)
 
 
 def test_a_resample_is_whole_counts_of_rows_times_their_weights():
-    sample = lf.Target(probs=[[0.7, 0.3]] * 120, weights=[0.0, 0.5, 3.0] * 40)
+    sample = sg.Target(probs=[[0.7, 0.3]] * 120, weights=[0.0, 0.5, 3.0] * 40)
     side, weights = side_of(sample, None), sample.weights
     rng = np.random.default_rng(0)
     drawn = np.array([side.draw(rng) for _ in range(300)])
@@ -64,7 +64,7 @@ def test_a_resample_is_whole_counts_of_rows_times_their_weights():
 
 def test_rows_of_a_group_are_drawn_together():
     groups = np.repeat(np.arange(30), 4)
-    side = side_of(lf.Target(probs=[[0.7, 0.3]] * 120), groups)
+    side = side_of(sg.Target(probs=[[0.7, 0.3]] * 120), groups)
     drawn = side.draw(np.random.default_rng(1)).reshape(30, 4)
     np.testing.assert_array_equal(drawn, np.repeat(drawn[:, :1], 4, axis=1))
     assert drawn[:, 0].sum() == 30
@@ -73,8 +73,8 @@ def test_rows_of_a_group_are_drawn_together():
 def test_the_noise_of_labels_is_that_of_the_effective_rows(pair):
     source, target, _ = pair
     weights = np.where(np.arange(target.n) % 2, 9.0, 1.0)
-    heavy = lf.Target(logits=target.scores, weights=weights)
-    found = lf.interval(source, heavy, "ac", replicates=20)
+    heavy = sg.Target(logits=target.scores, weights=weights)
+    found = sg.interval(source, heavy, "ac", replicates=20)
     kish = weights.sum() ** 2 / np.square(weights).sum()
     assert kish < 0.7 * target.n
     assert found.details["label_noise"] == pytest.approx(np.sqrt(found.error * (1 - found.error) / kish))

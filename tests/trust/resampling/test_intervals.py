@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
-import labelfree as lf
-from labelfree.calibration import fit_temperature
-from labelfree.errors import InputError
-from labelfree.trust import Resampling, bootstrap, interval
-from labelfree.trust.resampling import Replicator
+import shiftgauge as sg
+from shiftgauge.calibration import fit_temperature
+from shiftgauge.errors import InputError
+from shiftgauge.trust import Resampling, bootstrap, interval
+from shiftgauge.trust.resampling import Replicator
 
 from ..conftest import scores
 
@@ -17,22 +21,22 @@ from ..conftest import scores
 def test_replicates_are_the_estimates_of_resampled_data(pair):
     """Each replicate against the estimator run from scratch, with exact solvers, on the same weights."""
     source, target, _ = pair
-    work = Replicator(lf.Pair(source, target))
+    work = Replicator(sg.Pair(source, target))
     seeds = np.random.SeedSequence(3).spawn(4)
     for method, tolerance in (("ac", 1e-5), ("scot", 1e-5), ("doc", 1e-5), ("atc-ne", 1e-3), ("cott", 4e-3)):
-        estimator = lf.METHODS[method]
+        estimator = sg.METHODS[method]
         work.views(None)
         for seed in seeds:
             left, right = work.views(seed)
             fast = work.fitted(estimator(), left).estimate_view(right).error
-            again = lf.Source(logits=source.scores, labels=source.labels, weights=left.mass)
-            slow = estimator().fit(again).estimate(lf.Target(logits=target.scores, weights=right.mass)).error
+            again = sg.Source(logits=source.scores, labels=source.labels, weights=left.mass)
+            slow = estimator().fit(again).estimate(sg.Target(logits=target.scores, weights=right.mass)).error
             assert fast == pytest.approx(slow, abs=tolerance), method
 
 
 def test_the_expansion_finds_the_temperature(pair):
     source, target, _ = pair
-    work = Replicator(lf.Pair(source, target))
+    work = Replicator(sg.Pair(source, target))
     rng = np.random.default_rng(1)
     for _ in range(5):
         mass = work.left.draw(rng)
@@ -45,9 +49,9 @@ def test_ac_interval_has_the_textbook_width():
     """Without calibration AC is a mean: its interval is +-1.96 sd / sqrt(n)."""
     rng = np.random.default_rng(5)
     z, y = scores(rng, 2000)
-    target = lf.Target(logits=z[:1000])
+    target = sg.Target(logits=z[:1000])
     found = interval(
-        lf.Source(logits=z[1000:], labels=y[1000:]), target, "ac", calibration="none", replicates=800
+        sg.Source(logits=z[1000:], labels=y[1000:]), target, "ac", calibration="none", replicates=800
     )
     p = np.exp(z[:1000] - z[:1000].max(1, keepdims=True))
     doubt = 1 - (p / p.sum(1, keepdims=True)).max(1)
@@ -60,11 +64,11 @@ def test_groups_widen_the_interval():
     rng = np.random.default_rng(6)
     z, y = scores(rng, 600)
     copies = np.repeat(z[:100], 10, axis=0)
-    source = lf.Source(logits=z[100:], labels=y[100:])
+    source = sg.Source(logits=z[100:], labels=y[100:])
     options = {"calibration": "none", "replicates": 300}
-    alone = interval(source, lf.Target(logits=copies), "ac", **options)
+    alone = interval(source, sg.Target(logits=copies), "ac", **options)
     grouped = interval(
-        source, lf.Target(logits=copies), "ac", groups=np.repeat(np.arange(100), 10), **options
+        source, sg.Target(logits=copies), "ac", groups=np.repeat(np.arange(100), 10), **options
     )
     ratio = (grouped.interval.high - grouped.interval.low) / (alone.interval.high - alone.interval.low)
     assert ratio == pytest.approx(np.sqrt(10), rel=0.25)
@@ -82,8 +86,8 @@ def test_coverage_without_shift(method, options):
         z, y = scores(rng, 400)
         z_t, _ = scores(rng, 400)
         found = interval(
-            lf.Source(logits=z, labels=y),
-            lf.Target(logits=z_t),
+            sg.Source(logits=z, labels=y),
+            sg.Target(logits=z_t),
             method,
             replicates=60,
             seed=number,
@@ -98,18 +102,56 @@ def test_the_bias_of_an_unshrunk_marginal_is_seen_and_corrected():
     rng = np.random.default_rng(8)
     z, y = scores(rng, 300, k=10)
     z_t, _ = scores(rng, 300, k=10)
-    found = interval(lf.Source(logits=z, labels=y), lf.Target(logits=z_t), "cot", replicates=100)
+    found = interval(sg.Source(logits=z, labels=y), sg.Target(logits=z_t), "cot", replicates=100)
     assert found.details["bootstrap_bias"] > 0.005
     middle = (found.interval.low + found.interval.high) / 2
     assert middle < found.error
 
 
-def test_same_seed_same_answer_whatever_the_threads(pair):
+#: Prints an answer with its interval, from memory and from files, on so many cores.
+THREADED = """
+import os, sys
+import numpy as np
+if hasattr(os, "sched_setaffinity"):
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: int(sys.argv[1])])
+import shiftgauge as sg
+rng = np.random.default_rng(0)
+z = rng.normal(size=(30_000, 4)) * 2
+y = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
+source, target = sg.Source(logits=z[:500], labels=y[:500]), sg.Target(logits=z[500:])
+np.save(sys.argv[2], z[500:])
+scanned = sg.scan(sys.argv[2], kind="logits", threads=int(sys.argv[1]))
+for method in ("scot", "cott"):
+    one = sg.interval(source, target, method, replicates=20, seed=1)
+    other = sg.estimate(source, scanned, method)
+    print(method, one.error.hex(), one.interval.low.hex(), one.interval.high.hex(), other.error.hex())
+"""
+
+
+def test_same_seed_same_answer_whatever_the_threads(tmp_path):
+    """One core and one thread of every library, against several."""
+    said = {}
+    for threads in ("1", "4"):
+        names = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+        words = [sys.executable, "-c", THREADED, threads, str(tmp_path / "target.npy")]
+        done = subprocess.run(
+            words,
+            env={**os.environ, **dict.fromkeys(names, threads)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        said[threads] = done.stdout
+    assert said["1"].count("\n") == 2
+    assert said["1"] == said["4"]
+
+
+def test_same_seed_same_answer(pair):
     source, target, _ = pair
-    estimator = lf.METHODS["scot"](marginal="shrunk")
-    a = bootstrap(lf.Pair(source, target), estimator, Resampling(20, seed=1))
-    b = bootstrap(lf.Pair(source, target), estimator, Resampling(20, seed=1))
-    c = bootstrap(lf.Pair(source, target), estimator, Resampling(20, seed=2))
+    estimator = sg.METHODS["scot"](marginal="shrunk")
+    a = bootstrap(sg.Pair(source, target), estimator, Resampling(20, seed=1))
+    b = bootstrap(sg.Pair(source, target), estimator, Resampling(20, seed=1))
+    c = bootstrap(sg.Pair(source, target), estimator, Resampling(20, seed=2))
     assert np.array_equal(a.values, b.values)
     assert not np.array_equal(a.values, c.values)
 
@@ -136,7 +178,7 @@ def test_a_large_bias_is_said_at_every_level():
     z, y = scores(rng, 300, k=10)
     z_t, _ = scores(rng, 300, k=10)
     for level in (0.8, 0.95, 0.99):
-        found = interval(lf.Source(logits=z, labels=y), lf.Target(logits=z_t), "cot", level=level)
+        found = interval(sg.Source(logits=z, labels=y), sg.Target(logits=z_t), "cot", level=level)
         assert found.details["bootstrap_bias"] > 0.5 * found.details["bootstrap_sd"]
         assert any("biased by about" in warning for warning in found.warnings)
 
@@ -148,8 +190,8 @@ def test_the_bias_is_measured_against_the_marginal_of_the_replicates_world():
     for seed in range(12):
         z, y = scores(rng, 500, k=10)
         z_t = 0.85 * scores(rng, 500, k=10)[0] + np.where(np.arange(10) < 3, 0.8, 0.0)
-        source, target = lf.Source(logits=z, labels=y), lf.Target(logits=z_t)
-        drawn = bootstrap(lf.Pair(source, target), lf.SCOT(marginal="shrunk"), Resampling(60, seed=seed))
+        source, target = sg.Source(logits=z, labels=y), sg.Target(logits=z_t)
+        drawn = bootstrap(sg.Pair(source, target), sg.SCOT(marginal="shrunk"), Resampling(60, seed=seed))
         seen.append(drawn.values.mean() - drawn.centre)
     assert np.mean(seen) < -0.0005
 
@@ -160,8 +202,8 @@ def test_the_bias_is_measured_against_the_marginal_of_the_replicates_world():
 def test_a_handful_of_rows_has_no_interval(n_source, n_target, says):
     rng = np.random.default_rng(10)
     z, y = scores(rng, 400)
-    source = lf.Source(logits=z[:n_source], labels=y[:n_source])
-    found = interval(source, lf.Target(logits=z[-n_target:]), "ac", calibration="none")
+    source = sg.Source(logits=z[:n_source], labels=y[:n_source])
+    found = interval(source, sg.Target(logits=z[-n_target:]), "ac", calibration="none")
     assert found.interval is None
     assert any(says in warning for warning in found.warnings)
 
@@ -169,7 +211,7 @@ def test_a_handful_of_rows_has_no_interval(n_source, n_target, says):
 def test_few_groups_have_no_interval():
     rng = np.random.default_rng(11)
     z, y = scores(rng, 400)
-    source, target = lf.Source(logits=z[:200], labels=y[:200]), lf.Target(logits=z[200:])
+    source, target = sg.Source(logits=z[:200], labels=y[:200]), sg.Target(logits=z[200:])
     found = interval(source, target, "ac", groups=np.arange(200) % 3)
     assert found.interval is None
     assert any("3 target groups" in warning for warning in found.warnings)
@@ -179,5 +221,5 @@ def test_the_answer_says_what_its_interval_covers(pair):
     source, target, _ = pair
     shown = repr(interval(source, target, "auto", replicates=20))
     assert "95% range: measured" in shown
-    assert "of which sampling error alone" in shown
+    assert "of which sampling error only" in shown
     assert "chose" in shown

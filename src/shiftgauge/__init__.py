@@ -1,0 +1,128 @@
+"""Estimate how wrong a classifier is on data nobody has labelled.
+
+>>> import shiftgauge as sg
+>>> source = sg.Source(probs=[[.9, .1], [.2, .8], [.6, .4]], labels=[0, 1, 1])
+>>> target = sg.Target(probs=[[.7, .3], [.4, .6]])
+>>> round(sg.estimate(source, target, method="scot", calibration="none").error, 4)
+0.4097
+"""
+
+import sys
+
+if getattr(sys, "argv", [])[:1] == ["-m"] and sys.orig_argv[-len(sys.argv)] == "shiftgauge":
+    # `python -m shiftgauge`: what follows is imported before __main__ is, and Ctrl-C meanwhile is one line too.
+    from _shiftgauge_command import listen
+
+    listen()
+
+from shiftgauge import plots
+from shiftgauge._version import __version__
+from shiftgauge.adapters import collect, collect_texts, from_dataframe, from_sklearn, from_trainer
+from shiftgauge.decisions import ceiling, rank, suitable
+from shiftgauge.errors import FileError, InputError, MissingDependencyError, NotFittedError, ShiftgaugeError
+from shiftgauge.estimators import (
+    AC,
+    ATCMC,
+    ATCNE,
+    CBPE,
+    COT,
+    COTT,
+    GDE,
+    IM,
+    METHODS,
+    SCOT,
+    Auto,
+    DoC,
+    Entropy,
+    Estimator,
+    LabelShift,
+    MaNo,
+    NuclearNorm,
+    Pair,
+    Unchanged,
+    aline,
+    load,
+)
+from shiftgauge.io import demo_data, read_source, read_target
+from shiftgauge.monitor.client import Monitor
+from shiftgauge.reports import Report, report
+from shiftgauge.results import Comparison, Estimate, Interval
+from shiftgauge.scale import scan
+from shiftgauge.trust import (
+    Plan,
+    backtest,
+    budget,
+    compare,
+    doctor,
+    estimate,
+    interval,
+    label_shares,
+    metrics,
+    shift_test,
+    slices,
+    with_labels,
+)
+from shiftgauge.types import Source, Target
+
+__all__ = [
+    "AC",
+    "ATCMC",
+    "ATCNE",
+    "CBPE",
+    "COT",
+    "COTT",
+    "GDE",
+    "IM",
+    "METHODS",
+    "SCOT",
+    "Auto",
+    "Comparison",
+    "DoC",
+    "Entropy",
+    "Estimate",
+    "Estimator",
+    "FileError",
+    "InputError",
+    "Interval",
+    "LabelShift",
+    "MaNo",
+    "MissingDependencyError",
+    "Monitor",
+    "NotFittedError",
+    "NuclearNorm",
+    "Pair",
+    "Plan",
+    "Report",
+    "ShiftgaugeError",
+    "Source",
+    "Target",
+    "Unchanged",
+    "__version__",
+    "aline",
+    "backtest",
+    "budget",
+    "ceiling",
+    "collect",
+    "collect_texts",
+    "compare",
+    "demo_data",
+    "doctor",
+    "estimate",
+    "from_dataframe",
+    "from_sklearn",
+    "from_trainer",
+    "interval",
+    "label_shares",
+    "load",
+    "metrics",
+    "plots",
+    "rank",
+    "read_source",
+    "read_target",
+    "report",
+    "scan",
+    "shift_test",
+    "slices",
+    "suitable",
+    "with_labels",
+]

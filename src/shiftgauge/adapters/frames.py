@@ -1,0 +1,134 @@
+"""DataFrames of any make, through the Arrow interface: pandas, polars, pyarrow, DuckDB and others."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from shiftgauge.adapters.collected import Collected
+from shiftgauge.errors import InputError
+from shiftgauge.io.blocks import in_memory
+from shiftgauge.io.form import Form
+from shiftgauge.io.tables import score_columns
+from shiftgauge.io.values import gather, known, labels_in
+
+WHERE = "the frame"
+#: How scores are named: a prefix of their columns, the columns themselves, or class -> column.
+Columns = str | Sequence[str] | Mapping[Hashable, str | None]
+
+
+def from_dataframe(
+    frame: Any,
+    *,
+    probs: Columns | None = None,
+    logits: Columns | None = None,
+    labels: str | None = None,
+    weights: str | None = None,
+    predictions: str | None = "prediction",
+    second: str | None = None,
+    ids: str | None = None,
+) -> Collected:
+    """Read scores by column names; `.source()` and `.target()` of the result go on from there.
+
+    Args:
+        frame: anything with `__arrow_c_stream__` (pandas 2.2, polars, pyarrow, a DuckDB relation), or an
+            older pandas frame.
+        probs: which columns hold probabilities: a prefix (`"prob_"`; the rest of the name is the class), a
+            list of columns (their names are the classes), or a mapping class -> column. Of two classes one
+            may be None: it is one minus the other.
+        logits: the same for logits. With neither, columns that begin with `prob_` or `logit_` are taken.
+        labels: the column of true labels; a target needs none.
+        weights, ids: columns of row weights, and of what rows are known by.
+        predictions: the column of deployed decisions, read where it is there; None to leave it out.
+        second: for a target, the column of a second model's predictions.
+
+    >>> import pyarrow as pa
+    >>> frame = pa.table({"p_fraud": [0.9, 0.2], "truth": ["fraud", "fraud"]})
+    >>> from_dataframe(frame, probs={"fine": None, "fraud": "p_fraud"}, labels="truth").source().error
+    0.5
+    """
+    if probs is not None and logits is not None:
+        raise InputError(f"{WHERE}: both probs= and logits= were given; wanted one: what are the scores?")
+    table = as_table(frame)
+    if table.num_rows == 0:
+        raise InputError(f"{WHERE}: has no rows; wanted at least one")
+    kind, columns = _columns(table, probs, logits)
+    classes = tuple(columns)
+    decisions = Form(prediction=predictions).wanted_prediction(table.column_names, WHERE, "predictions")
+    wanted = {"labels": labels, "predictions": decisions, "second": second, "ids": ids}
+    texts = {
+        word: known(name, table.column_names, WHERE) for word, name in wanted.items() if name is not None
+    }
+    if weights is not None:
+        known(weights, table.column_names, WHERE)
+    scores = [name for name in columns.values() if name is not None]
+    matrix, mass, held = gather(in_memory(table, WHERE), scores, list(texts.values()), weights)
+    given = {
+        word: held[name] if word == "ids" else labels_in(held[name], classes) for word, name in texts.items()
+    }
+    return Collected(
+        scores=_matrix(matrix, columns, kind),
+        kind=kind,
+        classes=classes,
+        weights=mass,
+        indexed=False,
+        **given,
+    )
+
+
+def as_table(frame: Any) -> Any:
+    """The frame as a pyarrow table, without copying where its memory is Arrow already."""
+    import pyarrow as pa
+
+    try:
+        if isinstance(frame, pa.Table):
+            return frame
+        if hasattr(frame, "__arrow_c_stream__"):
+            return pa.RecordBatchReader.from_stream(frame).read_all()
+        if hasattr(frame, "with_format"):  # a Hugging Face data set
+            return frame.with_format("arrow")[:]
+        return pa.table(frame)
+    except (pa.ArrowException, TypeError, ValueError) as problem:
+        text = str(problem).strip().splitlines()[0][:160].rstrip(".")
+        raise InputError(
+            f"{WHERE}: a {type(frame).__name__} cannot be read through the Arrow interface ({text}); "
+            "wanted a pandas, polars or pyarrow frame, or a DuckDB relation"
+        ) from None
+
+
+def _columns(
+    table: Any, probs: Columns | None, logits: Columns | None
+) -> tuple[str, dict[Hashable, str | None]]:
+    kind, said = ("logits", logits) if probs is None else ("probs", probs)
+    if said is None:
+        kind, names, classes = score_columns(table.column_names, Form(), WHERE)
+        return kind, dict(zip(classes, names, strict=True))
+    if isinstance(said, str):
+        form = Form(kind=kind, logit_prefix=said, prob_prefix=said)
+        _, names, classes = score_columns(table.column_names, form, WHERE)
+        return kind, dict(zip(classes, names, strict=True))
+    columns: dict[Hashable, str | None] = {}
+    columns.update(said if isinstance(said, Mapping) else {name: name for name in said})
+    for name in columns.values():
+        if name is not None:
+            known(name, table.column_names, WHERE)
+    return kind, columns
+
+
+def _matrix(found: npt.NDArray[Any], columns: dict[Hashable, str | None], kind: str) -> npt.NDArray[Any]:
+    """(n, K) the columns that were found, and for a class without one, one minus the other."""
+    if found.shape[1] == len(columns):
+        return found
+    if len(columns) != 2 or not found.shape[1] or kind != "probs":
+        raise InputError(
+            f"{WHERE}: a class without a column is one minus the other: two classes, probs= only"
+        )
+    p = found[:, 0]
+    outside = ~((p >= 0) & (p <= 1))
+    if outside.any():
+        row = int(np.argmax(outside))
+        raise InputError(f"{WHERE}: row {row} is {p[row]:g}; wanted probabilities from 0 to 1")
+    return np.column_stack([1.0 - p if name is None else p for name in columns.values()])

@@ -1,0 +1,28 @@
+"""`shiftgauge warm-up`: compile the solvers now, so that no later run has to."""
+
+from __future__ import annotations
+
+import json
+
+import typer
+
+from shiftgauge.cli import options
+from shiftgauge.cli.screen import console, working
+from shiftgauge.errors import ShiftgaugeError
+from shiftgauge.results import SCHEMA
+
+
+def warm_up(as_json: options.AsJson = False) -> None:
+    """Compile the solvers and keep the machine code: for container images, and before the first call of a service."""
+    from shiftgauge.transport import warm_up as compiled
+
+    with working() as say:
+        folder = compiled(progress=say)
+    if folder is None:
+        raise ShiftgaugeError(
+            "warm-up: no folder to keep the machine code in; set NUMBA_CACHE_DIR to one that can be written"
+        )
+    if as_json:
+        typer.echo(json.dumps({"schema": SCHEMA, "cache": str(folder)}))
+    else:
+        console().print(f"compiled; kept in {folder}")

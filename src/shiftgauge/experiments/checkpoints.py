@@ -1,0 +1,74 @@
+"""Checkpoints: whole or absent, and never continued as something they are not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from shiftgauge.errors import FileError
+from shiftgauge.experiments._store import replacing
+
+PARTS = {"network", "optimiser", "scaler", "step"}
+"""What a checkpoint holds beside what it was told."""
+
+
+def save_checkpoint(
+    path: Path, network: Any, optimiser: Any, scaler: Any, step: int, told: dict[str, Any]
+) -> None:
+    """Write the state after ``step`` steps; ``told`` is what a later run must agree with."""
+    state = {
+        "network": network.state_dict(),
+        "optimiser": optimiser.state_dict(),
+        "scaler": scaler.state_dict(),
+        "step": step,
+        **told,
+    }
+    with replacing(path) as file:
+        torch.save(state, file)
+
+
+def load_checkpoint(path: Path) -> dict[str, Any]:
+    """Read a checkpoint without unpickling arbitrary objects."""
+    try:
+        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        if not isinstance(state, dict) or not state.keys() >= PARTS:
+            raise TypeError
+        return state
+    except FileNotFoundError:
+        raise FileError(f"{path} does not exist; run `shiftgauge bench train` first") from None
+    except Exception as error:
+        raise FileError(
+            f"{path} is not a checkpoint ({type(error).__name__}); delete it to train anew"
+        ) from None
+
+
+def resume(path: Path | None, network: Any, optimiser: Any, scaler: Any, told: dict[str, Any]) -> int:
+    """Load what was saved into network, optimiser and scaler; the number of steps done, 0 without a file."""
+    if path is None or not path.exists():
+        return 0
+    state = load_checkpoint(path)
+    for key, wanted in told.items():
+        # Checkpoints of earlier versions do not know their data.
+        if state.get(key, wanted if key == "data" else None) != wanted:
+            raise FileError(
+                f"{path} was made by another {key} ({_difference(state.get(key), wanted)}); "
+                "delete it, or choose another directory with --runs"
+            )
+    try:
+        network.load_state_dict(state["network"])
+        optimiser.load_state_dict(state["optimiser"])
+        scaler.load_state_dict(state["scaler"])
+    except (RuntimeError, ValueError, KeyError, TypeError):
+        raise FileError(
+            f"{path} is a checkpoint of another network; delete it, or choose another directory with --runs"
+        ) from None
+    return int(state["step"])
+
+
+def _difference(old: Any, new: Any) -> str:
+    if isinstance(old, dict) and isinstance(new, dict):
+        key = next(key for key in {**old, **new} if old.get(key) != new.get(key))
+        return f"{key} {old.get(key)!r}, now {new.get(key)!r}"
+    return f"{old!r}, now {new!r}"

@@ -1,0 +1,81 @@
+"""Shifts that are made here: a clean image set under the 19 common corruptions at 5 severities."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, partial
+from pathlib import Path
+
+from shiftgauge.experiments.corruptions import NAMES, chunk_rows, corrupt, frost_origin
+from shiftgauge.experiments.datasets.base import Shift
+from shiftgauge.experiments.examples import ArrayImages, Draws, Pixels, Rows
+
+
+@dataclass(frozen=True)
+class Made:
+    """Images in memory, corrupted when they are asked for; the first rows of a set cost their share only."""
+
+    base: ArrayImages
+    corruption: str
+    severity: int
+    constants: str
+
+    @property
+    def labels(self) -> Rows:
+        """The clean set's labels."""
+        return self.base.labels
+
+    @cached_property
+    def pixels(self) -> Pixels:
+        """The whole corrupted set."""
+        return corrupt(self.base.pixels, self.corruption, self.severity, constants=self.constants)
+
+    def __len__(self) -> int:
+        """How many images there are."""
+        return len(self.base)
+
+    def batch(self, rows: Rows, draws: Draws | None = None) -> Pixels:
+        """The corrupted images of ``rows``."""
+        return replace(self.base, pixels=self.pixels).batch(rows, draws)
+
+    def take(self, rows: Rows) -> ArrayImages:
+        """Only these rows of the whole set: what lies behind the last of them is not made."""
+        each = chunk_rows(self.base.pixels)
+        needed = -(-(int(rows.max(initial=-1)) + 1) // each) * each
+        first = replace(self.base, pixels=self.base.pixels[:needed], labels=self.labels[:needed])
+        return replace(first, pixels=replace(self, base=first).pixels).take(rows)
+
+
+def corrupted(
+    read: Callable[[], ArrayImages], constants: str, files: tuple[Path, ...], kind: str = "synthetic"
+) -> list[Shift]:
+    """``clean`` and 95 corruptions of a mixed image set in memory; the set is read once from ``files``."""
+    clean = cache(read)
+
+    def shifted(name: str, severity: int) -> Made:
+        return Made(clean(), name, severity, constants)
+
+    made = [
+        Shift(
+            f"{name}_{severity}",
+            kind,
+            partial(shifted, name, severity),
+            files,
+            describe(name, severity, constants),
+            mixed=True,
+        )
+        for name in NAMES
+        for severity in range(1, 6)
+    ]
+    return [Shift("clean", "clean", clean, files, mixed=True), *made]
+
+
+def describe(name: str, severity: int, constants: str) -> str:
+    """How a corrupted set is made, in words that belong to its digest.
+
+    >>> describe("fog", 3, "cifar")
+    'fog 3, constants cifar, seed 0'
+    """
+    textures = f", frost {frost_origin()}" if name == "frost" else ""
+    return f"{name} {severity}, constants {constants}, seed 0{textures}"

@@ -1,0 +1,85 @@
+"""Fashion-MNIST (Xiao, Rasul and Vollgraf, 2017), padded to 32 x 32 and repeated to three channels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from shiftgauge.errors import FileError
+from shiftgauge.experiments.datasets._generated import corrupted
+from shiftgauge.experiments.datasets._idx import plain_or_gzipped, read_idx
+from shiftgauge.experiments.datasets.base import Dataset, Shift, reserve
+from shiftgauge.experiments.examples import ArrayImages
+
+FOLDER = "fashion-mnist"
+CLASSES = (
+    "T-shirt",
+    "Trouser",
+    "Pullover",
+    "Dress",
+    "Coat",
+    "Sandal",
+    "Shirt",
+    "Sneaker",
+    "Bag",
+    "Ankle boot",
+)
+RESERVED = 10_000
+
+
+def read(root: Path, part: str) -> ArrayImages:
+    """Read ``train`` or ``t10k`` as 32 x 32 colour images."""
+    grey = read_idx(root / FOLDER / f"{part}-images-idx3-ubyte")
+    labels = read_idx(root / FOLDER / f"{part}-labels-idx1-ubyte")
+    if grey.shape[1:] != (28, 28) or len(grey) != len(labels):
+        raise FileError(
+            f"{root / FOLDER}: {part} holds images of shape {grey.shape} and {len(labels)} labels"
+        )
+    padded = np.pad(grey, ((0, 0), (2, 2), (2, 2)))
+    return ArrayImages(np.repeat(padded[..., None], 3, axis=3), labels.astype(np.int64), pad=2)
+
+
+def training(root: Path) -> ArrayImages:
+    """All but the reserved training images."""
+    everything = read(root, "train")
+    return everything.take(reserve(len(everything), _held_out(everything))[0])
+
+
+def validation(root: Path) -> ArrayImages:
+    """The reserved training images."""
+    everything = read(root, "train")
+    return everything.take(reserve(len(everything), _held_out(everything))[1])
+
+
+def shifts(root: Path) -> list[Shift]:
+    """The test set, clean and under the 95 corruptions with the CIFAR constants."""
+    names = ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
+    files = tuple(plain_or_gzipped(root / FOLDER / name) for name in names)
+    return corrupted(lambda: read(root, "t10k"), "cifar", files)
+
+
+def _held_out(images: ArrayImages) -> int:
+    # A sixth, as 10,000 of 60,000; small copies of the layout keep the proportion.
+    return min(RESERVED, len(images) // 6)
+
+
+DATASET = Dataset(
+    name="fashion-mnist",
+    title="Fashion-MNIST",
+    classes=10,
+    expects=tuple(
+        f"{FOLDER}/{part}-{what}"
+        for part in ("train", "t10k")
+        for what in ("images-idx3-ubyte", "labels-idx1-ubyte")
+    ),
+    origin="https://github.com/zalandoresearch/fashion-mnist (Debian: dataset-fashion-mnist)",
+    licence="MIT",
+    size="30 MB",
+    splits="source: 10,000 of the 60,000 training images; target: 10,000 test images, clean and corrupted",
+    network="small",
+    recipe="fashion-mnist",
+    training=training,
+    validation=validation,
+    shifts=shifts,
+)

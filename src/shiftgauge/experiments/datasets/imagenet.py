@@ -1,0 +1,148 @@
+"""ImageNet (Russakovsky et al., 2015) with ImageNet-C, ImageNet-V2 (three sets) and ImageNet-Sketch."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+
+import numpy as np
+
+from shiftgauge.errors import FileError
+from shiftgauge.experiments.corruptions import NAMES
+from shiftgauge.experiments.datasets._folders import list_images, read_images
+from shiftgauge.experiments.datasets._generated import describe
+from shiftgauge.experiments.datasets._hierarchy import ORIGIN, read_numbers
+from shiftgauge.experiments.datasets.base import Dataset, Shift, found, reserve
+from shiftgauge.experiments.examples import FileImages, Shifted
+
+TRAIN, VAL = "imagenet/train", "imagenet/val"
+CORRUPTED, SKETCH = "ImageNet-C", "sketch"
+TARS = ("blur", "digital", "extra", "noise", "weather")
+INFO = "breeds/dataset_class_info.json"
+CLASSES = 1000
+V2 = {
+    "v2_matched_frequency": "imagenetv2-matched-frequency-format-val",
+    "v2_threshold": "imagenetv2-threshold0.7-format-val",
+    "v2_top_images": "imagenetv2-top-images-format-val",
+}
+RESERVED = 50
+"""Training images of every class that are not trained on: 50,000 of 1,000 classes."""
+
+
+def class_numbers(root: Path) -> dict[str, int]:
+    """WordNet number -> class number.
+
+    From BREEDS' ``dataset_class_info.json`` where it is there; otherwise the sorted folders are the classes,
+    which is right only if all 1,000 are present: a part of them is refused, not counted.
+    """
+    if (root / INFO).exists():
+        return read_numbers(root / INFO)
+    names = list(list_images(root / VAL))
+    if len(names) != CLASSES:
+        raise FileError(
+            f"{root / VAL} holds {len(names)} of {CLASSES} class folders, so a folder's place does not tell its class; "
+            f"put dataset_class_info.json of {ORIGIN} at {root / INFO}"
+        )
+    return {name: number for number, name in enumerate(names)}
+
+
+def split_training(root: Path, class_of: dict[str, int]) -> tuple[FileImages, FileImages]:
+    """(images to train on, reserved images) of the training folders that ``class_of`` names.
+
+    Which images of a class are reserved depends on that class alone, not on the folders beside it; of a
+    class of less than 250 images it is a fifth.
+    """
+    images = read_images(root / TRAIN, class_of)
+    held, start = np.zeros(len(images), bool), 0
+    for name, group in groupby(path.parent.name for path in images.paths):
+        n = len(list(group))
+        held[start + reserve(n, min(RESERVED, n // 5), [*name.encode()])[1]] = True
+        start += n
+    return images.take(np.flatnonzero(~held)), images.take(np.flatnonzero(held))
+
+
+def training(root: Path) -> FileImages:
+    """All but the reserved training images."""
+    return split_training(root, class_numbers(root))[0]
+
+
+def validation(root: Path) -> FileImages:
+    """The reserved training images."""
+    return split_training(root, class_numbers(root))[1]
+
+
+def shifts(root: Path) -> list[Shift]:
+    """The official validation set (clean), and every shifted set that is present."""
+    numbers = class_numbers(root)
+    told = found(root, (INFO,))
+    sets = [Shift("clean", "clean", partial(read_images, root / VAL, numbers), (root / VAL, *told))]
+    sets += corrupted_folders(root, numbers, "synthetic", told)
+    for name, folder in [*((name, root / place) for name, place in V2.items()), ("sketch", root / SKETCH)]:
+        absent = "" if folder.is_dir() else f"{folder} is not there"
+        read = partial(_by_number, folder, numbers) if name in V2 else partial(read_images, folder, numbers)
+        sets.append(Shift(name, "natural", read, (folder, *told), absent=absent))
+    return sets
+
+
+def _by_number(folder: Path, numbers: dict[str, int]) -> FileImages:
+    """ImageNet-V2, whose folders carry class numbers; the authors' set-up renames them to WordNet numbers."""
+    renamed = any(name in numbers for name in list_images(folder))
+    return read_images(folder, numbers if renamed else {str(number): number for number in numbers.values()})
+
+
+def corrupted_folders(
+    root: Path, class_of: dict[str, int], kind: str, told: tuple[Path, ...], prefix: str = ""
+) -> list[Shift]:
+    """The 95 (corruption, severity) folders of ImageNet-C, seen through ``class_of``; the absent ones say so.
+
+    ``told`` are the files that decide ``class_of``. Without the published folder the same corruptions are
+    made here, batch by batch (all 95, without the published files' JPEG compression).
+    """
+    return [
+        _corrupted(root, class_of, name, severity, f"{prefix}{name}_{severity}", kind, told)
+        for name in NAMES
+        for severity in range(1, 6)
+    ]
+
+
+def _corrupted(
+    root: Path, class_of: dict[str, int], name: str, severity: int, label: str, kind: str, told: tuple[Path, ...]
+) -> Shift:  # fmt: skip
+    top = root / CORRUPTED
+    if not top.exists():
+        made = partial(_made, root / VAL, class_of, name, severity)
+        return Shift(label, kind, made, (root / VAL, *told), describe(name, severity, "imagenet"))
+    # The five archives may have been unpacked in place or each in a folder of its own name.
+    places = [top / name / str(severity), *(top / tar / name / str(severity) for tar in TARS)]
+    at = next((place for place in places if place.is_dir()), None)
+    absent = "" if at else f"{places[0]} is not there"
+    place = at or places[0]
+    return Shift(label, kind, partial(read_images, place, class_of), (place, *told), absent=absent)
+
+
+def _made(folder: Path, class_of: dict[str, int], name: str, severity: int) -> Shifted:
+    # The published files hold the middle of an image, corrupted, and are resized and cut as any other file.
+    base = read_images(folder, class_of)
+    return Shifted(base, name, severity, "imagenet", size=base.size)
+
+
+DATASET = Dataset(
+    name="imagenet",
+    title="ImageNet",
+    classes=CLASSES,
+    expects=(TRAIN, VAL),
+    reads=(INFO,),
+    extras=(CORRUPTED, *V2.values(), SKETCH),
+    origin="https://image-net.org; ImageNet-C: https://zenodo.org/record/2235448; "
+    "ImageNet-V2: https://github.com/modestyachts/ImageNetV2; Sketch: https://github.com/HaohanWang/ImageNet-Sketch",
+    licence="research only (ImageNet); CC BY 4.0 (ImageNet-C); MIT (V2 and Sketch code; images vary)",
+    size="150 GB; ImageNet-C 75 GB; V2 4 GB; Sketch 8 GB",
+    splits="source: 50,000 training images; synthetic: ImageNet-C; natural: three ImageNet-V2 sets and Sketch",
+    network="resnet50",
+    recipe="imagenet",
+    training=training,
+    validation=validation,
+    shifts=shifts,
+    marginal="uniform",
+)

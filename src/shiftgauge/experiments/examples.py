@@ -1,0 +1,239 @@
+"""Labelled examples that can hand out batches: images in memory, images in files, texts.
+
+Everything that trains or scores sees one small contract: ``labels``, ``len`` and
+``batch(rows, draws)``. ``draws`` are one random number a row and ask for the training view (augmented); none
+asks for the plain one. A row's view depends on its own number alone, so that several processes that share a
+batch see what one process would; an odd number asks for the mirror image of what the even one before it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shiftgauge.errors import FileError, InputError
+
+Pixels = NDArray[np.uint8]
+Rows = NDArray[np.int64]
+Draws = NDArray[np.uint64]
+
+
+class Examples(Protocol):
+    """What training and collecting need to know of a data set."""
+
+    @property
+    def labels(self) -> Rows:
+        """Class numbers, shape (n,)."""
+
+    def __len__(self) -> int:
+        """How many examples there are."""
+
+    def batch(self, rows: Rows, draws: Draws | None = None) -> Pixels | list[str]:
+        """The inputs of ``rows``: images (b, H, W, 3) or texts; augmented where ``draws`` (b,) are given."""
+
+    def take(self, rows: Rows) -> Examples:
+        """Only these rows."""
+
+
+@dataclass(frozen=True)
+class ArrayImages:
+    """Images in memory, uint8 (n, H, W, 3); the training view pads by ``pad``, crops and mirrors."""
+
+    pixels: Pixels
+    labels: Rows
+    pad: int = 4
+    mirror: bool = True
+
+    def __post_init__(self) -> None:
+        """Check the shapes once."""
+        if self.pixels.ndim != 4 or self.pixels.shape[3] != 3 or self.pixels.dtype != np.uint8:
+            raise InputError(
+                f"images must be uint8 of shape (n, height, width, 3); these are {self.pixels.dtype} "
+                f"of shape {self.pixels.shape}"
+            )
+        if len(self.pixels) != len(self.labels):
+            raise InputError(f"{len(self.pixels)} images came with {len(self.labels)} labels")
+
+    def __len__(self) -> int:
+        """How many images there are."""
+        return len(self.labels)
+
+    def batch(self, rows: Rows, draws: Draws | None = None) -> Pixels:
+        """The images of ``rows``."""
+        images = self.pixels[rows]
+        return images if draws is None else crop_and_mirror(images, draws, self.pad, self.mirror)
+
+    def take(self, rows: Rows) -> ArrayImages:
+        """Only these rows."""
+        return replace(self, pixels=self.pixels[rows], labels=self.labels[rows])
+
+
+def crop_and_mirror(images: Pixels, draws: Draws, pad: int, mirror: bool) -> Pixels:
+    """Pad with zeros, cut a window of the old size at a random place, mirror every second image or so.
+
+    One gather for the whole batch: mirroring and window starts are digits of the rows' numbers.
+    """
+    n, height, width, _ = images.shape
+    padded = np.pad(images, ((0, 0), (pad, pad), (pad, pad), (0, 0)))
+    places = np.uint64(2 * pad + 1)
+    rest = draws // np.uint64(2)
+    top, left = (rest % places).astype(np.int64), (rest // places % places).astype(np.int64)
+    columns = left[:, None] + np.arange(width)
+    if mirror:
+        flip = draws % np.uint64(2) == 1
+        columns[flip] = columns[flip, ::-1]
+    lines = top[:, None] + np.arange(height)
+    return np.asarray(padded[np.arange(n)[:, None, None], lines[:, :, None], columns[:, None, :]])
+
+
+def mirrored(draws: Draws, which: NDArray[np.bool_]) -> Draws:
+    """The same draws, but that those of ``which`` ask for the mirrored image and the others do not."""
+    return np.asarray(draws // np.uint64(2) * np.uint64(2) + which, np.uint64)
+
+
+@dataclass(frozen=True)
+class FileImages:
+    """Images in files. Plain view: shorter side to ``size * 8 / 7``, middle ``size`` square.
+
+    ``ready`` says the files are shown in their own size, as those of WILDS are. ``augment`` is the training
+    view: ``crop`` (random resized crop, area 0.08 to 1, aspect 3/4 to 4/3, and mirror), ``turn`` (quarter
+    turns and mirror) or ``none``.
+    """
+
+    paths: Sequence[Path]
+    labels: Rows
+    size: int = 224
+    ready: bool = False
+    augment: str = "crop"
+
+    def __len__(self) -> int:
+        """How many images there are."""
+        return len(self.labels)
+
+    def batch(self, rows: Rows, draws: Draws | None = None) -> Pixels:
+        """The images of ``rows``, read now."""
+        numbers = [None] * len(rows) if draws is None else [int(draw) for draw in draws]
+        return np.stack([self._read(self.paths[row], draw) for row, draw in zip(rows, numbers, strict=True)])
+
+    def take(self, rows: Rows) -> FileImages:
+        """Only these rows."""
+        return replace(self, paths=[self.paths[row] for row in rows], labels=self.labels[rows])
+
+    def _read(self, path: Path, draw: int | None) -> Pixels:
+        from PIL import Image
+
+        try:
+            with Image.open(path) as file:
+                image = file.convert("RGB")
+        except OSError as error:
+            raise FileError(f"{path} is not a readable image ({error}); download it again") from None
+        if draw is None or self.augment == "none":
+            return np.asarray(image) if self.ready else middle(image, self.size)
+        rng = np.random.default_rng(draw // 2)
+        if self.augment == "crop":
+            box = _random_box(image.size, rng)
+            pixels = np.asarray(image.resize((self.size, self.size), Image.Resampling.BILINEAR, box=box))
+        else:
+            pixels = np.asarray(image) if self.ready else middle(image, self.size)
+            pixels = np.rot90(pixels, int(rng.integers(4)))
+        return pixels[:, ::-1] if draw % 2 else pixels
+
+
+def middle(image: Any, size: int) -> Pixels:
+    """The shorter side of a PIL image to ``size * 8 / 7``, then its middle ``size`` square."""
+    # Sizes, filter and rounding are torchvision's Resize and CenterCrop, which the authors use.
+    from PIL import Image
+
+    short, shorter = size * 8 // 7, min(image.size)
+    wanted = [short if side == shorter else int(short * side / shorter) for side in image.size]
+    image = image.resize((wanted[0], wanted[1]), Image.Resampling.BILINEAR)
+    left, top = round((image.width - size) / 2), round((image.height - size) / 2)
+    return np.asarray(image.crop((left, top, left + size, top + size)))
+
+
+def _random_box(size: tuple[int, int], rng: np.random.Generator) -> tuple[float, float, float, float]:
+    width, height = size
+    for _ in range(10):
+        area = width * height * rng.uniform(0.08, 1.0)
+        aspect = np.exp(rng.uniform(np.log(3 / 4), np.log(4 / 3)))
+        w, h = float(np.sqrt(area * aspect)), float(np.sqrt(area / aspect))
+        if w <= width and h <= height:
+            left, top = rng.uniform(0, width - w), rng.uniform(0, height - h)
+            return left, top, left + w, top + h
+    side = min(width, height)
+    left, top = (width - side) / 2, (height - side) / 2
+    return left, top, left + side, top + side
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Texts in memory; there is no augmentation."""
+
+    texts: Sequence[str]
+    labels: Rows
+
+    def __len__(self) -> int:
+        """How many texts there are."""
+        return len(self.labels)
+
+    def batch(self, rows: Rows, draws: Draws | None = None) -> list[str]:
+        """The texts of ``rows``."""
+        return [self.texts[row] for row in rows]
+
+    def take(self, rows: Rows) -> Texts:
+        """Only these rows."""
+        return Texts([self.texts[row] for row in rows], self.labels[rows])
+
+
+@dataclass(frozen=True)
+class Shifted:
+    """An image set seen through a corruption, image by image, for sets that do not fit in memory.
+
+    The noise of an image is drawn from (seed, its row in the whole set): it is the same image in whatever
+    batch and part of the set it is asked for. ``size`` cuts the middle of the corrupted image as that of a
+    file is cut. ``numbers`` are the rows of the whole set that this part holds (None: it is the whole).
+    """
+
+    base: Examples
+    corruption: str
+    severity: int
+    constants: str = "imagenet"
+    seed: int = 0
+    size: int | None = None
+    numbers: Rows | None = None
+
+    @property
+    def labels(self) -> Rows:
+        """The base set's labels."""
+        return self.base.labels
+
+    def __len__(self) -> int:
+        """How many images there are."""
+        return len(self.base)
+
+    def batch(self, rows: Rows, draws: Draws | None = None) -> Pixels:
+        """The corrupted images of ``rows``."""
+        images = self.base.batch(rows, draws)
+        if isinstance(images, list):
+            raise InputError("corruptions are for images; this set holds texts")
+        numbers = rows if self.numbers is None else self.numbers[rows]
+        return np.stack([self._made(image, int(row)) for image, row in zip(images, numbers, strict=True)])
+
+    def take(self, rows: Rows) -> Shifted:
+        """Only these rows."""
+        numbers = rows if self.numbers is None else self.numbers[rows]
+        return replace(self, base=self.base.take(rows), numbers=numbers)
+
+    def _made(self, image: Pixels, number: int) -> Pixels:
+        from PIL import Image
+
+        from shiftgauge.experiments.corruptions import corrupt
+
+        key = (self.seed, number)
+        made = corrupt(image[None], self.corruption, self.severity, constants=self.constants, seed=key)[0]
+        return made if self.size is None else middle(Image.fromarray(made), self.size)

@@ -1,0 +1,48 @@
+"""The recorded predictions that ship with the package: a real network under real shifts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import resources
+
+import numpy as np
+import numpy.typing as npt
+
+from shiftgauge.types import Source, Target
+
+
+@dataclass(frozen=True, repr=False)
+class Demo:
+    """A small network trained on Fashion-MNIST, and its scores on shifted test images.
+
+    Attributes:
+        source: its scores on reserved labelled images.
+        targets: its scores on test images, by shift, from mild to severe, with a second network's predictions.
+        labels: (n,) the test images' class names: the truth that no method sees.
+    """
+
+    source: Source
+    targets: dict[str, Target]
+    labels: npt.NDArray[np.str_]
+
+    def __repr__(self) -> str:
+        return f"Demo({self.source}, {len(self.targets)} targets of {len(self.labels)} rows)"
+
+
+def demo_data() -> Demo:
+    """Load the recorded predictions (see `scripts/make_demo_data.py` for how they were made).
+
+    >>> demo = demo_data()
+    >>> demo.source
+    Source(logits, 5000 rows x 10 classes, classes=['T-shirt', 'Trouser', 'Pullover', ...])
+    """
+    with resources.files("shiftgauge").joinpath("data/demo.npz").open("rb") as file:
+        held = dict(np.load(file, allow_pickle=False))
+    names = held["classes"]
+    classes = names.tolist()
+    targets = {
+        shift: Target(held[f"{shift}_logits"], classes=classes, second=names[held[f"{shift}_second"]])
+        for shift in held["shifts"].tolist()
+    }
+    source = Source(held["val_logits"], names[held["val_labels"]], classes=classes)
+    return Demo(source, targets, names[held["labels"]])

@@ -1,0 +1,115 @@
+"""The application: calls, pages, problems, and the parts that they share."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from anyio import CapacityLimiter
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
+
+from shiftgauge._version import __version__
+from shiftgauge.errors import InputError
+from shiftgauge.monitor.http import health, ingest, reading
+from shiftgauge.monitor.http.asking import READERS
+from shiftgauge.monitor.http.security import Door, Guard
+from shiftgauge.monitor.ingest.committer import Committer
+from shiftgauge.monitor.problems import MEDIA_TYPE, Problem, invalid
+from shiftgauge.monitor.store import Store
+from shiftgauge.monitor.wire.bodies import Limits
+
+log = logging.getLogger("shiftgauge.monitor")
+
+
+def create_app(store: Store, limits: Limits | None = None, *, pages: bool = True) -> FastAPI:
+    """The monitor as an ASGI application.
+
+    Args:
+        store: an open store; the caller closes it.
+        limits: how much one request may bring.
+        pages: whether a browser is served too.
+    """
+    committer = Committer(store)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        committer.close()
+
+    app = FastAPI(
+        title="shiftgauge monitor",
+        version=__version__,
+        description="Estimates of how wrong deployed classifiers are, by window, with the labels that come late.",
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
+    )
+    app.state.store, app.state.committer, app.state.limits = store, committer, limits or Limits()
+    app.state.door = Door(store)
+    app.state.readers = CapacityLimiter(READERS)
+    app.include_router(ingest.router)
+    app.include_router(reading.router)
+    app.include_router(health.router)
+    if pages:
+        _include_pages(app)
+    for kind, handler in _HANDLERS.items():
+        app.add_exception_handler(kind, handler)
+    app.add_middleware(Guard, door=app.state.door, refuse=answer)
+    return app
+
+
+def _include_pages(app: FastAPI) -> None:
+    from shiftgauge.monitor import pages
+
+    pages.include(app)
+
+
+def answer(problem: Problem) -> JSONResponse:
+    """A problem as a response (RFC 9457)."""
+    headers = {}
+    if problem.status == 401:
+        headers["www-authenticate"] = 'Basic realm="shiftgauge", Bearer realm="shiftgauge"'
+    if problem.status == 503:
+        headers["retry-after"] = "1"
+    return JSONResponse(problem.body(), problem.status, headers, media_type=MEDIA_TYPE)
+
+
+async def _problem(_: Request, problem: Any) -> JSONResponse:
+    return answer(problem)
+
+
+async def _input(_: Request, problem: Any) -> JSONResponse:
+    return answer(invalid(str(problem)))
+
+
+async def _misused(_: Request, problem: Any) -> JSONResponse:
+    first = problem.errors()[0]
+    where = ".".join(str(part) for part in first["loc"][1:])
+    return answer(invalid(f"{where}: {first['msg'][:1].lower()}{first['msg'][1:]}"))
+
+
+async def _http(request: Request, problem: Any) -> JSONResponse:
+    kind = {404: "not-found", 405: "method-not-allowed"}.get(problem.status_code, "refused")
+    said = (
+        f"{request.method} {request.url.path[:200]}: {str(problem.detail).lower()}; see /docs for every call"
+    )
+    return answer(Problem(problem.status_code, kind, said))
+
+
+async def _internal(request: Request, problem: Exception) -> JSONResponse:
+    log.error("%s %s failed", request.method, request.url.path, exc_info=problem)
+    return answer(Problem(500, "internal-error", "this is our fault; the server's log says more"))
+
+
+_HANDLERS: dict[Any, Any] = {
+    Problem: _problem,
+    InputError: _input,
+    RequestValidationError: _misused,
+    HTTPException: _http,
+    Exception: _internal,
+}

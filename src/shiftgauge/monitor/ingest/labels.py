@@ -1,0 +1,152 @@
+"""Labels that arrive: at any time, in any order, also before their rows; a corrected one replaces the old one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from sqlalchemy import insert
+
+from shiftgauge.monitor.clock import now_us
+from shiftgauge.monitor.ingest.forms import Form
+from shiftgauge.monitor.ingest.spread import PAUSE, spans_of, windows_named
+from shiftgauge.monitor.problems import conflict, invalid
+from shiftgauge.monitor.spans import HOUR, grouped, rows_in
+from shiftgauge.monitor.store import queue
+from shiftgauge.monitor.store.index import Keys, keys_of
+from shiftgauge.monitor.store.payloads import stream
+from shiftgauge.monitor.store.schema import batches
+
+if TYPE_CHECKING:
+    from shiftgauge.monitor.ingest.commit import Held
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Labels as they came: an Arrow array of ids, their hashes, and the labels as texts."""
+
+    ids: Any
+    keys: Keys
+    labels: list[str]
+
+    @classmethod
+    def of(cls, ids: Any, labels: list[str], secret: bytes) -> Labels:
+        """Each id once; refuses an id that came twice with different labels."""
+        keys = keys_of(ids, secret)
+        _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+        if len(first) == len(keys):
+            return cls(ids, keys, labels)
+        for i, j in enumerate(first[inverse.reshape(-1)].tolist()):
+            if labels[i] != labels[j]:
+                raise conflict(
+                    f"id {ids[i].as_py()!r} stands twice in this request, as {labels[j]!r} and {labels[i]!r}; "
+                    "wanted one label"
+                )
+        return cls(ids, keys, labels)._take(np.sort(first))
+
+    def _take(self, places: npt.NDArray[np.intp]) -> Labels:
+        import pyarrow as pa
+
+        return Labels(
+            self.ids.take(pa.array(places)), self.keys[places], [self.labels[i] for i in places.tolist()]
+        )
+
+
+def take_labels(model: Held, given: Labels) -> dict[str, Any]:
+    """Keep labels: how many are new, known already, corrected, and without a row so far."""
+    versions, slot = _places(model, given.keys)
+    _check(model, given, versions)
+    numbers, held = model.labels.numbers(given.labels), model.labels.find(given.keys)
+    places = model.fresh_labels.find(given.keys)
+    held = np.where(places >= 0, model.fresh_labels.columns["label"][places], held)
+    changed = np.flatnonzero(numbers != held)
+    if len(changed):
+        _keep(model, given._take(changed), numbers[changed])
+        _ask(model, versions[changed], slot[changed])
+    return {
+        "accepted": len(changed),
+        "duplicates": len(given.labels) - len(changed),
+        "corrected": int(((held >= 0) & (numbers != held)).sum()),
+        "unmatched": int((versions < 0).sum()),
+    }
+
+
+def _places(model: Held, keys: Keys) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """(n,) each: the version's id, or -1 where no row has come yet; the slot."""
+    versions, slot = np.full(len(keys), -1, dtype=np.int32), np.zeros(len(keys), dtype=np.int32)
+    for index in (model.book.index, model.fresh):
+        places = index.find(keys)
+        here = places >= 0
+        versions[here] = index.columns["version"][places[here]]
+        slot[here] = index.columns["slot"][places[here]]
+    return versions, slot
+
+
+def _check(model: Held, given: Labels, versions: npt.NDArray[np.int32]) -> None:
+    """Refuse labels that are no class of their row's version, or, without a row, of any version."""
+    known = {model.versions[name]: form for name, form in model.forms.items() if form.k is not None}
+    if not known:
+        return
+    # A label without a row may be a class of any version.
+    named = {name for form in known.values() for name in form.classes or ()}
+    most = max((form.k or 0 for form in known.values() if form.classes is None), default=0)
+    good = np.zeros(len(versions), dtype=bool)
+    for version, rows in grouped(versions):
+        texts = [given.labels[row] for row in rows.tolist()]
+        form = known.get(version)
+        if form is not None:
+            good[rows] = form.index_of(texts) >= 0
+        else:
+            good[rows] = Form(most).index_of(texts) >= 0
+            good[rows] |= np.array([text in named for text in texts])
+    if not good.all():
+        row = int(np.argmin(good))
+        form = known.get(int(versions[row])) or next(iter(known.values()))
+        classes = ", ".join(form.classes[:8])[:200] if form.classes else f"0 to {(form.k or 1) - 1}"
+        raise invalid(
+            f"row {row}: label {given.labels[row][:60]!r} of id {given.ids[row].as_py()!r} is no class; "
+            f"wanted one of {classes}"
+        )
+
+
+def _keep(model: Held, given: Labels, numbers: npt.NDArray[np.int32]) -> None:
+    import pyarrow as pa
+
+    now = now_us()  # the ids themselves are not kept: labels find their rows by the keyed hash
+    received = np.full(len(given.labels), now, dtype=np.int64)
+    table = pa.table({"key": given.keys, "label": given.labels, "received": received})
+    model.connection.execute(
+        insert(batches).values(
+            model_id=model.id,
+            kind="labels",
+            seq=model.next_seq(),
+            rows=len(given.labels),
+            first=0,
+            last=len(given.labels) - 1,
+            low=now,
+            high=now,
+            received=now,
+            payload=stream(table),
+        )
+    )
+    model.fresh_labels.put(given.keys, label=numbers)
+    model.accepted_labels.append((given.keys, given.labels))
+
+
+def _ask(model: Held, versions: npt.NDArray[np.int32], slot: npt.NDArray[np.int32]) -> None:
+    """Ask for the realised error of the windows whose rows got labels."""
+    names: dict[str, None] = {}
+    by_id = {number: name for name, number in model.versions.items()}
+    count = rows_in(model.specs[-1][1])
+    for version, rows in grouped(versions):
+        if version < 0:
+            continue
+        places = np.unique(slot[rows]).astype(np.int64) * (HOUR if count is None else count)
+        for _, span, _ in spans_of(model.specs, places, places):
+            names[f"{span.name}.{by_id[version]}"] = None
+    due = now_us() + PAUSE
+    queue.ask(
+        model.connection, "labels", windows_named(model.connection, model.id, list(names)), due, "labels"
+    )

@@ -1,0 +1,115 @@
+"""The realised error: what the labels that came so far say of a window, beside what was estimated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtri
+
+from shiftgauge._labels import MISSING
+from shiftgauge._proportion import wilson
+from shiftgauge.errors import InputError
+from shiftgauge.monitor.ingest.book import LabelBook
+from shiftgauge.monitor.ingest.forms import Form
+from shiftgauge.monitor.jobs.answers import target_of
+from shiftgauge.monitor.store.payloads import Rows
+from shiftgauge.trust import with_labels
+
+
+@dataclass(frozen=True)
+class Realised:
+    """The error by labels.
+
+    Attributes:
+        error, low, high: None where the labels do not suffice.
+        labels: how many there are.
+        kind: `all rows`, `sample` (as if the labelled rows were drawn at random) or `design` (requested rows).
+        warnings: sentences.
+    """
+
+    error: float | None
+    low: float | None
+    high: float | None
+    labels: int
+    kind: str | None
+    warnings: tuple[str, ...] = ()
+
+
+def truth_of(rows: Rows, labels: LabelBook, form: Form) -> npt.NDArray[np.int32]:
+    """(n,) the class of each row by its label, as an index; -1 where there is no label, or none of this version."""
+    numbers = labels.find(rows.keys)
+    if not labels.texts:
+        return numbers
+    classes = form.index_of(labels.texts)
+    return np.where(numbers >= 0, classes[numbers], np.int32(-1)).astype(np.int32)
+
+
+def wrong_of(rows: Rows, truth: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
+    """(n,) whether the prediction is not the label (False where there is none)."""
+    predictions = np.where(rows.predictions >= 0, rows.predictions, rows.scores.argmax(axis=1))
+    return np.asarray((truth >= 0) & (predictions != truth))
+
+
+def realised(
+    rows: Rows, truth: npt.NDArray[np.int32], level: float, design: Any = None, kind: str = "probs"
+) -> Realised:
+    """The error by the labels so far.
+
+    With every row labelled, or rows labelled as they happened to be, it is the (weighted) share of wrong rows
+    with Wilson's interval, for the population that the rows came from (weights by Kish's effective number).
+    Where rows were requested (`design`, see `requests`), only requested ones count, through the unbiased
+    estimator of `shiftgauge.with_labels`, for the error of just these rows.
+    """
+    there = truth >= 0
+    count = int(there.sum())
+    if not count:
+        return Realised(None, None, None, 0, None)
+    wrong = wrong_of(rows, truth)
+    if design is not None and count < len(truth):
+        return _by_design(rows, truth, wrong, design, level, kind)
+    weights = np.ones(count) if rows.weights is None else rows.weights[there]
+    if weights.sum() <= 0:
+        return Realised(None, None, None, count, None, ("the labelled rows have no weight",))
+    share = float(weights @ wrong[there] / weights.sum())
+    low, high = wilson(
+        share, float(weights.sum() ** 2 / np.square(weights).sum()), float(ndtri(0.5 + level / 2))
+    )
+    return Realised(share, low, high, count, "all rows" if count == len(truth) else "sample")
+
+
+def _by_design(rows: Rows, truth: Any, wrong: Any, design: Any, level: float, kind: str) -> Realised:
+    """Through the plan: labels of rows that nobody asked for are not used, since they are no random choice."""
+    plan, place = design.placed(rows.keys)
+    if plan is None:
+        return Realised(
+            None, None, None, int((truth >= 0).sum()), None, ("rows of the label request were forgotten",)
+        )
+    known = {int(row): int(truth[place[row]]) for row in plan.rows if truth[place[row]] >= 0}
+    try:
+        found = with_labels(plan, target_of(rows.take(place), kind), known, level=level)
+    except InputError as problem:
+        return Realised(None, None, None, len(known), None, (f"labels so far do not suffice: {problem}",))
+    error = min(1.0, max(0.0, found.error))
+    return Realised(
+        error, found.interval.low, found.interval.high, found.labels, "design", tuple(found.warnings)
+    )
+
+
+def by_segment(
+    segments: list[dict[str, Any]], rows: Rows, truth: npt.NDArray[np.int32]
+) -> list[dict[str, Any]]:
+    """The segments with their realised errors; values that were counted together have none."""
+    wrong = wrong_of(rows, truth)
+    out = []
+    for segment in segments:
+        held = rows.segments.get(segment["segment"])
+        texts = [None] * len(truth) if held is None else held.to_pylist()
+        mine = np.array([(text or MISSING) == segment["value"] for text in texts]) & (truth >= 0)
+        weights = np.ones(len(truth)) if rows.weights is None else rows.weights
+        total = float(weights[mine].sum())
+        share = float(weights[mine] @ wrong[mine] / total) if total > 0 else None
+        out.append({**segment, "realised": share, "labels": int(mine.sum())})
+    return out

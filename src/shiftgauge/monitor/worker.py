@@ -1,0 +1,148 @@
+"""The worker: takes jobs as they fall due, keeps their leases alive, and gives back what it could not do."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import socket
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy import select, update
+
+from shiftgauge.monitor.clock import now_us
+from shiftgauge.monitor.ingest.book import LabelBook
+from shiftgauge.monitor.jobs.delivering import deliver
+from shiftgauge.monitor.jobs.settling import settle
+from shiftgauge.monitor.jobs.watching import watch
+from shiftgauge.monitor.jobs.windows import LostLease, estimate_window, look_at_labels
+from shiftgauge.monitor.problems import Problem
+from shiftgauge.monitor.service.rows import AGAIN, forget_before, retention_cut, sweep
+from shiftgauge.monitor.settings import from_stored
+from shiftgauge.monitor.spans import SECOND
+from shiftgauge.monitor.store import Store, queue
+from shiftgauge.monitor.store.files import remove_files
+from shiftgauge.monitor.store.queue import LEASE, Job
+from shiftgauge.monitor.store.schema import models, windows
+
+log = logging.getLogger("shiftgauge.monitor")
+#: How long an idle worker waits before it looks again, in seconds.
+PAUSE = 0.5
+
+
+class Worker:
+    """One worker; several may share a database.
+
+    Args:
+        store: where the jobs are.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.name = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        self.labels: dict[int, LabelBook] = {}
+        self.stopping = threading.Event()
+
+    def run(self) -> None:
+        """Work until `stopping` is set; a lost database is waited for."""
+        while not self.stopping.is_set():
+            try:
+                idle = not self.step()
+            except Problem as problem:  # the database is away, or its disk full
+                log.warning("%s", problem)
+                idle = True
+            if idle:
+                self.stopping.wait(PAUSE)
+
+    def drain(self) -> int:
+        """Work until nothing is due; how many jobs were done."""
+        done = 0
+        while self.step():
+            done += 1
+        return done
+
+    def step(self) -> bool:
+        """Do one job; False where none is due."""
+        job = queue.take(self.store, self.name)
+        if job is None:
+            return False
+        with self._lease(job):
+            try:
+                self._do(job)
+            except LostLease:
+                log.warning("another worker has taken over %s %s", job.kind, job.subject)
+            except Problem:
+                queue.give_back(self.store, job, "the store was not available")
+                raise
+            except Exception as problem:
+                log.exception("%s %s failed", job.kind, job.subject)
+                self._failed(job, f"{type(problem).__name__}: {problem}")
+        return True
+
+    def _do(self, job: Job) -> None:
+        if job.kind == "estimate":
+            estimate_window(self.store, job, self.labels)
+        elif job.kind == "labels":
+            look_at_labels(self.store, job, self.labels)
+        elif job.kind == "watch":
+            watch(self.store, job)
+        elif job.kind == "deliver":
+            deliver(self.store, job)
+        elif job.kind == "settle":
+            settle(self.store, job)
+        elif job.kind == "forget":
+            self._forget(job)
+        elif job.kind == "scrub":
+            self._scrub(job)
+        else:
+            raise ValueError(f"a job of an unknown kind: {job.kind}")
+
+    def _forget(self, job: Job) -> None:
+        with self.store.read() as connection:
+            row = connection.execute(select(models).where(models.c.id == job.subject)).one()
+        before = retention_cut(from_stored(json.loads(row.settings)), now_us())
+        if before is not None:
+            forget_before(self.store, row.id, before)
+        sweep(self.store)
+        with self.store.write() as connection:
+            if not queue.finish(connection, job):
+                raise LostLease
+
+    def _scrub(self, job: Job) -> None:
+        """Finish an erasure, also one whose process died: its files, and the database's own."""
+        remove_files(self.store)
+        again = None if self.store.scrub() else now_us() + AGAIN
+        with self.store.write() as connection:
+            if not queue.finish(connection, job, again):
+                raise LostLease
+
+    def _failed(self, job: Job, problem: str) -> None:
+        queue.give_back(self.store, job, problem)
+        if job.kind == "estimate":
+            with self.store.write() as connection:
+                held = (windows.c.id == job.subject) & (windows.c.state != "estimated")
+                values = {"state": "failed", "reason": f"internal error, tried again: {problem}"[:500]}
+                connection.execute(update(windows).where(held).values(**values))
+
+    @contextmanager
+    def _lease(self, job: Job) -> Iterator[None]:
+        """Keep the lease alive while the job is under way."""
+        done = threading.Event()
+
+        def beat() -> None:
+            while not done.wait(LEASE / SECOND / 4):
+                try:
+                    queue.renew(self.store, job)
+                except Exception:  # the job itself will meet the same database, and say so
+                    log.debug("the lease of job %s could not be renewed", job.id, exc_info=True)
+
+        thread = threading.Thread(target=beat, name=f"lease-{job.id}", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()

@@ -1,0 +1,108 @@
+"""Figures of answers: several methods side by side, and estimates against the truth over many shifts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from shiftgauge.errors import InputError
+from shiftgauge.estimators import METHODS
+from shiftgauge.plots._style import INK, MARKERS, PALETTE, axes, percent
+from shiftgauge.results import Comparison, Estimate
+
+SMALL = 8
+
+
+def estimates(
+    answers: Comparison | Sequence[Estimate], *, highlight: str | None = None, width: float = 4.6
+) -> Any:
+    """Each method's estimated error with its interval where it has one; scores are left out.
+
+    Args:
+        answers: a `Comparison` (whose true error, where known, is drawn as a line), or a list of estimates.
+        highlight: the method to draw in another colour.
+        width: of the figure, in inches.
+    """
+    truth = answers.true_error if isinstance(answers, Comparison) else None
+    shown = [
+        e for e in (answers.estimates if isinstance(answers, Comparison) else answers) if e.error is not None
+    ]
+    if not shown:
+        raise InputError(
+            "plots.estimates: no estimates of an error arrived; wanted at least one that is no score"
+        )
+    figure, grid = axes(1, width=width, height=0.8 + 0.26 * len(shown))
+    ax = grid[0, 0]
+    places = np.arange(len(shown))[::-1]
+    for place, one in zip(places, shown, strict=True):
+        chosen = one.method == highlight
+        colour = PALETTE[1] if chosen else PALETTE[0]
+        if one.interval is not None:
+            ax.plot(
+                [one.interval.low, one.interval.high], [place, place], color=colour, linewidth=2.2, alpha=0.6
+            )
+        ax.plot(one.error, place, "D" if chosen else "o", color=colour, markersize=6)
+        # Beside the axes, where no line runs through it.
+        ax.annotate(
+            f"{one.error:.1%}", (1.0, place), (6, 0), xycoords=("axes fraction", "data"),
+            textcoords="offset points", ha="left", va="center", fontsize=SMALL, color=INK, annotation_clip=False,
+        )  # fmt: skip
+    if truth is not None:
+        ax.axvline(truth, color=INK, linestyle="--", linewidth=1.2, label=f"true error {truth:.1%}")
+        figure.legend(frameon=False, fontsize=SMALL, loc="outside upper right", labelcolor=INK)
+    for side in ax.spines.values():
+        side.set_color(INK)
+    names = [METHODS[e.method].title if e.method in METHODS else e.method for e in shown]
+    ax.set_yticks(places, names)
+    ax.tick_params(labelsize=SMALL)
+    ax.set_xlabel("estimated error", fontsize=SMALL + 1, color=INK)
+    ends = [e.error or 0.0 for e in shown] + [e.interval.high for e in shown if e.interval is not None]
+    ax.set(xlim=(0, min(1.0, 1.12 * max(0.05, truth or 0.0, *ends))), ylim=(-0.6, len(shown) - 0.2))
+    percent(ax.xaxis)
+    return figure
+
+
+def truth(
+    errors: Mapping[str, Sequence[float]],
+    true_errors: Sequence[float],
+    *,
+    methods: Sequence[str] = ("ac", "atc-ne", "cott", "scot"),
+    title: str = "",
+) -> Any:
+    """Estimated against true error over many shifts, all methods in one panel; the diagonal is perfect.
+
+    Args:
+        errors: method -> its estimate for each shift, as fractions.
+        true_errors: the true error of each shift.
+        methods: which to draw, in this order.
+        title: printed above.
+    """
+    figure, grid = axes(1, width=4.6, height=4.2)
+    ax = grid[0, 0]
+    top = 1.06 * max(max(true_errors), *(max(errors[m]) for m in methods))
+    ax.plot([0, top], [0, top], color=INK, linewidth=1, alpha=0.6)
+    ax.text(
+        0.8 * top, 0.82 * top, "perfect", rotation=45, rotation_mode="anchor", transform_rotates_text=True,
+        ha="center", va="bottom", fontsize=SMALL, color=INK,
+    )  # fmt: skip
+    order = np.argsort(true_errors)
+    for number, method in enumerate(methods):
+        found = np.asarray(errors[method], float)
+        miss = float(np.abs(found - np.asarray(true_errors)).mean())
+        name = METHODS[method].title if method in METHODS else method
+        ax.plot(
+            np.asarray(true_errors)[order], found[order], MARKERS[number % 6], color=PALETTE[number % 6],
+            markersize=6, alpha=0.85, label=f"{name}, off by {100 * miss:.1f} points on average",
+        )  # fmt: skip
+    ax.set(xlim=(0, top), ylim=(0, top))
+    ax.tick_params(labelsize=SMALL)
+    ax.set_xlabel("true error", fontsize=SMALL + 1, color=INK)
+    ax.set_ylabel("estimated error, without labels", fontsize=SMALL + 1, color=INK)
+    percent(ax.xaxis)
+    percent(ax.yaxis)
+    ax.legend(frameon=False, fontsize=SMALL, loc="upper left", labelcolor=INK)
+    if title:
+        ax.set_title(title, fontsize=SMALL + 2, color=INK)
+    return figure

@@ -1,0 +1,179 @@
+"""Figures of one source and one target: confidence, class proportions, transport costs, reliability.
+
+Each is drawn from a small table of `shiftgauge.plots.evidence`; `draw_*` takes the table, the plain name
+takes the samples.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from shiftgauge.calibration import fit_calibration
+from shiftgauge.estimators import Pair
+from shiftgauge.estimators.view import View
+from shiftgauge.labelshift import Marginal
+from shiftgauge.plots._style import INK, PALETTE, axes, percent
+from shiftgauge.plots.evidence import (
+    confidence_table,
+    costs_table,
+    proportions_table,
+    reliability_table,
+)
+from shiftgauge.scans import Scan, as_source
+from shiftgauge.types import Source, Target
+
+SOURCE, TARGET = PALETTE[0], PALETTE[1]
+#: More classes than this are not drawn: those that changed most are.
+MOST_CLASSES = 12
+WIDTH, HEIGHT = 4.6, 3.2
+SMALL = 8
+
+
+def confidence(source: Source | Scan, target: Target | Scan, *, calibration: str = "temperature") -> Any:
+    """How sure the model is on source and on target: two histograms of (calibrated) confidence."""
+    return draw_confidence(confidence_table(Pair(source, target, calibration, verb="plots")))
+
+
+def proportions(source: Source | Scan, target: Target | Scan, *, calibration: str = "temperature") -> Any:
+    """Class shares: source labels and predictions, target predictions, estimated target labels."""
+    return draw_proportions(proportions_table(Pair(source, target, calibration, verb="plots")))
+
+
+def costs(
+    source: Source | Scan,
+    target: Target | Scan,
+    *,
+    calibration: str = "temperature",
+    marginal: Marginal = "source",
+) -> Any:
+    """Transport costs of source and target rows with the threshold that COTT learned on the source."""
+    return draw_costs(costs_table(Pair(source, target, calibration, verb="plots"), marginal))
+
+
+def reliability(source: Source | Scan, *, calibration: str = "temperature") -> Any:
+    """Accuracy against confidence on the source, before and after calibration; the diagonal is perfect."""
+    known = as_source(source, "plots.reliability")
+    return draw_reliability(reliability_table(View(known, fit_calibration(calibration, known))))
+
+
+def draw_confidence(table: dict[str, Any]) -> Any:
+    """Draw `evidence.confidence_table`."""
+    figure, ax = _one()
+    _steps(ax, table)
+    for name, colour, style in (("source", SOURCE, "-"), ("target", TARGET, "--")):
+        mean = table[f"{name}_mean"]
+        ax.axvline(mean, color=colour, linestyle=style, linewidth=1.2, label=f"mean on {name}, {mean:.1%}")
+    ax.set(xlabel="confidence in the prediction", ylabel="share of rows", xlim=(0, 1), ylim=(0, None))
+    percent(ax.yaxis)
+    percent(ax.xaxis)
+    _legend(figure)
+    return figure
+
+
+def draw_costs(table: dict[str, Any]) -> Any:
+    """Draw `evidence.costs_table`; shares on a logarithmic scale, for most rows cost next to nothing."""
+    figure, ax = _one()
+    _steps(ax, table)
+    cut = table["threshold"]
+    ax.axvline(cut, color=INK, linestyle=":", linewidth=1.5, label=f"threshold {cut:.2f}")
+    ax.axvspan(min(cut, 1.0), 1.0, color=INK, alpha=0.08, linewidth=0)
+    ax.set_yscale("log")
+    ax.set(xlabel="transport cost of a row", ylabel="share of rows (log scale)", xlim=(0, 1))
+    _legend(figure, columns=3)
+    return figure
+
+
+def draw_proportions(table: dict[str, Any]) -> Any:
+    """Draw `evidence.proportions_table`: a line of four marks per class, the most changed classes first."""
+    series = (
+        ("source_labels", "source labels", PALETTE[0], "o"),
+        ("source_predictions", "source predictions", PALETTE[5], "s"),
+        ("target_predictions", "target predictions", PALETTE[1], "^"),
+        ("estimated_target_labels", "target labels, if only proportions changed", PALETTE[2], "D"),
+    )
+    shares = np.array([table[key] for key, *_ in series])
+    shown = most_changed(table)
+    figure, ax = _one(height=1.5 + 0.24 * len(shown))
+    places = np.arange(len(shown))[::-1]
+    ax.hlines(
+        places, shares[:, shown].min(axis=0), shares[:, shown].max(axis=0), color=INK, alpha=0.35, linewidth=1
+    )
+    for (_, label, colour, marker), row in zip(series, shares, strict=True):
+        ax.plot(row[shown], places, marker, color=colour, markersize=5.5, alpha=0.9, label=label)
+    ax.set_yticks(places, [_short(table["classes"][j]) for j in shown])
+    for label in ax.get_yticklabels():
+        label.set_parse_math(False)
+    ax.set(xlabel="share of rows", xlim=(0, None), ylim=(-0.7, len(shown) - 0.3))
+    percent(ax.xaxis)
+    _legend(figure)
+    return figure
+
+
+def draw_reliability(table: dict[str, Any]) -> Any:
+    """Draw `evidence.reliability_table`; larger marks hold more rows."""
+    figure, ax = _one()
+    ax.plot([0, 1], [0, 1], color=INK, linewidth=1, alpha=0.5)
+    parts = [("before", TARGET, "s", "--"), ("after", SOURCE, "o", "-")]
+    for name, colour, marker, style in parts if table["calibration"] != "none" else parts[1:]:
+        held = table[name]
+        text = "as the scores came" if name == "before" or table["calibration"] == "none" else "calibrated"
+        ax.plot(held["confidence"], held["accuracy"], style, color=colour, linewidth=1, alpha=0.7)
+        size = 12 + 160 * np.sqrt(held["mass"])
+        ax.scatter(
+            held["confidence"],
+            held["accuracy"],
+            size,
+            color=colour,
+            marker=marker,
+            alpha=0.75,
+            linewidth=0,
+            label=f"{text}: off by {held['ece']:.1%} on average",
+        )
+    ax.set(xlabel="confidence on the source", ylabel="accuracy on the source", xlim=(0, 1.02), ylim=(0, 1.04))
+    percent(ax.xaxis)
+    percent(ax.yaxis)
+    legend = _legend(figure, columns=1)
+    for handle in legend.legend_handles:
+        handle.set_sizes([30])
+    return figure
+
+
+def most_changed(table: dict[str, Any]) -> list[int]:
+    """Up to `MOST_CLASSES` classes: in their own order where all fit, else those that changed most."""
+    k = len(table["classes"])
+    if k <= MOST_CLASSES:
+        return list(range(k))
+    change = np.abs(np.subtract(table["target_predictions"], table["source_predictions"]))
+    return [int(j) for j in np.argsort(-change, kind="stable")[:MOST_CLASSES]]
+
+
+def _one(height: float = HEIGHT) -> tuple[Any, Any]:
+    figure, grid = axes(1, width=WIDTH, height=height)
+    ax = grid[0, 0]
+    ax.tick_params(labelsize=SMALL)
+    ax.xaxis.label.set_size(SMALL + 1)
+    ax.yaxis.label.set_size(SMALL + 1)
+    for part in (ax.xaxis.label, ax.yaxis.label):
+        part.set_color(INK)
+    for side in ax.spines.values():
+        side.set_color(INK)
+    return figure, ax
+
+
+def _legend(figure: Any, columns: int = 2) -> Any:
+    """A legend above the axes, where nothing that is drawn runs through its words."""
+    return figure.legend(
+        frameon=False, fontsize=SMALL, ncols=columns, loc="outside upper left", labelcolor=INK
+    )
+
+
+def _steps(ax: Any, table: dict[str, Any]) -> None:
+    for name, colour, style in (("source", SOURCE, "-"), ("target", TARGET, "--")):
+        ax.stairs(table[name], table["edges"], fill=True, color=colour, alpha=0.22, linewidth=0)
+        ax.stairs(table[name], table["edges"], color=colour, linestyle=style, linewidth=1.6, label=name)
+
+
+def _short(name: str, most: int = 22) -> str:
+    return name if len(name) <= most else name[: most - 1] + "…"

@@ -1,0 +1,56 @@
+"""What speaks for and against the number: the doctor's findings, the method's own warnings, the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from shiftgauge.errors import Note
+from shiftgauge.estimators import Pair
+from shiftgauge.estimators.span import CAUTION, OK, STOP
+from shiftgauge.trust.diagnosis import RANGE, examined
+
+LEVELS = (OK, CAUTION, STOP)
+HEADLINES = {
+    "ok": "Nothing says stop; mind its range.",
+    "caution": "Take it with care.",
+    "stop": "Do not rely on it.",
+}
+
+
+def findings(
+    pair: Pair,
+    method: str,
+    warnings: Sequence[str],
+    progress: Callable[[str], None],
+    proportions: str = "unknown",
+) -> list[dict[str, Any]]:
+    """One entry per check: its level, the measured value, what it means, what to do; the worst first."""
+    diagnosis = examined(pair, progress, proportions)
+    found: list[dict[str, Any]] = []
+    for check in diagnosis.checks:
+        found.append(
+            {
+                "check": check.name,
+                "level": check.status,
+                "value": check.value,
+                "meaning": check.meaning,
+                "action": check.advice,
+            }
+        )
+    for text in dict.fromkeys(warnings):
+        level = "ok" if isinstance(text, Note) else "caution"
+        found.append({"check": method, "level": level, "value": None, "meaning": text, "action": ""})
+    return sorted(found, key=lambda one: -LEVELS.index(one["level"]))
+
+
+def verdict(found: list[dict[str, Any]]) -> dict[str, Any]:
+    """`stop` where any finding says so, else the grade of the answer's range; with what brought it there as reasons."""
+    graded = [one["level"] for one in found if one["level"] == "stop" or one["check"] == RANGE]
+    level = max(graded, key=LEVELS.index, default="ok")
+    reasons = (
+        [f"{one['check']}: {one['meaning']}" for one in found if one["level"] == level]
+        if level != "ok"
+        else []
+    )
+    return {"level": level, "headline": HEADLINES[level], "reasons": reasons}

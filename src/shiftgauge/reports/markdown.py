@@ -1,0 +1,115 @@
+"""The summary as Markdown, for a pull request: the answer, the methods, the findings, how to repeat it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from shiftgauge.errors import printable
+from shiftgauge.reports.page import MARKS, percent
+
+
+def markdown(summary: dict[str, Any]) -> str:
+    """Render the Markdown; every given text is escaped."""
+    answer, held, origin = summary["answer"], summary["comparison"], summary["provenance"]
+    verdict = summary["verdict"]
+    lines = [
+        f"## Estimated error {percent(answer['error'])}",
+        "",
+        escape(answer["sentence"]),
+        "",
+        f"**{MARKS[verdict['level']]} {verdict['level']}: {escape(verdict['headline'])}**",
+        *(f"- {escape(reason)}" for reason in verdict["reasons"]),
+        "",
+        *_choice(answer["details"]),
+        *_methods(held, answer["method"]),
+        "",
+        "| assumed label shares | estimated error |",
+        "|---|---:|",
+        *(
+            f"| {r['marginal']}: {escape(r['assumption'])} | {percent(r['error'])} |"
+            for r in summary["marginals"]["rows"]
+        ),
+        "",
+        "<details><summary>By predicted class</summary>",
+        "",
+        "| predicted class | rows | estimated error |",
+        "|---|---:|---:|",
+        *(
+            f"| {escape(r['class'])} | {r['rows']:,} | {percent(r['error'])} |"
+            for r in _largest(summary["classes"])
+        ),
+        "",
+        "These numbers have no range: they rest on the posterior of each row, which no label checked. Do not rank "
+        "classes by them.",
+        "",
+        "</details>",
+    ]
+    for table in summary["slices"]:
+        lines += _slices(table)
+    lines += ["", "| check | level | what was found |", "|---|---|---|"]
+    lines += [
+        f"| {escape(f['check'])} | {MARKS[f['level']]} {f['level']} | {escape(f['meaning'])} |"
+        for f in summary["findings"]
+    ]
+    lines += ["", *_origin(origin, answer), ""]
+    return "\n".join(lines)
+
+
+def _choice(details: dict[str, Any]) -> list[str]:
+    if "reason" not in details:
+        return []
+    return [f"auto chose {escape(details['choice'])}: {escape(details['reason'])}.", ""]
+
+
+def _methods(held: dict[str, Any], chosen: str) -> list[str]:
+    truth = held["target"].get("true_error")
+    checked = truth is not None
+    lines = ["| method | estimated error | interval |" + (" miss |" if checked else "")]
+    lines.append("|---|---:|---:|" + ("---:|" if checked else ""))
+    for one in held["estimates"]:
+        if one["error"] is None:
+            continue
+        name = f"**{one['method']}**" if one["method"] == chosen else one["method"]
+        span = one["interval"]
+        interval = f"{percent(span['low'])} to {percent(span['high'])}" if span else "–"
+        row = f"| {name} | {percent(one['error'])} | {interval} |"
+        lines.append(row + (f" {100 * (one['error'] - truth):+.1f} |" if checked else ""))
+    if checked:
+        lines.append(f"| truth | {percent(truth)} | | |")
+    return lines
+
+
+def _slices(table: dict[str, Any]) -> list[str]:
+    lines = ["", f"| {escape(table['column'])} | rows | estimated error | interval |", "|---|---:|---:|---:|"]
+    for r in table["rows"]:
+        span = f"{percent(r['interval']['low'])} to {percent(r['interval']['high'])}"
+        lines.append(f"| {escape(r['slice'])} | {r['rows']:,} | {percent(r['error'])} | {span} |")
+    return [*lines, "", f"Intervals: {100 * table['level']:g}%, {escape(table['kind'])}."]
+
+
+def _origin(origin: dict[str, Any], answer: dict[str, Any]) -> list[str]:
+    parts = [f"shiftgauge {origin['shiftgauge']}", f"source `{origin['source']['fingerprint'][:12]}`"]
+    parts.append(f"target `{origin['target']['fingerprint'][:12]}`")
+    certificate = answer["details"].get("certificate")
+    if certificate:
+        parts.append(f"gap of the optimum {certificate['gap']:.1e}")
+    lines = ["<sub>" + ", ".join(parts) + "</sub>"]
+    if origin["command"]:
+        command = printable(origin["command"]).replace("`", "'")  # a file's name cannot end the code span
+        lines += ["", f"`{command}`"]
+    return lines
+
+
+def _largest(classes: list[dict[str, Any]], most: int = 30) -> list[dict[str, Any]]:
+    return classes if len(classes) <= most else sorted(classes, key=lambda r: -r["rows"])[:most]
+
+
+def escape(text: str) -> str:
+    """Text that Markdown and HTML leave as it is.
+
+    >>> escape("a|b <i> *c*")
+    'a\\\\|b &lt;i&gt; \\\\*c\\\\*'
+    """
+    plain = printable(" ".join(text.split())).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return re.sub(r"([\\`*_\[\]|#~!$])", r"\\\1", plain)

@@ -1,0 +1,148 @@
+"""The report's content as plain values: the answer, the evidence, the doubts, and how to repeat it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from shiftgauge.errors import InputError
+from shiftgauge.estimators import METHODS, Pair
+from shiftgauge.estimators.marginal import MarginalEstimator
+from shiftgauge.estimators.pair import taken
+from shiftgauge.estimators.registry import find
+from shiftgauge.labelshift import MARGINALS, Marginal
+from shiftgauge.plots.evidence import confidence_table, costs_table, proportions_table, reliability_table
+from shiftgauge.reports.findings import findings, verdict
+from shiftgauge.reports.provenance import provenance
+from shiftgauge.reports.slices import class_table, slice_tables
+from shiftgauge.results import SCHEMA, Comparison, Estimate, Interval, percent
+from shiftgauge.scans import Scan, as_source
+from shiftgauge.trust.answers import answer as trusted_answer
+from shiftgauge.trust.answers import compared, true_error
+from shiftgauge.trust.resampling import Resampling
+from shiftgauge.types import Source, Target
+
+#: Slices have intervals even where the answer was asked for without.
+FEWEST_REPLICATES = 50
+
+
+def summarise(
+    source: Source | Scan,
+    target: Target | Scan,
+    method: str,
+    *,
+    calibration: str,
+    marginal: Marginal,
+    proportions: str,
+    by: Any,
+    source_by: Any,
+    groups: Any,
+    source_groups: Any,
+    level: float,
+    replicates: int,
+    seed: int,
+    target_labels: Any,
+    about: dict[str, Any],
+    progress: Callable[[str], None],
+) -> dict[str, Any]:
+    """Everything that the renderings show; see `shiftgauge.reports.report` for the arguments."""
+    find(method)
+    settings = Resampling(max(replicates, FEWEST_REPLICATES), level, seed, groups, source_groups)
+    progress("calibration")
+    pair = Pair(known := as_source(source, "report"), target, calibration, seed=seed, verb="report")
+    truth = true_error(target, target_labels)
+    comparison = compared(
+        pair, level=level, marginal=marginal, proportions=proportions, truth=truth, progress=progress
+    )
+    answer = _chosen(pair, comparison, method)
+    own = taken(method, marginal=marginal, proportions=proportions)
+    warnings = answer.warnings
+    if replicates:
+        progress("interval")
+        answer = trusted_answer(pair, method, settings, level=level, **own)
+        comparison = _with(comparison, answer)
+    found = findings(pair, method, warnings, progress, proportions)
+    progress("tables")
+    options = {"method": method, "calibration": calibration, "proportions": proportions, "level": level}
+    options |= {"marginal": marginal if isinstance(marginal, str) else "given"}
+    options |= {"replicates": replicates, "seed": seed}
+    return {
+        "schema": SCHEMA,
+        "answer": {
+            **_answer(answer, known, about),
+            "interval_notes": [text for text in answer.warnings if text not in warnings],
+        },
+        "verdict": verdict(found),
+        "comparison": comparison.to_dict(),
+        "marginals": _marginals(pair, method),
+        "confidence": confidence_table(pair),
+        "proportions": proportions_table(pair),
+        "costs": costs_table(pair, marginal) if pair.follows_argmax else None,
+        "reliability": reliability_table(pair.source),
+        "classes": class_table(pair.target, pair.belief(method, **own)),
+        "slices": slice_tables(pair, by, settings, method, source_by, **own),
+        "findings": found,
+        "provenance": provenance(known, target, options, about),
+    }
+
+
+def _chosen(pair: Pair, comparison: Comparison, method: str) -> Estimate:
+    """The answer's method among those that ran; one that was left out says why, and a score is refused."""
+    try:
+        answer = comparison[method]
+    except KeyError:
+        answer = pair.estimate(method)
+    if answer.error is None:
+        raise InputError(
+            f"report: {method} is a score, not an error; wanted a method that estimates an error"
+        )
+    return answer
+
+
+def _answer(answer: Estimate, source: Source, about: dict[str, Any]) -> dict[str, Any]:
+    assert answer.error is not None
+    name = about.get("target") or "the target"
+    sentence = f"On {name} ({answer.n_target:,} rows) the model is estimated to be wrong on "
+    sentence += f"{percent(answer.error)} of the rows"
+    spans = [f"{word} {percent(held.low)} to {percent(held.high)}" for word, held in _spans(answer)]
+    if spans:
+        sentence += f" ({'; '.join(spans)})"
+    sentence += f", against {percent(source.error)} on the labelled source."
+    return {
+        "sentence": sentence,
+        "title": METHODS[answer.method].title,
+        "meaning": METHODS[answer.method].meaning,
+        "source_error": source.error,
+        **answer.content(),
+    }
+
+
+def _spans(answer: Estimate) -> list[tuple[str, Interval]]:
+    """The ranges to name, in words: the one that was measured to hold first, its sampling part beside it."""
+    held, sampling = answer.interval, answer.sampling
+    if held is None:
+        return []
+    if held == sampling:
+        return [(f"{held.level:.0%} interval, {held.kind},", held)]
+    beside = [("sampling alone", sampling)] if sampling is not None else []
+    return [(f"{held.level:.0%} range", held), *beside]
+
+
+def _with(comparison: Comparison, answer: Estimate) -> Comparison:
+    kept = tuple(answer if e.method == answer.method else e for e in comparison.estimates)
+    return replace(comparison, estimates=kept)
+
+
+def _marginals(pair: Pair, method: str) -> dict[str, Any]:
+    """The answer under each assumption about the target's labels; by SCOT where the method takes none."""
+    name = method if issubclass(METHODS[method], MarginalEstimator) else "scot"
+    rows: list[dict[str, Any]] = []
+    for marginal, assumption in MARGINALS.items():
+        row: dict[str, Any] = {"marginal": marginal, "assumption": assumption, "error": None}
+        try:
+            row["error"] = pair.error(name, marginal=marginal)
+        except InputError as problem:
+            row["problem"] = str(problem)
+        rows.append(row)
+    return {"method": name, "rows": rows}

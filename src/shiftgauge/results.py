@@ -1,0 +1,322 @@
+"""What comes out: results that print, serialise and carry their warnings, all in the same way."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any
+
+from shiftgauge.errors import MissingDependencyError, ascribed, printable, remark
+
+#: The version of the JSON written by `to_dict`; its JSON Schema ships as `shiftgauge/data/schema.json`.
+SCHEMA = 1
+_NUMBER = re.compile(r"[-+<]? ?[\d.,]+%?")
+
+
+class Result:
+    """Base of everything that is handed out: `to_dict`, `to_json`, a table in a notebook, warnings.
+
+    A result writes `content` and, where a sentence and a table say more than its `repr`,
+    `heading` and `table_rows`.
+    """
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the reader of the result should know."""
+        return ()
+
+    def content(self) -> dict[str, Any]:
+        """The content as plain values, to stand inside another result."""
+        raise NotImplementedError
+
+    def to_dict(self) -> dict[str, Any]:
+        """The content as plain values, with the version of the schema that it follows, and the warnings."""
+        return {"schema": SCHEMA, **self.content(), "warnings": list(self.warnings)}
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """The same as JSON; NaN never occurs."""
+        return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
+
+    def heading(self) -> str:
+        """The result in one line."""
+        return repr(self).splitlines()[0]
+
+    def table_rows(self) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+        """A header and rows of texts; no rows where a sentence says it all."""
+        return (), ()
+
+    def _repr_html_(self) -> str:
+        head, rows = _without_empty(*self.table_rows())
+        notes = "".join(f"<li>{_escaped(remark(text, '⚠'))}</li>" for text in self.warnings)
+        return (
+            f"<p>{_escaped(self.heading())}</p>"
+            + (_table(head, rows) if rows else "")
+            + (f"<ul>{notes}</ul>" if notes else "")
+        )
+
+
+def _without_empty(head: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[list[str], list[list[str]]]:
+    """The table less the columns in which no row has anything to say."""
+    kept = [j for j in range(len(head)) if any(row[j] for row in rows)]
+    return [head[j] for j in kept], [[row[j] for j in kept] for row in rows]
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns of numbers to the right, of texts to the left: a notebook's own style puts both on one side."""
+    numbers = [all(_NUMBER.fullmatch(row[j]) for row in rows if row[j]) for j in range(len(head))]
+    sides = [f'style="text-align: {"right" if number else "left"}"' for number in numbers]
+
+    def line(cells: Sequence[str], tag: str) -> str:
+        shown = zip(cells, sides, strict=True)
+        return "<tr>" + "".join(f"<{tag} {side}>{_escaped(cell)}</{tag}>" for cell, side in shown) + "</tr>"
+
+    body = "".join(line(row, "td") for row in rows)
+    return f"<table><thead>{line(head, 'th')}</thead><tbody>{body}</tbody></table>"
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A range for the error, with its nominal level and what kind of doubt it covers."""
+
+    level: float
+    low: float
+    high: float
+    kind: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """The interval as plain values."""
+        return {"level": self.level, "low": self.low, "high": self.high, "kind": self.kind}
+
+    def __str__(self) -> str:
+        return f"[{percent(self.low)}, {percent(self.high)}]"
+
+
+@dataclass(frozen=True, repr=False)
+class Estimate(Result):
+    """One method's answer for one target.
+
+    Attributes:
+        method: the registry name, such as `"cott"`.
+        error: the estimated error, a fraction in [0, 1]; None for a score such as entropy.
+        n_source, n_target: how many rows it rests on.
+        score: the value of a score; None for an error.
+        interval: the range to show. Of `auto` the one that was measured to hold, always; of a named method its
+            sampling error alone, where it was asked for; else None. A bootstrap never changes the range of `auto`.
+        details: plain values (numbers, texts, lists, dictionaries) for those who want to look closer.
+        warnings: sentences that the reader of the number should know.
+        sampling: the part of the interval that is sampling error alone: of `auto` always, by the bootstrap where one
+            was asked for; of a named method the interval itself.
+    """
+
+    method: str
+    error: float | None
+    n_source: int
+    n_target: int
+    score: float | None = None
+    interval: Interval | None = None
+    details: dict[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    sampling: Interval | None = None
+
+    @property
+    def accuracy(self) -> float | None:
+        """1 - error; None for a score."""
+        return None if self.error is None else 1.0 - self.error
+
+    def content(self) -> dict[str, Any]:
+        """The estimate as plain values; `score` appears only for scores."""
+        out: dict[str, Any] = {
+            "method": self.method,
+            "error": self.error,
+            "accuracy": self.accuracy,
+            "interval": None if self.interval is None else self.interval.to_dict(),
+            "sampling": None if self.sampling is None else self.sampling.to_dict(),
+            "n_source": self.n_source,
+            "n_target": self.n_target,
+            "details": deepcopy(self.details),
+            "warnings": list(self.warnings),
+        }
+        if self.score is not None:
+            out["score"] = self.score
+        return out
+
+    def headline(self) -> str:
+        """The answer in a few words: `error 12.3%` or `score 0.61`."""
+        if self.error is None:
+            return f"score {self.score:.4g}"
+        return f"error {percent(self.error)}" + ("" if self.interval is None else f" {self.interval}")
+
+    def choice(self) -> list[str]:
+        """What `auto` chose, and why; nothing of a method that was named."""
+        if "choice" not in self.details:
+            return []
+        return [f"chose {self.details['choice']}: {self.details['reason']}"]
+
+    def notes(self) -> list[str]:
+        """What the answer rests on: what was chosen, what the interval covers, and how much of it is sampling."""
+        notes = self.choice()
+        if self.interval is not None:
+            word = "interval" if self.sampling == self.interval else "range"
+            notes.append(f"{100 * self.interval.level:g}% {word}: {self.interval.kind}")
+            if self.sampling is not None and word == "range":
+                notes.append(f"of which {self.sampling.kind}: {self.sampling}")
+            if "ceiling" in self.details:
+                held = f"held in {100 * self.interval.level:g}% where it was measured"
+                notes.append(f"ceiling: the error is at most {percent(self.interval.high)} ({held})")
+        return notes
+
+    def heading(self) -> str:
+        """The answer and how many rows it rests on."""
+        return (
+            f"{self.method}: {self.headline()} ({self.n_source:,} source rows, {self.n_target:,} target rows)"
+        )
+
+    def __repr__(self) -> str:
+        return told([self.heading(), *(f"  {note}" for note in self.notes())], self.warnings)
+
+    def _repr_html_(self) -> str:
+        notes = (*self.notes(), *(remark(warning, "⚠") for warning in self.warnings))
+        below = "".join(f"<br>{_escaped(note)}" for note in notes)
+        return f"<p><b>{_escaped(self.method)}</b>: {_escaped(self.headline())}{below}</p>"
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison(Result):
+    """Several methods' answers for one target; `to_dict()` is the command's JSON.
+
+    Attributes:
+        estimates: one `Estimate` per method, in the order asked for.
+        source: what the source is: rows, classes, error.
+        target: what the target is: rows, classes, and `true_error` where labels were given to check.
+        warnings: what concerns every method, and which methods were left out.
+    """
+
+    estimates: tuple[Estimate, ...]
+    source: dict[str, Any]
+    target: dict[str, Any]
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def true_error(self) -> float | None:
+        """The error by the labels given to check, or None."""
+        value = self.target.get("true_error")
+        return None if value is None else float(value)
+
+    def __getitem__(self, method: str) -> Estimate:
+        for estimate in self.estimates:
+            if estimate.method == method:
+                return estimate
+        raise KeyError(method)
+
+    def __iter__(self) -> Iterator[Estimate]:
+        return iter(self.estimates)
+
+    def __len__(self) -> int:
+        return len(self.estimates)
+
+    def own_warnings(self, estimate: Estimate) -> list[str]:
+        """The warnings of one estimate that do not already stand in the comparison's own."""
+        return [warning for warning in estimate.warnings if warning not in self.warnings]
+
+    def content(self) -> dict[str, Any]:
+        """Everything as plain values, in the shape of the JSON Schema that ships with the package."""
+        return {
+            "source": deepcopy(self.source),
+            "target": deepcopy(self.target),
+            "estimates": [estimate.content() for estimate in self.estimates],
+            "warnings": list(self.warnings),
+        }
+
+    def rows(self) -> list[tuple[str, str, str]]:
+        """The table's cells: method, answer, miss (empty where the truth is not known)."""
+        truth = self.true_error
+        out = []
+        for estimate in self.estimates:
+            miss = "" if truth is None or estimate.error is None else f"{100 * (estimate.error - truth):+.1f}"
+            out.append((estimate.method, estimate.headline(), miss))
+        return out
+
+    def to_dataframe(self) -> Any:
+        """One row per method as a pandas DataFrame (fractions, as in `to_dict`)."""
+        pandas = optional("pandas", "to_dataframe")
+        truth = self.true_error
+        rows = [
+            {
+                "method": e.method,
+                "error": e.error,
+                "low": None if e.interval is None else e.interval.low,
+                "high": None if e.interval is None else e.interval.high,
+                "score": e.score,
+                "miss": None if truth is None or e.error is None else e.error - truth,
+                "warnings": list(e.warnings),
+            }
+            for e in self.estimates
+        ]
+        return pandas.DataFrame(rows).set_index("method")
+
+    def heading(self) -> str:
+        """How many rows the answers rest on, and the truth where it is known."""
+        known = "" if self.true_error is None else f"; true error {percent(self.true_error)}"
+        return f"{self.source['n']:,} source rows, {self.target['n']:,} target rows{known}"
+
+    def table_rows(self) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+        """One row per method."""
+        return ("method", "answer", "miss, points"), self.rows()
+
+    def __repr__(self) -> str:
+        lines = [f"{self.source['n']:,} source rows, {self.target['n']:,} target rows"]
+        if self.true_error is not None:
+            lines.append(f"true error {percent(self.true_error)}")
+        rows = self.rows()
+        wide = [max((len(row[at]) for row in rows), default=0) for at in (0, 1)]
+        lines += [f"  {name:<{wide[0]}}  {answer:<{wide[1]}}  {miss}".rstrip() for name, answer, miss in rows]
+        own = [ascribed(e.method, warning) for e in self.estimates for warning in self.own_warnings(e)]
+        return told(lines, (*self.warnings, *own))
+
+
+def told(lines: Iterable[str], warnings: Iterable[str] = ()) -> str:
+    """A result's lines and, below them, its warnings; what could steer a terminal is written out.
+
+    >>> print(told(["error 10.0%"], ["few rows in \\x1b[31m"]))
+    error 10.0%
+      ! few rows in \\x1b[31m
+    """
+    return "\n".join(map(printable, (*lines, *(f"  {remark(text)}" for text in warnings))))
+
+
+def _escaped(text: str) -> str:
+    return html.escape(printable(text))
+
+
+def optional(package: str, who: str) -> Any:
+    """A package that is only needed by those who ask for it; the message says how to install it."""
+    from importlib import import_module
+
+    try:
+        return import_module(package)
+    except ImportError:
+        raise MissingDependencyError(
+            f"{who} needs {package}, which is not installed; install it with: pip install {package}"
+        ) from None
+
+
+def percent(fraction: float) -> str:
+    """A fraction as percent with one decimal.
+
+    >>> percent(0.1234)
+    '12.3%'
+    """
+    return f"{100 * fraction:.1f}%"
+
+
+def p_value(p: float) -> str:
+    """A p-value as people write it.
+
+    >>> p_value(0.0312), p_value(1e-9)
+    ('p = 0.031', 'p < 0.001')
+    """
+    return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"

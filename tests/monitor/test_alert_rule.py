@@ -1,0 +1,255 @@
+"""When an alert about the error fires, what confirms it, and what resolves it; all over HTTP."""
+
+import re
+
+import numpy as np
+import pytest
+from monitor_data import K, labels_json, rows_json, settle_down
+from test_calls import post, put_source, windows
+
+from shiftgauge.monitor.clock import now_us, pretend
+from shiftgauge.monitor.spans import HOUR
+from shiftgauge.monitor.worker import Worker
+
+NOT_CONFIRMED = "not confirmed: label some rows"
+
+
+def put_limits(client, **limits):
+    client.put("/v1/models/m/settings", json={"limits": limits}).raise_for_status()
+    settle_down(client.store)
+
+
+def alerts(client):
+    return client.get("/v1/models/m/alerts").json()["alerts"]
+
+
+def firing(client):
+    """What each alert that fires says of itself."""
+    return [alert["confirmation"] for alert in alerts(client) if alert["firing"]]
+
+
+def day(client, number, n=150, shift=1.7, **more):
+    """A day of rows, by default far worse than the source."""
+    rows, _ = rows_json(n, seed=number, day=number, prefix=f"d{number}-", shift=shift, **more)
+    post(client, rows).raise_for_status()
+    settle_down(client.store)
+
+
+def label(client, labels):
+    client.post("/v1/models/m/labels", json={"labels": labels}).raise_for_status()
+    settle_down(client.store)
+
+
+def chosen(number, n, wrong, shift=1.7):
+    """Labels for the first n rows of a day, of which the first `wrong` contradict the prediction."""
+    rows, _ = rows_json(n, seed=number, day=number, prefix=f"d{number}-", shift=shift)
+    best = [int(np.argmax(row["logits"])) for row in rows]
+    return labels_json(rows, [(b + (i < wrong)) % K for i, b in enumerate(best)])
+
+
+@pytest.fixture
+def bad(lite_client):
+    """A model with one bad day."""
+    put_source(lite_client)
+    lite_client.put("/v1/models/m/settings", json={"replicates": 20}).raise_for_status()
+    day(lite_client, 9)
+    return lite_client
+
+
+def test_an_alert_fires_beyond_the_sampling_part_and_is_confirmed_by_the_range(bad):
+    (w,) = windows(bad)
+    error, sampling, low = w["error"], w["sampling"], w["range"]["low"]
+    assert low < error - sampling < error
+    put_limits(bad, error=error - 0.9 * sampling)
+    assert firing(bad) == []
+    put_limits(bad, error=(low + error - sampling) / 2)
+    assert firing(bad) == [NOT_CONFIRMED]
+    put_limits(bad, error=low - 0.01)
+    assert firing(bad) == ["confirmed"]
+    assert [a["resolution"] for a in alerts(bad)] == [None, "the limit was changed"]
+
+
+def test_the_rise_over_the_source_follows_the_same_rule(bad):
+    (w,) = windows(bad)
+    rise = w["error"] - w["source_error"]
+    put_limits(bad, rise=rise - 0.9 * w["sampling"])
+    assert firing(bad) == []
+    put_limits(bad, rise=rise - 1.1 * w["sampling"])
+    assert firing(bad) == [NOT_CONFIRMED]
+
+
+def test_a_wide_range_can_have_a_limit(bad):
+    (w,) = windows(bad)
+    width = w["range"]["high"] - w["range"]["low"]
+    put_limits(bad, width=width + 0.01)
+    assert firing(bad) == []
+    put_limits(bad, width=width - 0.01)
+    assert firing(bad) == [None]  # labels do not confirm a width
+
+
+@pytest.mark.parametrize(("count", "resolved"), [(29, False), (30, True)])
+def test_thirty_labels_within_the_limit_resolve_it(bad, count, resolved):
+    put_limits(bad, error=0.5, windows=2)
+    day(bad, 8)
+    assert firing(bad) == [NOT_CONFIRMED]
+    label(bad, chosen(8, 150, wrong=3)[:count])
+    assert (firing(bad) == []) == resolved
+    if resolved:
+        name = windows(bad)[-1]["window"]
+        assert alerts(bad)[0]["resolution"] == f"the error by labels of v1 is 10.0% in {name}: within 50.0%"
+        settle_down(bad.store)
+        assert firing(bad) == []  # and it does not come back
+
+
+def test_labels_of_every_row_of_a_small_window_resolve_it(lite_client):
+    put_source(lite_client)
+    day(lite_client, 9, n=20)
+    (w,) = windows(lite_client)
+    put_limits(lite_client, error=w["error"] - 1.1 * w["sampling"])
+    assert firing(lite_client) == [NOT_CONFIRMED]
+    right = chosen(9, 20, wrong=0)
+    label(lite_client, right[:19])
+    assert firing(lite_client) == [NOT_CONFIRMED]
+    label(lite_client, right)
+    assert firing(lite_client) == []
+
+
+def test_labels_beyond_the_limit_confirm_it_for_good(bad):
+    put_limits(bad, error=0.5)
+    assert firing(bad) == [NOT_CONFIRMED]
+    label(bad, chosen(9, 150, wrong=20)[:30])
+    assert firing(bad) == ["confirmed"]
+    day(bad, 8)  # no labels yet
+    assert firing(bad) == ["confirmed"]
+    assert len(alerts(bad)) == 1
+
+
+def test_labels_alone_fire(lite_client):
+    """The estimate sees nothing, but the labels do: 30 of 40 are wrong."""
+    put_source(lite_client)
+    put_limits(lite_client, error=0.5)
+    day(lite_client, 9, shift=0.0)
+    assert firing(lite_client) == []
+    label(lite_client, chosen(9, 150, wrong=30, shift=0.0)[:40])
+    assert firing(lite_client) == ["confirmed"]
+    assert alerts(lite_client)[0]["message"].startswith("the error by labels of v1 is 75.0%")
+
+
+def test_it_takes_as_many_windows_as_set(bad):
+    put_limits(bad, error=0.5, windows=2)
+    assert firing(bad) == []
+    day(bad, 8)
+    assert firing(bad) == [NOT_CONFIRMED]
+    day(bad, 7, shift=0.0)
+    assert firing(bad) == [NOT_CONFIRMED]  # one window within the limit is not enough
+    day(bad, 6, shift=0.0)
+    assert firing(bad) == []
+    assert alerts(bad)[0]["resolution"].startswith("the estimated error of v1 is ")
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [{"error": 0.5}, {"rise": 0.05}, {"width": 0.01}, {"silence_hours": 1}, {"not_estimated_hours": 1}],
+)
+def test_a_limit_that_is_removed_resolves_its_alert(bad, limits):
+    if "not_estimated_hours" in limits:
+        day(bad, 8, version="v2")  # it has no source
+    with pretend(now_us() + 48 * HOUR):
+        put_limits(bad, **limits)
+        assert len(firing(bad)) == 1
+        put_limits(bad, **dict.fromkeys(limits))
+        Worker(bad.store).drain()
+    assert firing(bad) == []
+    assert alerts(bad)[0]["resolution"] == "the limit was removed"
+
+
+def test_a_replaced_version_resolves_even_where_it_has_too_few_windows(bad):
+    put_limits(bad, error=0.5)
+    assert firing(bad) == [NOT_CONFIRMED]
+    put_source(bad, version="v2")
+    day(bad, 5, shift=0.0, version="v2")
+    put_limits(bad, windows=3)
+    assert firing(bad) == []
+
+
+def test_metrics_show_the_range_and_name_the_sampling_part(bad):
+    (w,) = windows(bad)
+    text = bad.get("/metrics").text
+
+    def value(name):
+        return float(re.search(rf'^shiftgauge_{name}_ratio{{.*version="v1".*}} (\S+)$', text, re.M)[1])
+
+    assert value("estimated_error_low") == w["range"]["low"]
+    assert value("estimated_error_high") == w["range"]["high"]
+    assert value("estimated_error_sampling") == w["sampling"]
+
+
+def test_a_named_method_has_no_measured_range_to_confirm_it(lite_client):
+    put_source(lite_client)
+    lite_client.put("/v1/models/m/settings", json={"method": "doc", "replicates": 20}).raise_for_status()
+    day(lite_client, 9)
+    (w,) = windows(lite_client)
+    assert w["range"]["kind"] == "sampling error only"
+    assert w["sampling"] == pytest.approx(w["error"] - w["range"]["low"])
+    put_limits(lite_client, error=w["range"]["low"] - 0.01)
+    assert firing(lite_client) == [NOT_CONFIRMED]
+
+
+def test_five_days_of_digits(lite_client):
+    """Each day shows a few of the ten digits: the estimate is far off, and the labels resolve the alert."""
+    datasets = pytest.importorskip("sklearn.datasets")
+    from sklearn.linear_model import LogisticRegression
+
+    x, y = datasets.load_digits(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(y))
+    x, y = x[order] / 16, y[order]
+    model = LogisticRegression(max_iter=500).fit(x[:700], y[:700])
+    source = {"probs": model.predict_proba(x[700:1397]).tolist(), "labels": y[700:1397].tolist()}
+    client = lite_client
+    client.put("/v1/models/m/versions/v1/source", json=source).raise_for_status()
+    client.put("/v1/models/m/settings", json={"limits": {"error": 0.1}, "replicates": 20}).raise_for_status()
+    parts = np.array_split(1397 + np.argsort(y[1397:], kind="stable"), 5)
+    labels = []
+    for number, place in enumerate((0, 2, 3, 4, 1)):  # the twos and threes come last
+        part = parts[place]
+        probs = model.predict_proba(x[part])
+        like, _ = rows_json(len(part), day=9 - number, prefix=f"{number}-")
+        for row, p in zip(like, probs.tolist(), strict=True):
+            del row["logits"]
+            row["probs"] = p
+        post(client, like).raise_for_status()
+        labels += labels_json(like, y[part])
+    settle_down(client.store)
+    newest = windows(client)[-1]
+    assert newest["error"] - newest["sampling"] > 0.1 > newest["range"]["low"]
+    assert firing(client) == [NOT_CONFIRMED]
+    label(client, labels)
+    assert firing(client) == []
+    held = windows(client)
+    truth = sum(w["realised"]["error"] * w["rows"] for w in held) / sum(w["rows"] for w in held)
+    assert truth < 0.04
+    said = f"the error by labels of v1 is {100 * held[-1]['realised']['error']:.1f}%"
+    assert alerts(client)[0]["resolution"].startswith(said)
+
+
+def test_a_method_that_refuses_says_why_in_the_window_and_another_one_estimates_it(lite_client):
+    """COT cannot take decisions that differ from the largest score; the window says so, and the job is done."""
+    client = lite_client
+    put_source(client)
+    client.put("/v1/models/m/settings", json={"method": "cot", "replicates": 20}).raise_for_status()
+    rows, _ = rows_json(60)
+    decided = [
+        {**row, "prediction": (int(np.argmax(row["logits"])) + (i == 0)) % K} for i, row in enumerate(rows)
+    ]
+    post(client, decided).raise_for_status()
+    settle_down(client.store)
+    (w,) = windows(client)
+    assert (w["state"], w["error"]) == ("failed", None)
+    assert "cot" in w["reason"]
+    assert "decisions" in w["reason"]
+    assert "auto" in w["reason"]  # what to take instead
+    assert client.get("/v1/models/m").json()["reason"] == w["reason"]
+    client.put("/v1/models/m/settings", json={"method": "auto"}).raise_for_status()
+    settle_down(client.store)
+    (w,) = windows(client)
+    assert (w["state"], w["reason"]) == ("estimated", None)
