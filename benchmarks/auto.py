@@ -24,9 +24,9 @@ import numpy as np
 
 import shiftgauge as sg
 from shiftgauge.calibration import fit_calibration
-from shiftgauge.estimators import SCOT, Auto
-from shiftgauge.estimators.view import View
 from shiftgauge.labelshift import dirichlet_shares, resample_to
+from shiftgauge.methods import SCOT, Auto
+from shiftgauge.methods.view import View
 
 KINDS = ("clean", "corrupt", "clean+50", "clean+10", "clean+1", "corrupt+50", "corrupt+10", "corrupt+1")
 LEAST_ROWS = 300

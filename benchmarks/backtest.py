@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 import shiftgauge as sg
-from shiftgauge.trust.backtests import trials
+from shiftgauge.inference.backtests import trials
 
 
 def source(n: int, k: int) -> sg.Source:

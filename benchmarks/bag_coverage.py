@@ -14,7 +14,7 @@ import numpy as np
 from interval_coverage import OPTIONS, rows, truth
 
 import shiftgauge as sg
-from shiftgauge.estimators import pair
+from shiftgauge.methods import pair
 from shiftgauge.scans import scan_of
 from shiftgauge.transport import streamed
 

@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 
 import shiftgauge as sg
-from shiftgauge.estimators import Pair
-from shiftgauge.estimators.registry import make
-from shiftgauge.trust import Resampling, bootstrap
+from shiftgauge.inference import Resampling, bootstrap
+from shiftgauge.methods import Pair
+from shiftgauge.methods.registry import make
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 import shiftgauge as sg
-from shiftgauge.trust import budget, with_labels
+from shiftgauge.inference import budget, with_labels
 
 
 def trial(source: sg.Source, target: sg.Target, labels: np.ndarray, margin: float, seed: int) -> list[float]:

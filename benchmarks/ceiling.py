@@ -20,7 +20,7 @@ from natural import trials as table_trials
 from silent import recorded
 
 import shiftgauge as sg
-from shiftgauge.decisions import ceiling
+from shiftgauge.inference.decisions import ceiling
 
 LEVEL = 0.95
 

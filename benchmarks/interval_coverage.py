@@ -25,9 +25,9 @@ from pathlib import Path
 import numpy as np
 
 import shiftgauge as sg
-from shiftgauge.estimators import Pair
-from shiftgauge.estimators.registry import make
-from shiftgauge.trust.resampling import Draws, Resampling, bootstrap, bounds
+from shiftgauge.inference.bootstrap import Draws, Resampling, bootstrap, bounds
+from shiftgauge.methods import Pair
+from shiftgauge.methods.registry import make
 
 POPULATION = 200_000
 BATCH = 100

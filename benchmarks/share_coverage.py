@@ -19,9 +19,9 @@ from pathlib import Path
 import numpy as np
 
 import shiftgauge as sg
-from shiftgauge.estimators import Pair
-from shiftgauge.trust.posteriors.proportions import bounds, draws
-from shiftgauge.trust.resampling import Resampling
+from shiftgauge.inference.bootstrap import Resampling
+from shiftgauge.inference.posteriors.proportions import bounds, draws
+from shiftgauge.methods import Pair
 
 LEVEL = 0.95
 #: The target's shares, and how far classes lie apart.

@@ -18,9 +18,9 @@ import numpy as np
 from scipy.stats import chi2
 
 import shiftgauge as sg
+from shiftgauge.inference import shift_test
 from shiftgauge.labelshift import confidence_cells, j_test
 from shiftgauge.labelshift import shift_test as module
-from shiftgauge.trust import shift_test
 
 
 def sample(rng: np.random.Generator, n: int, shares: np.ndarray, sharpness: float = 1.7):

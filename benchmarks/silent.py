@@ -24,9 +24,9 @@ from pathlib import Path
 import numpy as np
 
 import shiftgauge as sg
-from shiftgauge.decisions import grade_of
-from shiftgauge.estimators import Auto
+from shiftgauge.inference.decisions import grade_of
 from shiftgauge.labelshift import dirichlet_shares, resample_to
+from shiftgauge.methods import Auto
 
 SOURCE_ROWS, TARGET_ROWS = (500, 1000, 2000, 5000), (200, 500, 1000, 2000, 5000)
 LEAST_ROWS = 150

@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 
 import shiftgauge as sg
-from shiftgauge.trust.answers import compared
-from shiftgauge.trust.diagnosis import examined
-from shiftgauge.trust.posteriors import measured, row_table
+from shiftgauge.inference.answers import compared
+from shiftgauge.inference.diagnosis import examined
+from shiftgauge.inference.posteriors import measured, row_table
 
 
 def drawn(rows: int, classes: int) -> tuple[sg.Source, sg.Target]:

@@ -18,9 +18,24 @@ if getattr(sys, "argv", [])[:1] == ["-m"] and sys.orig_argv[-len(sys.argv)] == "
 from shiftgauge import plots
 from shiftgauge._version import __version__
 from shiftgauge.adapters import collect, collect_texts, from_dataframe, from_sklearn, from_trainer
-from shiftgauge.decisions import ceiling, rank, suitable
 from shiftgauge.errors import FileError, InputError, MissingDependencyError, NotFittedError, ShiftgaugeError
-from shiftgauge.estimators import (
+from shiftgauge.inference import (
+    Plan,
+    backtest,
+    budget,
+    compare,
+    doctor,
+    estimate,
+    interval,
+    label_shares,
+    metrics,
+    shift_test,
+    slices,
+    with_labels,
+)
+from shiftgauge.inference.decisions import ceiling, rank, suitable
+from shiftgauge.io import demo_data, read_source, read_target
+from shiftgauge.methods import (
     AC,
     ATCMC,
     ATCNE,
@@ -43,26 +58,11 @@ from shiftgauge.estimators import (
     aline,
     load,
 )
-from shiftgauge.io import demo_data, read_source, read_target
 from shiftgauge.monitor.client import Monitor
 from shiftgauge.reports import Report, report
 from shiftgauge.results import Comparison, Estimate, Interval
+from shiftgauge.samples import Source, Target
 from shiftgauge.scale import scan
-from shiftgauge.trust import (
-    Plan,
-    backtest,
-    budget,
-    compare,
-    doctor,
-    estimate,
-    interval,
-    label_shares,
-    metrics,
-    shift_test,
-    slices,
-    with_labels,
-)
-from shiftgauge.types import Source, Target
 
 __all__ = [
     "AC",

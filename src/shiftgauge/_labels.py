@@ -20,7 +20,7 @@ IntArray = npt.NDArray[np.intp]
 Names = tuple[Hashable, ...]
 
 
-def as_classes(classes: Sequence[Hashable] | None, k: int, where: str) -> Names | None:
+def check_classes(classes: Sequence[Hashable] | None, k: int, where: str) -> Names | None:
     """Check class names: one per column, in order, all different; texts or finite numbers."""
     if classes is None:
         return None
@@ -92,7 +92,7 @@ def missing_rows(values: Any, what: str) -> npt.NDArray[np.bool_]:
     return np.array([is_missing(_plain(v)) for v in array.tolist()], dtype=bool)
 
 
-def as_labels(values: Any, n: int, k: int, classes: Names | None, what: str) -> IntArray:
+def check_labels(values: Any, n: int, k: int, classes: Names | None, what: str) -> IntArray:
     """(n,) class indices, from one label per row: an index or, with `classes`, a name.
 
     Whole numbers beside class names that are no numbers are indices. A number, a truth value and its spelling

@@ -114,12 +114,12 @@ def test_a_large_source_is_calibrated_in_pieces(weighted, monkeypatch):
     z, y, times = weighted
     source = sg.Source(logits=z, labels=y, weights=times)
     whole = fit_calibration("temperature", source)
-    monkeypatch.setattr("shiftgauge._door.CHUNK_SCORES", 7 * 3)
+    monkeypatch.setattr("shiftgauge.validation.CHUNK_SCORES", 7 * 3)
     pieces = fit_calibration("temperature", source)
     assert pieces.calibrator.temperature == pytest.approx(whole.calibrator.temperature, rel=1e-12)
     assert pieces.report == pytest.approx(whole.report, rel=1e-12)
 
-    monkeypatch.setattr("shiftgauge._door.CHUNK_SCORES", 10_000)
+    monkeypatch.setattr("shiftgauge.validation.CHUNK_SCORES", 10_000)
     rng = np.random.default_rng(0)
     large = sg.Source(logits=rng.normal(size=(20_000, 30)).astype("f4"), labels=rng.integers(0, 30, 20_000))
     tracemalloc.start()

@@ -11,18 +11,18 @@ from shiftgauge.cli.app import VERBS, app
 
 #: The last call of each verb into the library.
 LAST = {
-    "estimate": "shiftgauge.trust.answers:compared",
-    "doctor": "shiftgauge.trust:doctor",
-    "metrics": "shiftgauge.trust.posteriors:measured",
-    "slices": "shiftgauge.trust:slices",
-    "backtest": "shiftgauge.trust:backtest",
-    "budget": "shiftgauge.trust:budget",
+    "estimate": "shiftgauge.inference.answers:compared",
+    "doctor": "shiftgauge.inference:doctor",
+    "metrics": "shiftgauge.inference.posteriors:measured",
+    "slices": "shiftgauge.inference:slices",
+    "backtest": "shiftgauge.inference:backtest",
+    "budget": "shiftgauge.inference:budget",
     "report": "shiftgauge.reports:report",
 }
 #: What a verb cannot be called without.
 NEEDED = {"slices": ("--by", "user"), "report": ("--json",)}
-PAIR, READ, CHECKED = "shiftgauge.estimators:Pair", "shiftgauge.io:read_source", "shiftgauge.io:read_checked"
-SHARES = "shiftgauge.trust.posteriors.proportions:estimated_shares"
+PAIR, READ, CHECKED = "shiftgauge.methods:Pair", "shiftgauge.io:read_source", "shiftgauge.io:read_checked"
+SHARES = "shiftgauge.inference.posteriors.proportions:estimated_shares"
 #: Options about the command's own output, with the test that shows what they do.
 ELSEWHERE = {
     "json": "test_estimate.test_every_verb_fits_the_schema",
@@ -110,7 +110,7 @@ OWN = {
         "method": (("-m", "label-shift"), ("method", is_("label-shift"))),
         "calibration": (
             ("--calibration", "none"),
-            ("shiftgauge.estimators.pair:Pair", "calibration", is_("none")),
+            ("shiftgauge.methods.pair:Pair", "calibration", is_("none")),
         ),
         "marginal": (("-m", "scot", "--marginal", "mlls"), ("options", is_({"marginal": "mlls"}))),
         "proportions": (("--proportions", "same"), ("options", is_({"proportions": "same"}))),
@@ -161,7 +161,7 @@ OWN = {
         "labelled": (("--labelled", "picks.csv"), ("shiftgauge.io:read_picks", "path", ends("picks.csv"))),
         "weight": (
             ("--labelled", "picks.csv", "--weight", "0.5"),
-            ("shiftgauge.trust:with_labels", "weight", is_(0.5)),
+            ("shiftgauge.inference:with_labels", "weight", is_(0.5)),
         ),
     },
     "report": {
@@ -261,9 +261,9 @@ def test_every_option_reaches_the_library(shiftgauge, folder, monkeypatch, verb,
     words, (*where, check) = OWN[verb].get(name) or EVERYWHERE[name]
     place, argument = (LAST[verb], *where) if len(where) == 1 else where
     if place == SHARES:  # it comes after the metrics, which do not matter here
-        monkeypatch.setattr("shiftgauge.trust.posteriors.measured", lambda *args, **options: None)
+        monkeypatch.setattr("shiftgauge.inference.posteriors.measured", lambda *args, **options: None)
     if place.endswith("with_labels"):
-        monkeypatch.setattr("shiftgauge.trust.Plan.from_table", lambda *args, **options: None)
+        monkeypatch.setattr("shiftgauge.inference.Plan.from_table", lambda *args, **options: None)
     seen = spy(monkeypatch, place, stop=not place.endswith(":Pair"))
     if place.endswith(":Pair"):
         spy(monkeypatch, LAST[verb], stop=True)

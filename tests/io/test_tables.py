@@ -21,7 +21,7 @@ from shiftgauge.io import (
 )
 from shiftgauge.io.tables import both_columns, open_table
 from shiftgauge.io.values import numbers_of
-from shiftgauge.types import meeting_notes
+from shiftgauge.samples import meeting_notes
 
 
 def write_jsonl(path, columns):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import shiftgauge as sg
+from shiftgauge.inference import shift_test
 from shiftgauge.labelshift import confidence_cells, j_test
-from shiftgauge.trust import shift_test
 
 
 def sample(rng, n, shares, sharpness=1.7):

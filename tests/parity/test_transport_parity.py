@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 
 import shiftgauge as sg
-from shiftgauge.estimators.threshold import cut_at_share
+from shiftgauge.methods.threshold import cut_at_share
 
 ot = pytest.importorskip("ot")
 

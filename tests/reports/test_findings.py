@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 import shiftgauge as sg
-from shiftgauge.estimators import Pair
+from shiftgauge.inference.bootstrap import Resampling
+from shiftgauge.inference.diagnosis import RANGE
+from shiftgauge.methods import Pair
 from shiftgauge.reports import report
 from shiftgauge.reports.findings import LEVELS, findings, verdict
 from shiftgauge.reports.slices import MOST_SLICES, class_table, slice_tables
-from shiftgauge.trust.diagnosis import RANGE
-from shiftgauge.trust.resampling import Resampling
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +99,7 @@ def test_the_range_that_holds_is_the_headline(plain):
 
 
 def test_p_is_never_zero():
-    from shiftgauge.trust.diagnosis import shown
+    from shiftgauge.inference.diagnosis import shown
 
     assert shown({"kind": "other", "p_value": 0.0}) == "kind other, p < 0.001"
 

@@ -6,14 +6,14 @@ import re
 import numpy as np
 
 import shiftgauge as sg
-from shiftgauge.estimators import Pair
+from shiftgauge.inference.bootstrap import Resampling
+from shiftgauge.methods import Pair
 from shiftgauge.reports import report
 from shiftgauge.reports.figures import pictures
 from shiftgauge.reports.markdown import escape
 from shiftgauge.reports.page import MARKS
 from shiftgauge.reports.provenance import fingerprint, provenance
 from shiftgauge.reports.slices import class_table, slice_tables
-from shiftgauge.trust.resampling import Resampling
 
 
 def tables(text):

@@ -5,8 +5,8 @@ import pyarrow as pa
 import pytest
 
 import shiftgauge as sg
-from shiftgauge.estimators.base import Reading
-from shiftgauge.estimators.checks import CHECKS
+from shiftgauge.methods.base import Reading
+from shiftgauge.methods.checks import CHECKS
 
 #: More rows than this of ten classes are read in passes even where they are in memory.
 MANY = 430_000

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import shiftgauge as sg
-from shiftgauge import _door
+from shiftgauge import validation
 from shiftgauge.calibration import Calibration, Identity, Temperature, Vector
-from shiftgauge.estimators.scanned import calibrated
+from shiftgauge.methods.scanned import calibrated
 from shiftgauge.transport import Block, _steps
 
 #: Passes over ten classes that may be made in all, the test of shift included.
@@ -47,7 +47,7 @@ def test_the_compiled_softmax_is_the_one_of_numpy(name, dtype, k):
         probs, wanted, rtol=1e-13, atol=1e-300
     )  # exponents near -700 double their rounding
     np.testing.assert_allclose(probs, wanted, rtol=0.0, atol=4e-15)
-    np.testing.assert_array_equal(largest, _door.argmax(target.scores))
+    np.testing.assert_array_equal(largest, validation.argmax(target.scores))
 
 
 def test_logits_of_any_size():
@@ -70,7 +70,7 @@ def test_probabilities_with_zeros(name, dtype):
     target = sg.Target(probs=p)
     probs, largest = calibrated(target, calibration(name, 5))
     np.testing.assert_allclose(probs, calibration(name, 5).probs(target), rtol=1e-13, atol=2e-15)
-    np.testing.assert_array_equal(largest, _door.argmax(target.scores))
+    np.testing.assert_array_equal(largest, validation.argmax(target.scores))
 
 
 def test_a_row_is_the_same_wherever_it_is_cut():
@@ -129,7 +129,7 @@ def test_methods_share_their_passes(world):
 
 
 def test_the_steps_of_a_pass_share_a_view(world, monkeypatch):
-    from shiftgauge.estimators import scanned
+    from shiftgauge.methods import scanned
 
     source, file = world
     made = []

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from shiftgauge import _door
+from shiftgauge import validation
 from shiftgauge.errors import InputError
-from shiftgauge.types import Source, Target
+from shiftgauge.samples import Source, Target
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -75,8 +75,8 @@ class Collected:
 
     def _refuse_probabilities(self) -> None:
         """The scores of a model that ends in softmax, before the door names arguments that no adapter takes."""
-        parts = [self.scores[rows] for rows in _door.chunks(*self.scores.shape)]
-        if parts and all(map(_door.like_probabilities, parts)):
+        parts = [self.scores[rows] for rows in validation.chunks(*self.scores.shape)]
+        if parts and all(map(validation.like_probabilities, parts)):
             raise InputError(
                 "collected: every row is 0 or more and sums to 1, as probabilities do (does the model end in "
                 "softmax?); wanted .source(kind='probs') and .target(kind='probs'), or insist=True there if they are "
@@ -88,11 +88,11 @@ class Collected:
         if names is None or not self.indexed:
             return values
         n, k = self.scores.shape
-        return np.array(names, dtype=object)[_door.as_labels(values, n, k, None, what)]
+        return np.array(names, dtype=object)[validation.check_labels(values, n, k, None, what)]
 
     def _names(self, classes: Sequence[Hashable] | None) -> tuple[Hashable, ...] | None:
         chosen = self.classes if classes is None else classes
-        return _door.as_classes(chosen, int(self.scores.shape[1]), "collected")
+        return validation.check_classes(chosen, int(self.scores.shape[1]), "collected")
 
     def __repr__(self) -> str:
         n, k = self.scores.shape

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from shiftgauge import _door
+from shiftgauge import validation
 from shiftgauge.adapters.collected import Collected
 from shiftgauge.adapters.pytorch import collect, import_torch
 from shiftgauge.errors import InputError
@@ -88,7 +88,7 @@ def from_trainer(output: Any, *, classes: Sequence[Hashable] | None = None) -> C
     return Collected(
         scores=array,
         labels=None if labels is None else np.asarray(labels),
-        classes=_door.as_classes(classes, array.shape[1], "from_trainer"),
+        classes=validation.check_classes(classes, array.shape[1], "from_trainer"),
     )
 
 

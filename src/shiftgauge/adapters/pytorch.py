@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from shiftgauge import _door
+from shiftgauge import validation
 from shiftgauge.adapters._rows import Rows, open_rows
 from shiftgauge.adapters.collected import Collected, check_kind
 from shiftgauge.errors import InputError, MissingDependencyError
@@ -75,7 +75,7 @@ def collect(
         kind=kind,
         labels=np.concatenate(labels) if labels else None,
         second=np.concatenate(others) if others else None,
-        classes=_door.as_classes(classes, scores.shape[1], "collect"),
+        classes=validation.check_classes(classes, scores.shape[1], "collect"),
     )
 
 
@@ -217,7 +217,7 @@ def _scores(torch: Any, output: Any) -> npt.NDArray[np.float32]:
 
 
 def _labels(truth: Any, n: int) -> npt.NDArray[Any]:
-    array = _door.as_array(truth, "collect: labels")
+    array = validation.as_array(truth, "collect: labels")
     if array.ndim == 0 or len(array) != n:
         raise InputError(f"collect: labels of shape {array.shape} for {n} rows of scores; wanted one per row")
     return np.array(array)  # a loader may reuse its memory for the next batch

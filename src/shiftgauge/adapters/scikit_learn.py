@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from shiftgauge import _door
+from shiftgauge import validation
 from shiftgauge.adapters.collected import Collected
 from shiftgauge.errors import InputError
 
@@ -41,11 +41,11 @@ def from_sklearn(model: Any, X: Any, y: Any = None, *, weights: Any = None, seco
     return Collected(
         scores=scores,
         kind=kind,
-        labels=None if y is None else _door.as_array(y, "from_sklearn: y"),
+        labels=None if y is None else validation.as_array(y, "from_sklearn: y"),
         second=None if second is None else np.asarray(_call(second, "predict", X)),
-        classes=_door.as_classes(classes, len(classes), "from_sklearn"),
+        classes=validation.check_classes(classes, len(classes), "from_sklearn"),
         predictions=np.asarray(_call(model, "predict", X)),
-        weights=None if weights is None else _door.as_array(weights, "from_sklearn: weights"),
+        weights=None if weights is None else validation.as_array(weights, "from_sklearn: weights"),
         indexed=False,
     )
 

@@ -12,12 +12,12 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from shiftgauge._door import ZERO, chunks
 from shiftgauge.calibration.metrics import FloatArray, ece, mean_nll
 from shiftgauge.calibration.temperature import Temperature, fit_temperature
 from shiftgauge.calibration.vector import Vector, fit_vector
 from shiftgauge.errors import InputError, nearest
-from shiftgauge.types import Sample, Source
+from shiftgauge.samples import Sample, Source
+from shiftgauge.validation import ZERO, chunks
 
 
 class Calibrator(Protocol):

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from shiftgauge._door import chunks
 from shiftgauge.calibration.metrics import FloatArray
+from shiftgauge.validation import chunks
 
 #: The range in which the temperature is sought.
 LOWEST, HIGHEST = 0.05, 20.0

@@ -12,7 +12,7 @@ from shiftgauge.cli.screen import console, plain_table, warn, working
 from shiftgauge.cli.words import now_called, spoken, unlike
 
 if TYPE_CHECKING:
-    from shiftgauge.trust import Backtest
+    from shiftgauge.inference import Backtest
 
 Time = Annotated[
     str | None,
@@ -54,8 +54,8 @@ def backtest(
     reading: files.Reading,
 ) -> None:
     """Hide SOURCE's labels, by --by and --time and under made shifts, and report each method's miss."""
-    from shiftgauge.trust import backtest as look_back
-    from shiftgauge.trust.columns import row_times
+    from shiftgauge.inference import backtest as look_back
+    from shiftgauge.inference.columns import row_times
 
     columns = unlike(now_called("--groups", "--by", groups, by), "--by")
     with working() as say:

@@ -16,9 +16,9 @@ from shiftgauge.cli.words import spoken
 from shiftgauge.errors import FileError, InputError
 
 if TYPE_CHECKING:
+    from shiftgauge.inference import Labelled, Plan
     from shiftgauge.io import Form
-    from shiftgauge.trust import Labelled, Plan
-    from shiftgauge.types import Source, Target
+    from shiftgauge.samples import Source, Target
 
 
 @files.reads
@@ -49,11 +49,11 @@ def budget(
 ) -> None:
     """Plan which rows of TARGET to label so that the error is known to +- MARGIN, or use their labels."""
     from shiftgauge import io
-    from shiftgauge.trust import budget as plan_labels
+    from shiftgauge.inference import budget as plan_labels
 
     relied = _weight(weight)
     _check_rows(rows, labelled, [source, target, reading.labels, labelled, marginal])
-    from shiftgauge.types import Target
+    from shiftgauge.samples import Target
 
     with working() as say:
         known, unknown, _ = reading.both(source, target, say, labelled, whole=True)
@@ -95,7 +95,7 @@ def _bought(
 ) -> Labelled:
     """The error by the labels that came back in a file."""
     from shiftgauge import io
-    from shiftgauge.trust import Plan, with_labels
+    from shiftgauge.inference import Plan, with_labels
 
     table, labels = io.read_picks(path, form, unknown.classes)
     plan = Plan.from_table(table, known, unknown, what=str(path), **shared)
@@ -106,7 +106,7 @@ def _bought(
 
 
 def _document(found: Labelled | Plan, target: Target) -> dict[str, Any]:
-    from shiftgauge.trust import Plan
+    from shiftgauge.inference import Plan
 
     document = found.to_dict()
     if isinstance(found, Plan) and target.ids is not None:
@@ -127,7 +127,7 @@ def _weight(text: str) -> float | str:
 
 
 def _print(found: Labelled | Plan, rows: Path | None, column: str) -> None:
-    from shiftgauge.trust import Plan
+    from shiftgauge.inference import Plan
 
     out = console()
     out.print(spoken(repr(replace(found, warnings=()))))

@@ -30,9 +30,9 @@ LEFT_OUT = ("unchanged", "cbpe")
 def _run(say: Any) -> dict[str, Any]:
     import numpy as np
 
-    from shiftgauge.estimators import METHODS
+    from shiftgauge.inference import compare
     from shiftgauge.io import demo_data
-    from shiftgauge.trust import compare
+    from shiftgauge.methods import METHODS
 
     recorded = demo_data()
     source = recorded.source
@@ -57,7 +57,7 @@ def _run(say: Any) -> dict[str, Any]:
 def _print(results: dict[str, Any]) -> None:
     from rich.text import Text
 
-    from shiftgauge.estimators import METHODS
+    from shiftgauge.methods import METHODS
 
     methods = [method for method in results["mae"] if method not in LEFT_OUT]
     table = plain_table(padding=(0, 1, 0, 0))

@@ -12,7 +12,7 @@ from shiftgauge.cli.screen import console, plain_table, warn, working
 from shiftgauge.cli.words import spoken
 
 if TYPE_CHECKING:
-    from shiftgauge.trust import Diagnosis
+    from shiftgauge.inference import Diagnosis
 
 STYLES = {"ok": "green", "caution": "yellow", "stop": "bold red"}
 
@@ -30,7 +30,7 @@ def doctor(
     reading: files.Reading,
 ) -> None:
     """Check SOURCE and TARGET for everything that makes an estimate untrustworthy; exit code 1 on stop."""
-    from shiftgauge.trust import doctor as examine
+    from shiftgauge.inference import doctor as examine
 
     with working() as say:
         known, unknown, _ = reading.both(source, target, say)

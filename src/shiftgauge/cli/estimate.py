@@ -14,10 +14,10 @@ from shiftgauge.cli.words import spoken
 from shiftgauge.errors import InputError, Note, ascribed
 
 if TYPE_CHECKING:
-    from shiftgauge.estimators import Pair
+    from shiftgauge.methods import Pair
     from shiftgauge.results import Comparison
+    from shiftgauge.samples import Source, Target
     from shiftgauge.scans import Scan
-    from shiftgauge.types import Source, Target
 
 DEFAULT_METHOD = "auto"
 
@@ -91,7 +91,7 @@ def _keep(limit: limits.Limit | None, answer: Comparison, quiet: bool) -> None:
 
 
 def _met(known: Source, unknown: Target | Scan, calibration: str, seed: int, say: Any) -> Pair:
-    from shiftgauge.estimators import Pair
+    from shiftgauge.methods import Pair
 
     say("calibration")
     return Pair(known, unknown, calibration, seed=seed, verb="estimate")
@@ -108,7 +108,7 @@ def _answer(
     level: float,
     say: Any,
 ) -> Comparison:
-    from shiftgauge.trust.answers import compared, true_error
+    from shiftgauge.inference.answers import compared, true_error
 
     return compared(
         pair,
@@ -144,8 +144,8 @@ def _refuse_one_file(rows: Path, n: int) -> None:
 
 def _write_rows(rows: Path, pair: Pair, method: str, shares: Any, proportions: str, say: Any) -> None:
     from shiftgauge import io
-    from shiftgauge.estimators.scanned import ScanView
-    from shiftgauge.trust.posteriors import row_reader, row_table
+    from shiftgauge.inference.posteriors import row_reader, row_table
+    from shiftgauge.methods.scanned import ScanView
 
     say("rows")
     if isinstance(pair.target, ScanView):
@@ -157,8 +157,8 @@ def _write_rows(rows: Path, pair: Pair, method: str, shares: Any, proportions: s
 
 def _resampling(replicates: int, level: float, seed: int, groups: Any, source_groups: Any) -> Any:
     """The bootstrap's settings, or None where no interval is wanted."""
-    from shiftgauge._door import check_fraction
-    from shiftgauge.trust.resampling import Resampling
+    from shiftgauge.inference.bootstrap import Resampling
+    from shiftgauge.validation import check_fraction
 
     if replicates:
         return Resampling(replicates, level, seed, groups, source_groups)
@@ -176,7 +176,7 @@ def _methods(named: list[str] | None) -> list[str] | None:
 
 def _refuse_idle_marginal(marginal: str, named: list[str] | None) -> None:
     """A marginal that none of the named methods takes would change nothing."""
-    from shiftgauge.estimators.registry import accepts, find
+    from shiftgauge.methods.registry import accepts, find
 
     methods = _methods(named)
     if marginal != "source" and methods and not any(accepts(find(name), "marginal") for name in methods):
@@ -210,7 +210,7 @@ def _document(answer: Comparison, source: Path, target: Path, limit: limits.Limi
 
 
 def _print(answer: Comparison, first: str) -> None:
-    from shiftgauge.estimators import METHODS
+    from shiftgauge.methods import METHODS
     from shiftgauge.results import percent
 
     out = console()
@@ -241,7 +241,7 @@ def _print(answer: Comparison, first: str) -> None:
 def _table(answer: Comparison) -> Any:
     from rich.text import Text
 
-    from shiftgauge.estimators import METHODS
+    from shiftgauge.methods import METHODS
     from shiftgauge.results import percent
 
     truth = answer.true_error

@@ -32,8 +32,8 @@ from shiftgauge.errors import InputError
 if TYPE_CHECKING:
     from shiftgauge.cli.screen import Say
     from shiftgauge.io import Form
+    from shiftgauge.samples import Sample, Source, Target
     from shiftgauge.scans import Scan
-    from shiftgauge.types import Sample, Source, Target
 
 __all__ = [
     "AsJson",

@@ -9,7 +9,7 @@ import typer
 
 from shiftgauge.cli import options
 from shiftgauge.cli.screen import console, plain_table
-from shiftgauge.estimators import METHODS
+from shiftgauge.methods import METHODS
 from shiftgauge.results import SCHEMA
 
 
@@ -32,7 +32,7 @@ def methods(as_json: options.AsJson = False) -> None:
 
 
 def _entry(name: str) -> dict[str, Any]:
-    from shiftgauge.estimators.registry import accepts
+    from shiftgauge.methods.registry import accepts
 
     method = METHODS[name]
     takes = ["marginal"] * accepts(method, "marginal") + ["second"] * method.needs_second

@@ -14,7 +14,7 @@ from shiftgauge.cli.words import spoken
 from shiftgauge.errors import InputError
 
 if TYPE_CHECKING:
-    from shiftgauge.trust import Metrics, Shares
+    from shiftgauge.inference import Metrics, Shares
 
 Cost = Annotated[
     Path | None,
@@ -55,10 +55,10 @@ def metrics(
 ) -> None:
     """Estimate every metric of the classifier on TARGET from the posterior behind a method's answer."""
     from shiftgauge import io
-    from shiftgauge.estimators.pair import Pair, meant
-    from shiftgauge.trust.posteriors import measured
-    from shiftgauge.trust.posteriors.proportions import check_method, estimated_shares
-    from shiftgauge.trust.resampling import Resampling
+    from shiftgauge.inference.bootstrap import Resampling
+    from shiftgauge.inference.posteriors import measured
+    from shiftgauge.inference.posteriors.proportions import check_method, estimated_shares
+    from shiftgauge.methods.pair import Pair, meant
 
     if bias_correction and shares is None:
         raise InputError("--bias-correction is about the label shares; pass --shares mlls too")

@@ -15,9 +15,9 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from shiftgauge._door import check_count
 from shiftgauge.cli.screen import quietly
-from shiftgauge.estimators import METHODS
+from shiftgauge.methods import METHODS
+from shiftgauge.validation import check_count
 
 WHAT, DATA, OUTPUT = "What to estimate", "How the files are read", "Output"
 PANELS = {

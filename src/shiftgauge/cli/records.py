@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
+    from shiftgauge.samples import Source, Target
     from shiftgauge.scans import Scan
-    from shiftgauge.types import Source, Target
 
 
 def print_json(

@@ -14,7 +14,7 @@ from shiftgauge.cli.screen import console, plain_table, warn, working
 from shiftgauge.cli.words import now_called, spoken, unlike
 
 if TYPE_CHECKING:
-    from shiftgauge.trust import Slices
+    from shiftgauge.inference import Slices
 
 
 Data = Annotated[
@@ -52,7 +52,7 @@ def slices(
     reading: files.Reading,
 ) -> None:
     """Estimate the error of each slice of TARGET, with intervals that hold for all slices at once."""
-    from shiftgauge.trust import slices as cut
+    from shiftgauge.inference import slices as cut
 
     if groups is not None and Path(groups).is_file():  # what --data was called
         data, groups = now_called("--groups FILE", "--data FILE", Path(groups), data), None

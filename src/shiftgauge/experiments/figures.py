@@ -11,12 +11,12 @@ import numpy as np
 import shiftgauge as sg
 from shiftgauge import plots
 from shiftgauge.errors import InputError
-from shiftgauge.estimators.view import View
 from shiftgauge.experiments._store import replacing
 from shiftgauge.experiments.protocol import Row, label_shares
 from shiftgauge.experiments.scores import Scores
 from shiftgauge.experiments.tables import title_of
 from shiftgauge.labelshift.marginal import total_variation
+from shiftgauge.methods.view import View
 
 
 def save(figure: Any, folder: Path, name: str) -> list[Path]:
@@ -123,6 +123,6 @@ def costs_of(scores: Scores, shift: str, marginal: str = "source") -> Any:
 
 
 def _cut(costs: Any, share: float) -> float:
-    from shiftgauge.estimators.threshold import cut_at_share
+    from shiftgauge.methods.threshold import cut_at_share
 
     return float(cut_at_share(costs, np.full(len(costs), 1 / len(costs)), share).value)

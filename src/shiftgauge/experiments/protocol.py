@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 import shiftgauge as sg
 from shiftgauge.calibration import fit_calibration
 from shiftgauge.errors import InputError
-from shiftgauge.estimators import METHODS
-from shiftgauge.estimators.registry import accepts, make
-from shiftgauge.estimators.view import View
 from shiftgauge.experiments.progress import Progress, silent
 from shiftgauge.experiments.records import read_records, write_records
 from shiftgauge.experiments.scores import Recorded
 from shiftgauge.experiments.shards import Shard
 from shiftgauge.experiments.sweep import Sweep, Unit
 from shiftgauge.labelshift.marginal import total_variation
+from shiftgauge.methods import METHODS
+from shiftgauge.methods.registry import accepts, make
+from shiftgauge.methods.view import View
 
 SHRUNK = "+shrunk"
 """Suffix of a method with the noise-aware marginal."""

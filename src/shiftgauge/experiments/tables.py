@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from shiftgauge.estimators import METHODS
 from shiftgauge.experiments import published
 from shiftgauge.experiments.ablation import SIZE, Batched
 from shiftgauge.experiments.protocol import SHRUNK, Row
@@ -18,6 +17,7 @@ from shiftgauge.experiments.summaries import (
     thresholding_table,
 )
 from shiftgauge.experiments.table import Table
+from shiftgauge.methods import METHODS
 
 ORDER = (
     "unchanged", "ac", "doc", "im", "cbpe", "gde", "atc-mc", "atc-ne", "cot", "cott", "scot",

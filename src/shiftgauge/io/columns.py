@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from shiftgauge import _door
+from shiftgauge import validation
 from shiftgauge._npz import read_npy
 from shiftgauge._times import bin_times, split_bin
 from shiftgauge.errors import FileError, InputError, nearest
@@ -38,7 +38,7 @@ def read_columns(path: str | Path, names: Sequence[str]) -> dict[str, Array]:
     for name in names:
         if name not in held:
             raise FileError(f"{path}: no key {name!r}{nearest(name, found)} (found {', '.join(found[:8])})")
-    return {name: _door.as_array(held[name], f"{path}: {name!r}") for name in names}
+    return {name: validation.as_array(held[name], f"{path}: {name!r}") for name in names}
 
 
 def read_column(path: str | Path, name: str) -> Any:
@@ -106,7 +106,7 @@ def read_marginal(path: str | Path, classes: tuple[Hashable, ...] | None, k: int
     """(K,) label masses: a table with columns `class` and `mass`, or a 1-D `.npy` in column order."""
     file = real_path(path)
     if file.suffix.lower() == ".npy":
-        return _door.as_marginal(np.array(read_npy(file)), k, classes, str(path))
+        return validation.check_label_shares(np.array(read_npy(file)), k, classes, str(path))
     if not is_table(file):
         raise FileError(f"{path}: wanted a CSV with the columns class,mass or a 1-D .npy")
     names = open_table(file).names
@@ -122,7 +122,7 @@ def read_marginal(path: str | Path, classes: tuple[Hashable, ...] | None, k: int
     if classes is None:
         known = {name: int(name) for name in named if name.isdigit()}
     given = {known.get(name, name): mass for name, mass in zip(named, masses, strict=True)}
-    return _door.as_marginal(given, k, classes, str(path))
+    return validation.check_label_shares(given, k, classes, str(path))
 
 
 def _mass(value: Any, name: str, path: str | Path) -> float:
@@ -185,9 +185,9 @@ def read_picks(
         raise FileError(
             f"{path}: rows and labels have the shapes {numbers.shape} and {np.shape(values)}; wanted one each"
         )
-    kept = [i for i, row in enumerate(numbers.tolist()) if not _door.is_missing(row)]
-    blank = (i for i, row in enumerate(numbers.tolist()) if _door.is_missing(row))
-    lost = next((values[i] for i in blank if not _door.is_missing(values[i])), None)
+    kept = [i for i, row in enumerate(numbers.tolist()) if not validation.is_missing(row)]
+    blank = (i for i, row in enumerate(numbers.tolist()) if validation.is_missing(row))
+    lost = next((values[i] for i in blank if not validation.is_missing(values[i])), None)
     if lost is not None:
         raise FileError(f"{path}: a label, {lost}, stands without its row number; wanted both")
     rows = [_row_number(numbers[i], path) for i in kept]
@@ -197,7 +197,9 @@ def read_picks(
     table: dict[str, list[Any]] = {"row": rows}
     for name in columns:
         table[name] = [_planned(held[name][i], name, path) for i in kept]
-    return table, {r: values[i] for r, i in zip(rows, kept, strict=True) if not _door.is_missing(values[i])}
+    return table, {
+        r: values[i] for r, i in zip(rows, kept, strict=True) if not validation.is_missing(values[i])
+    }
 
 
 #: What a plan writes beside the row numbers.

@@ -8,7 +8,7 @@ from importlib import resources
 import numpy as np
 import numpy.typing as npt
 
-from shiftgauge.types import Source, Target
+from shiftgauge.samples import Source, Target
 
 
 @dataclass(frozen=True, repr=False)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from shiftgauge.errors import FileError, InputError, nearest
 
 if TYPE_CHECKING:
-    from shiftgauge.types import Source
+    from shiftgauge.samples import Source
 
 
 #: Names that people give to a column of decisions.

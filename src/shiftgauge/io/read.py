@@ -19,7 +19,7 @@ from shiftgauge.io.parquet import is_glob, is_parquet, parquet_files
 from shiftgauge.io.stdin import is_stdin, is_stream, plainly, said_plainly, spooled
 from shiftgauge.io.tables import OPENERS, open_table, read_scores_table, table_columns
 from shiftgauge.io.values import labels_in, shown
-from shiftgauge.types import Source, Target
+from shiftgauge.samples import Source, Target
 
 READERS: dict[str, Callable[[Path, Form], Content]] = {
     ".npz": read_scores_mapping,

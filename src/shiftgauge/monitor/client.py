@@ -133,7 +133,7 @@ class Monitor:
         """
         import pyarrow as pa
 
-        from shiftgauge.types import Target
+        from shiftgauge.samples import Target
 
         # What cannot be estimated is refused here, where somebody sees it.
         target = Target(logits, probs=probs)

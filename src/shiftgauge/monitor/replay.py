@@ -19,7 +19,7 @@ from shiftgauge.monitor.service.settings import put_settings
 from shiftgauge.monitor.spans import DAY, SECOND
 from shiftgauge.monitor.store import Store
 from shiftgauge.monitor.wire.rows import Raw, parse_time
-from shiftgauge.types import Source, Target
+from shiftgauge.samples import Source, Target
 
 
 @dataclass(frozen=True)
@@ -112,9 +112,9 @@ def _arriving(
 
 
 def _indices(labels: Any, target: Any) -> Any:
-    from shiftgauge import _door
+    from shiftgauge import validation
 
-    return _door.as_labels(labels, target.n, target.k, target.classes, "labels")
+    return validation.check_labels(labels, target.n, target.k, target.classes, "labels")
 
 
 def source_npz(source: Source, names: Any) -> bytes:

@@ -160,7 +160,7 @@ def _level(value: Any, _: Settings) -> float:
 
 
 def _method(value: Any, _: Settings) -> str:
-    from shiftgauge.estimators import METHODS
+    from shiftgauge.methods import METHODS
 
     if not isinstance(value, str) or value not in METHODS or value in ("entropy", "gde"):
         raise invalid(f"method {str(value)[:40]!r}: wanted 'auto' or another method that estimates an error")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from shiftgauge.errors import InputError
-from shiftgauge.estimators import METHODS
+from shiftgauge.methods import METHODS
 from shiftgauge.plots._style import INK, MARKERS, PALETTE, axes, percent
 from shiftgauge.results import Comparison, Estimate
 

@@ -9,13 +9,13 @@ import numpy.typing as npt
 
 from shiftgauge.calibration import fit_calibration
 from shiftgauge.calibration.metrics import confidence_bin, ece
-from shiftgauge.estimators import COTT, Pair
-from shiftgauge.estimators.scanned import ScanView
-from shiftgauge.estimators.threshold import share_beyond
-from shiftgauge.estimators.view import View
 from shiftgauge.labelshift import Marginal
+from shiftgauge.methods import COTT, Pair
+from shiftgauge.methods.scanned import ScanView
+from shiftgauge.methods.threshold import share_beyond
+from shiftgauge.methods.view import View
+from shiftgauge.samples import Source
 from shiftgauge.scans import Total
-from shiftgauge.types import Source
 
 Array = npt.NDArray[np.float64]
 BINS = 20

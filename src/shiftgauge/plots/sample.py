@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from shiftgauge.calibration import fit_calibration
-from shiftgauge.estimators import Pair
-from shiftgauge.estimators.view import View
 from shiftgauge.labelshift import Marginal
+from shiftgauge.methods import Pair
+from shiftgauge.methods.view import View
 from shiftgauge.plots._style import INK, PALETTE, axes, percent
 from shiftgauge.plots.evidence import (
     confidence_table,
@@ -21,8 +21,8 @@ from shiftgauge.plots.evidence import (
     proportions_table,
     reliability_table,
 )
+from shiftgauge.samples import Source, Target
 from shiftgauge.scans import Scan, as_source
-from shiftgauge.types import Source, Target
 
 SOURCE, TARGET = PALETTE[0], PALETTE[1]
 #: More classes than this are not drawn: those that changed most are.

@@ -9,12 +9,12 @@ from typing import Any
 
 from shiftgauge._files import check_writable, write_text
 from shiftgauge.errors import FileError
-from shiftgauge.estimators import DEFAULT
 from shiftgauge.labelshift import Marginal
+from shiftgauge.methods import DEFAULT
 from shiftgauge.reports.summary import summarise
 from shiftgauge.results import Result, told
+from shiftgauge.samples import Source, Target
 from shiftgauge.scans import Scan
-from shiftgauge.types import Source, Target
 
 FORMATS = {"html": ".html", "md": ".md", "json": ".json"}
 

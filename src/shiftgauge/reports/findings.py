@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from shiftgauge.errors import Note
-from shiftgauge.estimators import Pair
-from shiftgauge.estimators.span import CAUTION, OK, STOP
-from shiftgauge.trust.diagnosis import RANGE, examined
+from shiftgauge.inference.diagnosis import RANGE, examined
+from shiftgauge.methods import Pair
+from shiftgauge.methods.span import CAUTION, OK, STOP
 
 LEVELS = (OK, CAUTION, STOP)
 HEADLINES = {

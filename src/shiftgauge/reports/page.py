@@ -60,6 +60,6 @@ def _written_out(held: Any) -> Any:
 
 
 def _methods() -> dict[str, tuple[str, str]]:
-    from shiftgauge.estimators import METHODS
+    from shiftgauge.methods import METHODS
 
     return {name: (method.title, method.meaning) for name, method in METHODS.items()}

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from shiftgauge._door import chunks
 from shiftgauge._version import __version__
+from shiftgauge.samples import Sample, Source
 from shiftgauge.scans import Scan
-from shiftgauge.types import Sample, Source
+from shiftgauge.validation import chunks
 
 PACKAGES = ("numpy", "scipy", "numba")
 

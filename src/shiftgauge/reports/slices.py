@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from shiftgauge.estimators import Pair
-from shiftgauge.estimators.posterior import Belief
-from shiftgauge.estimators.scanned import ScanView
-from shiftgauge.estimators.view import View
+from shiftgauge.inference.answers import answer
+from shiftgauge.inference.bootstrap import Resampling
+from shiftgauge.inference.posteriors import Slice, sliced
+from shiftgauge.methods import Pair
+from shiftgauge.methods.posterior import Belief
+from shiftgauge.methods.scanned import ScanView
+from shiftgauge.methods.view import View
 from shiftgauge.scans import Total
-from shiftgauge.trust.answers import answer
-from shiftgauge.trust.posteriors import Slice, sliced
-from shiftgauge.trust.resampling import Resampling
 
 #: Only so many slices of one column are listed, the largest ones.
 MOST_SLICES = 50

@@ -7,21 +7,21 @@ from dataclasses import replace
 from typing import Any
 
 from shiftgauge.errors import InputError
-from shiftgauge.estimators import METHODS, Pair
-from shiftgauge.estimators.marginal import MarginalEstimator
-from shiftgauge.estimators.pair import taken
-from shiftgauge.estimators.registry import find
+from shiftgauge.inference.answers import answer as trusted_answer
+from shiftgauge.inference.answers import compared, true_error
+from shiftgauge.inference.bootstrap import Resampling
 from shiftgauge.labelshift import MARGINALS, Marginal
+from shiftgauge.methods import METHODS, Pair
+from shiftgauge.methods.marginal import MarginalEstimator
+from shiftgauge.methods.pair import taken
+from shiftgauge.methods.registry import find
 from shiftgauge.plots.evidence import confidence_table, costs_table, proportions_table, reliability_table
 from shiftgauge.reports.findings import findings, verdict
 from shiftgauge.reports.provenance import provenance
 from shiftgauge.reports.slices import class_table, slice_tables
 from shiftgauge.results import SCHEMA, Comparison, Estimate, Interval, percent
+from shiftgauge.samples import Source, Target
 from shiftgauge.scans import Scan, as_source
-from shiftgauge.trust.answers import answer as trusted_answer
-from shiftgauge.trust.answers import compared, true_error
-from shiftgauge.trust.resampling import Resampling
-from shiftgauge.types import Source, Target
 
 #: Slices have intervals even where the answer was asked for without.
 FEWEST_REPLICATES = 50

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from shiftgauge import _door
+from shiftgauge import validation
 from shiftgauge._labels import are_indices, is_missing
 from shiftgauge._times import bin_times, split_bin
 from shiftgauge.errors import InputError
@@ -121,7 +121,7 @@ class Layout:
         """(b,) what the threshold decides, if there is one."""
         if self.threshold is None:
             return None
-        return _door.above_threshold(scores, self.kind, self.classes, self.threshold, "target")
+        return validation.above_threshold(scores, self.kind, self.classes, self.threshold, "target")
 
     def _decided(self, block: Block, name: str, whose: str = "") -> npt.NDArray[np.intp]:
         """(b,) class numbers of a column of decisions."""
@@ -154,10 +154,12 @@ class Layout:
     ) -> npt.NDArray[np.intp]:
         """(b,) class numbers; each distinct value is looked up once, all rows only to name a wrong one."""
         try:
-            found = _door.as_labels(labels_in(values, self.classes), len(values), self.k, self.classes, what)
+            found = validation.check_labels(
+                labels_in(values, self.classes), len(values), self.k, self.classes, what
+            )
         except InputError:
             rows = labels_in(values[place], self.classes)
-            return _door.as_labels(rows, len(rows), self.k, self.classes, what)
+            return validation.check_labels(rows, len(rows), self.k, self.classes, what)
         return np.asarray(found[place], dtype=np.intp)
 
     def _other(self, block: Block, name: str) -> Array:

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shiftgauge._door import IDLE_INSIST
 from shiftgauge.errors import InputError, ShiftgaugeError
 from shiftgauge.scans import Engine, Part, Scan, Threads
+from shiftgauge.validation import IDLE_INSIST
 
 if TYPE_CHECKING:
     from shiftgauge.io.form import Form
+    from shiftgauge.samples import Source
     from shiftgauge.scale.layout import Layout
-    from shiftgauge.types import Source
 
 #: Where data lives in this process: nobody else can read it.
 HERE = "data of this process cannot be read by other workers; write it to files that they can read, and scan those"

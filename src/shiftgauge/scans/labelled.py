@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from shiftgauge import _door
+from shiftgauge import validation
 from shiftgauge.errors import FileError, InputError, Note, nearest
+from shiftgauge.samples import Source
 from shiftgauge.scans.parts import LABELS, Chunk
 from shiftgauge.scans.visits import Total
-from shiftgauge.types import Source
 
 if TYPE_CHECKING:
     from shiftgauge.scans.whole import Scan
@@ -125,8 +125,8 @@ def _mixed(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 def source_of(scan: Scan, labels: Any, most: int | None, seed: int) -> Source:
     """The rows of a scan with their labels, which stand in a column or are given."""
     most = rows_kept(scan.k) if most is None else most
-    _door.check_count(most, "most", 1)
-    _door.check_count(seed, "seed", 0, most=2**63)
+    validation.check_count(most, "most", 1)
+    validation.check_count(seed, "seed", 0, most=2**63)
     if labels is None and not scan.labelled:
         raise FileError(_unlabelled(scan))
     if labels is not None and scan.labelled:
@@ -136,7 +136,7 @@ def source_of(scan: Scan, labels: Any, most: int | None, seed: int) -> Source:
         )
     truth = None
     if labels is not None:
-        truth = _door.as_labels(labels, scan.n, scan.k, scan.classes, "source labels")
+        truth = validation.check_labels(labels, scan.n, scan.k, scan.classes, "source labels")
     there = scan.n
     if scan.drop and truth is None and scan.n > most:
         there -= int(scan.fold(_missing, [LABELS]))
@@ -177,7 +177,7 @@ def _made(
     )
     if predictions is not None:
         taken = predictions.astype(np.intp)
-        made._set(decided=_door.decided_share(made.scores, taken), predictions=taken)
+        made._set(decided=validation.decided_share(made.scores, taken), predictions=taken)
     if truth is None:
         truth = labels.astype(np.intp)
     elif numbers is not None:

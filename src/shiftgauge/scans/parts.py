@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shiftgauge._threads import in_turn
-from shiftgauge.types import Target
+from shiftgauge.samples import Target
 
 #: A column to ask for: the labels, as class numbers.
 LABELS = "\0labels"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from shiftgauge import _door
+from shiftgauge import validation
 from shiftgauge._threads import check_stopped
 from shiftgauge.errors import FileError, InputError
 from shiftgauge.scans.parts import Chunk, Part
@@ -147,11 +147,11 @@ def _digest(chunk: Chunk, seen: int) -> int:
 def opened(chunk: Chunk, kind: str, tolerance: float | None, insist: bool, who: str = "target") -> Opening:
     """Check the rows of a chunk; what is wrong is said with their file and number in it."""
     with rows_of(chunk.where, chunk.first):
-        checked = _door.as_scores(chunk.scores, kind, who, tolerance, insist=True)
+        checked = validation.check_scores(chunk.scores, kind, who, tolerance, insist=True)
         weights = None if chunk.weights is None else _weights(chunk.weights, who)
     decided = 0
     if chunk.predictions is not None:
-        decided = round(_door.decided_share(chunk.scores, chunk.predictions) * len(chunk))
+        decided = round(validation.decided_share(chunk.scores, chunk.predictions) * len(chunk))
     n = float(len(chunk))
     return Opening(
         rows=len(chunk),
@@ -159,7 +159,7 @@ def opened(chunk: Chunk, kind: str, tolerance: float | None, insist: bool, who: 
         decimals=checked.decimals,
         zeros=kind == "probs" and float(chunk.scores.min()) == 0.0,
         decided=decided,
-        alike=kind == "logits" and not insist and _door.like_probabilities(chunk.scores),
+        alike=kind == "logits" and not insist and validation.like_probabilities(chunk.scores),
         mass=n if weights is None else float(weights.sum()),
         square=n if weights is None else float(weights @ weights),
     )

@@ -10,13 +10,13 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from shiftgauge import _door
+from shiftgauge import validation
 from shiftgauge._lockstep import Memo, reader, together
 from shiftgauge.errors import FileError, InputError, Note
+from shiftgauge.samples import Source, Target, check_sample, class_order, refuse_other_second
 from shiftgauge.scans.labelled import source_of
 from shiftgauge.scans.parts import ENTRIES, Chunk, Engine, Held, Part, Threads
 from shiftgauge.scans.visits import Digests, Opening, Visit, whole_part
-from shiftgauge.types import Source, Target, check_sample, class_order, refuse_other_second
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -300,7 +300,7 @@ class _State:
 
     def _admit(self, scan: Scan, opening: Opening) -> None:
         if opening.alike and scan.k > 1:
-            raise InputError(_door.LIKE_PROBABILITIES.format(what=f"{scan._who} logits"))
+            raise InputError(validation.LIKE_PROBABILITIES.format(what=f"{scan._who} logits"))
         if not opening.mass > 0.0:
             raise InputError(
                 f"{scan._who} weights: they sum to zero; wanted at least one row with a positive weight"

@@ -15,7 +15,7 @@ from shiftgauge.monitor.store.index import keys_of
 from shiftgauge.monitor.store.payloads import Rows, stream, table_of
 from shiftgauge.monitor.wire.bodies import too_large
 from shiftgauge.monitor.wire.rows import Raw
-from shiftgauge.types import Target
+from shiftgauge.samples import Target
 
 #: At most so many versions in one request: each is a batch of its own.
 MOST_VERSIONS = 1000

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from shiftgauge._labels import MISSING
-from shiftgauge.estimators.span import span_of
+from shiftgauge.inference import estimate
+from shiftgauge.methods.span import span_of
 from shiftgauge.monitor.jobs.learning import UNIT_LEVEL
 from shiftgauge.monitor.settings import Settings
 from shiftgauge.monitor.store.payloads import Rows
 from shiftgauge.reports import report
-from shiftgauge.trust import estimate
-from shiftgauge.types import Source, Target
+from shiftgauge.samples import Source, Target
 
 #: Beyond this many rows the estimate is still of all of them, but the range and the report rest on a random
 #: choice of so many: resampling takes time in proportion, and the source's noise dominates long before.

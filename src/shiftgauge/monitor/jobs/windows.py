@@ -24,7 +24,7 @@ from shiftgauge.monitor.store import Store, queue
 from shiftgauge.monitor.store.payloads import Rows
 from shiftgauge.monitor.store.queue import Job
 from shiftgauge.monitor.store.schema import models, reports, revisions, sources, versions, windows
-from shiftgauge.types import Source
+from shiftgauge.samples import Source
 
 NO_SOURCE = "no source yet: PUT the labelled validation scores of version {version!r}"
 KEPT = [

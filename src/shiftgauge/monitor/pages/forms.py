@@ -113,7 +113,7 @@ def _webhook() -> list[Field]:
 
 
 def _methods() -> tuple[str, ...]:
-    from shiftgauge.estimators import METHODS
+    from shiftgauge.methods import METHODS
 
     return ("auto", *sorted(name for name in METHODS if name not in ("auto", "entropy", "gde")))
 

@@ -21,7 +21,7 @@ from shiftgauge.monitor.service.windows import WindowView, latest_windows
 from shiftgauge.monitor.settings import Settings, from_stored
 from shiftgauge.monitor.store import Store, queue
 from shiftgauge.monitor.store.schema import alerts, models, sources, specs, versions, windows
-from shiftgauge.types import Source
+from shiftgauge.samples import Source
 
 
 @dataclass(frozen=True)

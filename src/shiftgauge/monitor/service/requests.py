@@ -11,6 +11,7 @@ import numpy.typing as npt
 from sqlalchemy import Connection, insert, select
 
 from shiftgauge.errors import InputError
+from shiftgauge.inference import Plan, budget
 from shiftgauge.monitor.clock import now_us
 from shiftgauge.monitor.problems import Problem, conflict, invalid
 from shiftgauge.monitor.service.models import model_row, read_source_bytes
@@ -21,7 +22,6 @@ from shiftgauge.monitor.store import Store
 from shiftgauge.monitor.store.index import Keys
 from shiftgauge.monitor.store.payloads import Rows, stream
 from shiftgauge.monitor.store.schema import models, plans, sources, versions, windows
-from shiftgauge.trust import Plan, budget
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,152 @@
+"""Shifts made from labelled rows: what the backtest puts the methods through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from shiftgauge.calibration import log_scores, softmax
+from shiftgauge.inference.columns import Groups
+from shiftgauge.labelshift import dirichlet_shares, resample_to
+from shiftgauge.samples import Source
+
+Array = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.intp]
+
+#: A made target of fewer rows says nothing.
+LEAST_ROWS = 60
+
+
+@dataclass(frozen=True)
+class Shift:
+    """One made target.
+
+    Attributes:
+        kind: the family, such as `"class proportions"`.
+        strength: the setting within the family.
+        rows: (m,) which rows of the pool.
+        logits: (m, K) their log-scores, changed or not.
+        labels: (m,) their true classes.
+        predictions: (m,) the decisions that would have been taken.
+    """
+
+    kind: str
+    strength: str
+    rows: Indices
+    logits: Array
+    labels: Indices
+    predictions: Indices
+
+
+@dataclass(frozen=True)
+class Untried:
+    """A target that could not be made, and why."""
+
+    kind: str
+    strength: str
+    why: str
+
+
+def made_shifts(pool: Source, groups: Sequence[Groups], seed: int) -> Iterator[Shift | Untried]:
+    """Targets of several kinds and strengths, made from labelled rows; those that cannot be made say why.
+
+    Class proportions (Dirichlet); each group given (which is no made shift, but the user's own); clusters in
+    score space; rows of lower confidence; sharper scores; noisier scores; two confusable classes in excess.
+
+    Sharper scores leave every decision as it was. Noisier scores move a decision that was the largest score
+    to the largest noisy one; a deployed decision that was not the largest score stays, as nobody knows the
+    rule behind it.
+    """
+    rng = np.random.default_rng(seed)
+    z = log_scores(pool, slice(None))
+    z = z - z.max(axis=1, keepdims=True)
+    n = pool.n
+
+    def take(
+        kind: str, strength: str, rows: Indices, change: Callable[[Array], Array] | None = None
+    ) -> Shift | Untried:
+        if len(rows) < LEAST_ROWS:
+            return Untried(kind, strength, f"fewer than {LEAST_ROWS} rows")
+        if pool.weights is not None and not pool.weights[rows].any():
+            return Untried(kind, strength, "all rows weigh nothing")
+        part = z[rows] if change is None else change(z[rows])
+        decided = pool.predictions[rows]
+        follows = decided == z[rows].argmax(axis=1)
+        predictions = decided if change is None else np.where(follows, part.argmax(axis=1), decided)
+        return Shift(kind, strength, rows, part, pool.labels[rows], predictions)
+
+    half = np.sort(rng.permutation(n)[: max(LEAST_ROWS, n // 2)])
+    yield take("none", "none", half)
+    for alpha in (50, 10, 1):
+        yield take("class proportions", f"alpha {alpha}", _proportions(pool, alpha, rng))
+    for column in groups:
+        for name, rows in column.rows():
+            yield take("group", name, rows)
+    for number, rows in enumerate(_clusters(softmax(z), rng)):
+        yield take("sub-population", f"cluster {number}", rows)
+    confidence = softmax(z).max(axis=1)
+    for power in (1, 3):
+        weight = (1.01 - confidence) ** (power / 2)
+        rows = np.sort(rng.choice(n, size=n // 3, replace=False, p=weight / weight.sum()))
+        yield take("lower confidence", f"power {power / 2:g}", rows)
+    for factor in (1.5, 2.5):
+        yield take("sharper scores", f"x {factor:g}", half, _scaled(factor))
+    spread = float(np.median(z.std(axis=1)))
+    for level in (0.25, 0.75):
+        noise = rng.normal(size=(len(half), z.shape[1])) * spread * level
+        yield take("noisier scores", f"noise {level:g}", half, _moved(noise))
+    pair, why = _confused(pool)
+    for excess in (0.5, 0.8):
+        kind, strength = "class confusion", f"share {excess:g}"
+        yield take(kind, strength, _excess(pair, excess, rng)) if not why else Untried(kind, strength, why)
+
+
+def _scaled(factor: float) -> Callable[[Array], Array]:
+    return lambda part: part * factor
+
+
+def _moved(noise: Array) -> Callable[[Array], Array]:
+    return lambda part: part + noise
+
+
+def _proportions(pool: Source, alpha: float, rng: np.random.Generator) -> Indices:
+    q = pool.label_marginal
+    for _ in range(20):
+        shares = np.where(q > 0.0, np.maximum(dirichlet_shares(q, alpha, seed=rng), 0.002), 0.0)
+        rows = resample_to(pool.labels, shares / shares.sum(), seed=rng)
+        if len(rows) >= LEAST_ROWS:
+            return rows
+    return rows
+
+
+def _clusters(p: Array, rng: np.random.Generator, k: int = 4, rounds: int = 15) -> list[Indices]:
+    """Rows of each cluster of sqrt(p) (Hellinger geometry), by Lloyd's k-means."""
+    x = np.sqrt(p)
+    k = min(k, len(x))
+    centre = x[rng.choice(len(x), size=k, replace=False)]
+    for _ in range(rounds):
+        nearest = np.argmin(np.square(centre).sum(axis=1) - 2.0 * x @ centre.T, axis=1)
+        centre = np.array(
+            [x[nearest == c].mean(axis=0) if (nearest == c).any() else centre[c] for c in range(k)]
+        )
+    return [np.flatnonzero(nearest == c) for c in range(k)]
+
+
+def _confused(pool: Source) -> tuple[npt.NDArray[np.bool_], str]:
+    """(n,) the rows of the two classes most often taken for each other, or why there are none to favour."""
+    k = pool.k
+    mistakes = np.zeros((k, k))
+    np.add.at(mistakes, (pool.labels, pool.predictions), pool.mass)
+    np.fill_diagonal(mistakes, 0.0)
+    inside = np.isin(pool.labels, divmod(int(np.argmax(mistakes + mistakes.T)), k))
+    if len(np.unique(pool.labels)) < 3:
+        return inside, "only two classes occur, so that no pair of them can be in excess"
+    return inside, "" if mistakes.any() else "no class was taken for another"
+
+
+def _excess(inside: npt.NDArray[np.bool_], share: float, rng: np.random.Generator) -> Indices:
+    """Rows of which those inside make up the share."""
+    return resample_to((~inside).astype(np.intp), np.array([share, 1.0 - share]), seed=rng)

@@ -1,0 +1,111 @@
+"""The disagreement discrepancy: how far a critic that agrees on the source can disagree on the target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from shiftgauge.methods.scanned import ScanView
+from shiftgauge.methods.view import View
+
+Array = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.intp]
+
+#: Rows of either sample that the critic is fitted on, at most; it has only K (K + 1) numbers to learn.
+MOST_ROWS = 20_000
+#: Steps of L-BFGS. The loss is convex; beyond this the discrepancy no longer moves by a point.
+STEPS = 100
+#: A log-probability below this is as good as zero: saturated scores must not rule the fit.
+LEAST_LOG = -12.0
+
+
+@dataclass(frozen=True)
+class Discrepancy:
+    """The critic's disagreement with the model.
+
+    Attributes:
+        target, source: the share of rows where the critic predicts another class.
+        noise: the margin that sampling of both shares calls for at the level asked for.
+    """
+
+    target: float
+    source: float
+    noise: float
+
+    @property
+    def value(self) -> float:
+        """The disagreement on the target beyond that on the source."""
+        return max(0.0, self.target - self.source)
+
+
+def discrepancy(source: View, target: View | ScanView, *, level: float = 0.95) -> Discrepancy:
+    """Fit a linear critic on log-probabilities that agrees on the source and disagrees on the target.
+
+    The bound of Rosenfeld and Garg: if no critic of the class disagrees with the model more, in target beyond
+    source, than the true labels do, then
+
+        target error  <=  source error + discrepancy + sampling noise.
+
+    The critic's scores are s = W z + b with z the (centred) log-probabilities. With y^ the prediction it
+    minimises, over W and b, the mean over source rows of log sum_j exp(s_j) - s_y^ (agree) plus the mean over
+    target rows of log(1 + exp(s_y^ - mean of the other s_j)) (disagree): convex, so the start does not matter.
+
+    Reference: Rosenfeld and Garg, (Almost) Provable Error Bounds Under Distribution Shift via Disagreement
+    Discrepancy, 2023.
+    """
+    k = source.k
+    n_target, target = target.n_effective, target.home
+    if k < 2:
+        return Discrepancy(0.0, 0.0, 0.0)
+    left, right = _features(source), _features(target)
+    W = _fit(*_thinned(left, source), *_thinned(right, target), k)
+    off_source, off_target = (
+        float(view.mass @ ((z @ W).argmax(axis=1) != view.predictions))
+        for z, view in ((left, source), (right, target))
+    )
+    slack = np.log(1.0 / (1.0 - level))
+    noise = np.sqrt(slack * (source.n_effective + 4.0 * n_target) / (2.0 * source.n_effective * n_target))
+    return Discrepancy(off_target, off_source, float(noise))
+
+
+def _features(view: View) -> Array:
+    """(n, K + 1) centred log-probabilities and a constant."""
+    z = np.maximum(np.log(np.maximum(view.probs, 1e-300)), LEAST_LOG)
+    z -= z.mean(axis=1, keepdims=True)
+    return np.column_stack([z, np.ones(view.n)])
+
+
+def _thinned(z: Array, view: View) -> tuple[Array, Indices, Array]:
+    """Evenly spaced rows, at most MOST_ROWS: features, predictions, masses."""
+    rows = np.unique(np.linspace(0, view.n - 1, min(view.n, MOST_ROWS)).astype(np.intp))
+    mass = view.mass[rows]
+    return z[rows], view.predictions[rows], mass / mass.sum()
+
+
+def _fit(z_s: Array, y_s: Indices, m_s: Array, z_t: Array, y_t: Indices, m_t: Array, k: int) -> Array:
+    """(K + 1, K) the critic's weights, from the model's own scores on."""
+    from scipy.optimize import minimize
+
+    own_s, own_t = np.eye(k)[y_s], np.eye(k)[y_t]
+
+    def loss(flat: Array) -> tuple[float, Array]:
+        W = flat.reshape(k + 1, k)
+        s = z_s @ W
+        s -= s.max(axis=1, keepdims=True)
+        p = np.exp(s)
+        total = p.sum(axis=1, keepdims=True)
+        agree = m_s @ (np.log(total[:, 0]) - (s * own_s).sum(axis=1))
+        slope = z_s.T @ (m_s[:, None] * (p / total - own_s))
+        t = z_t @ W
+        mine = (t * own_t).sum(axis=1)
+        margin = mine - (t.sum(axis=1) - mine) / (k - 1)
+        disagree = m_t @ np.logaddexp(0.0, margin)
+        push = m_t / (1.0 + np.exp(-np.clip(margin, -500.0, 500.0)))
+        slope += z_t.T @ (push[:, None] * (own_t - (1.0 - own_t) / (k - 1)))
+        return float(agree + disagree), slope.ravel()
+
+    start = np.vstack([np.eye(k), np.zeros((1, k))]).ravel()
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": STEPS})
+    return np.asarray(found.x.reshape(k + 1, k))

@@ -1,0 +1,395 @@
+"""The doctor's checks: each looks at one thing and says what was measured, what it means, what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from shiftgauge.calibration import Temperature, log_scores, softmax
+from shiftgauge.calibration.temperature import HIGHEST, LOWEST
+from shiftgauge.methods.pair import Pair
+from shiftgauge.methods.registry import find
+from shiftgauge.methods.span import CAUTION, OK, STOP
+from shiftgauge.methods.view import View
+from shiftgauge.results import percent
+from shiftgauge.samples import Sample, Source
+from shiftgauge.validation import chunks
+
+#: The methods whose answers are compared, and what SCOT is asked under.
+COMPARED, ASSUMED = ("atc-ne", "doc", "cott", "scot", "label-shift"), ("source", "shrunk", "rlls", "mlls")
+#: The check whose grade was calibrated on data: "ok" and "caution" of the whole are its.
+RANGE = "range of the answer"
+
+
+def compared_methods(pair: Pair) -> list[str]:
+    """The methods whose answers are compared; without COTT where deployed decisions differ from the largest score."""
+    return [name for name in COMPARED if pair.follows_argmax or not find(name).needs_argmax]
+
+
+def needed_estimates(pair: Pair) -> list[tuple[str, dict[str, Any]]]:
+    """What the checks ask of methods beside `auto`, for one reading of the target."""
+    return [
+        *((name, {}) for name in compared_methods(pair)),
+        *(("scot", {"marginal": name}) for name in ASSUMED),
+    ]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One finding.
+
+    Attributes:
+        name: what was looked at.
+        status: `"ok"`, `"caution"` or `"stop"`.
+        value: what was measured; a number, a text, or None.
+        meaning: what it means.
+        advice: what to do; empty where nothing needs doing.
+    """
+
+    name: str
+    status: str
+    value: Any
+    meaning: str
+    advice: str = ""
+
+    def __post_init__(self) -> None:
+        if self.status == OK:  # where all is well there is nothing to do
+            object.__setattr__(self, "advice", "")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The finding as plain values."""
+        return dict(vars(self))
+
+
+def names(pair: Pair, which: npt.NDArray[np.intp]) -> str:
+    """Class names, the first five."""
+    return ", ".join(str(pair.classes[int(j)]) for j in which[:5]) + (", ..." if len(which) > 5 else "")
+
+
+def row_numbers(pair: Pair) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """A number for each row of source and of target: the same where the scores are exactly the same.
+
+    Of a target that is not all in memory, for the rows at home (`shiftgauge.Pair.home`).
+    """
+    home = pair.home
+    return home.once("row numbers", lambda: _row_numbers(home.source.sample, home.whole.sample))
+
+
+def _row_numbers(source: Sample, target: Sample) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    left, right = source.scores, target.scores
+    if source.kind != target.kind:  # logits never equal probabilities
+        own = _numbers(left)
+        return own, _numbers(right) + len(own)
+    common = min(left.dtype, right.dtype, key=lambda kind: kind.itemsize)
+    number = _numbers(np.concatenate([left.astype(common), right.astype(common)]))
+    return number[: len(left)], number[len(left) :]
+
+
+def grade(value: float, caution: float, stop: float) -> str:
+    """`ok` below the first limit, `caution` below the second, else `stop`."""
+    return OK if value < caution else CAUTION if value < stop else STOP
+
+
+def answer_range(pair: Pair, proportions: str = "unknown") -> Check:
+    """How far the answer can be off, where such ranges were measured: the grade that counts."""
+    found = pair.estimate("auto", proportions=proportions)
+    assert found.error is not None
+    assert found.interval is not None
+    held = found.interval
+    status = found.details["grade"]
+    return Check(
+        RANGE,
+        status,
+        {"error": found.error, "low": held.low, "high": held.high},
+        f"auto says {percent(found.error)}; the range that held where it was measured is "
+        f"{percent(held.low)} to {percent(held.high)}",
+        "do not act on the number alone: label some rows (shiftgauge budget)",
+    )
+
+
+def size(pair: Pair) -> Check:
+    """Few rows are read as shift: the bias of COT, COTT and SCOT."""
+    n, k = min(pair.source.n_effective, pair.target.n_effective), pair.k
+    noise = np.sqrt((k - 1) / k / n)  # the typical distance of label shares from their expectation
+    bias = 0.8 * float(noise)
+    return Check(
+        "rows",
+        STOP if n < 30 else grade(bias, 0.02, 0.2),
+        {"source": pair.source.n, "target": pair.target.n, "possible_bias": bias},
+        f"sampling noise alone can move the transport methods by up to about {100 * bias:.1f} points",
+        "use marginal='shrunk', show intervals, or gather more rows",
+    )
+
+
+def correction(pair: Pair) -> Check:
+    """Probabilities that had to be renormalised."""
+    worst = max(pair.source.sample.correction, pair.target.sample.correction)
+    return Check(
+        "row sums",
+        grade(worst, 1e-3, 1.0),
+        worst,
+        f"rows of probabilities sum to 1 within {worst:.1g}; they are renormalised"
+        if worst > 0.0
+        else "no row had to be renormalised",
+        "pass logits, or probabilities in full precision",
+    )
+
+
+def overconfidence(pair: Pair) -> Check:
+    """Confidence before calibration against accuracy on the source."""
+    source = pair.source.sample
+    raw = softmax(log_scores(source, slice(None)))
+    confidence = float(source.mass @ raw[np.arange(source.n), source.predictions])
+    accuracy = 1.0 - _source(pair).error
+    gap = confidence - accuracy
+    return Check(
+        "source confidence",
+        grade(gap, 0.1, 0.4),
+        {"confidence": confidence, "accuracy": accuracy},
+        f"before calibration the model is {percent(confidence)} confident on the source and {percent(accuracy)} right "
+        f"({100 * gap:+.1f} points)",
+        "calibration repairs an even excess; far too much suggests labels in the wrong order",
+    )
+
+
+def leakage(pair: Pair) -> Check:
+    """A source without errors was probably trained on."""
+    error = _source(pair).error
+    errors = error * pair.source.n
+    status = STOP if errors == 0 else CAUTION if error < 0.005 or errors < 10 else OK
+    return Check(
+        "source errors",
+        status,
+        {"error": error, "count": round(errors)},
+        f"{round(errors):,} of {pair.source.n:,} source rows are wrong ({percent(error)}); methods that learn a "
+        "threshold learn it from them",
+        "is the source part of the training data? use rows that the model has not seen",
+    )
+
+
+def calibration(pair: Pair) -> Check:
+    """ECE before and after."""
+    report = pair.calibration.report
+    after = report["ece_after"]
+    return Check(
+        "calibration",
+        grade(after, 0.05, 0.15),
+        {"ece_before": report["ece_before"], "ece_after": after},
+        f"confidence and accuracy on the source lie {100 * after:.1f} points apart after calibration, "
+        f"{100 * report['ece_before']:.1f} before",
+        "try calibration='vector', or a larger source",
+    )
+
+
+def temperature(pair: Pair) -> Check:
+    """A temperature at the end of its range."""
+    fitted = pair.calibration.calibrator
+    if not isinstance(fitted, Temperature):
+        return Check("temperature", OK, None, "no temperature was fitted")
+    inside = LOWEST < fitted.temperature < HIGHEST
+    return Check(
+        "temperature",
+        OK if inside else STOP,
+        fitted.temperature,
+        f"log-scores are divided by {fitted.temperature:.3g}" + ("" if inside else ", the end of the range"),
+        "check that labels and scores belong to the same rows, and which are logits",
+    )
+
+
+def unseen(pair: Pair) -> Check:
+    """Classes without source labels, or never predicted on the target."""
+    no_label = np.flatnonzero(pair.source.label_marginal == 0.0)
+    no_prediction = np.flatnonzero(pair.target.pseudo_labels == 0.0)
+    said = []
+    if len(no_label):
+        said.append(f"no source label is {names(pair, no_label)}")
+    if len(no_prediction):
+        said.append(f"nothing in the target is predicted as {names(pair, no_prediction)}")
+    return Check(
+        "classes",
+        CAUTION if said else OK,
+        {"without_labels": len(no_label), "never_predicted": len(no_prediction)},
+        "; ".join(said) or "every class has source labels and target predictions",
+        "such classes cannot be judged; leave them out, or label some rows of them" if said else "",
+    )
+
+
+def saturation(pair: Pair) -> Check:
+    """Scores that are exactly 0 or 1."""
+    kinds = (pair.source.sample.kind, pair.target.sample.kind)
+    shares = [0.0 if pair.k == 1 else view.share(_certain) for view in (pair.source, pair.target)]
+    worst = max(shares)
+    rounded = max([share for share, kind in zip(shares, kinds, strict=True) if kind == "probs"], default=0.0)
+    advice = "are these logits as they leave the network? such large ones say certain where nothing is"
+    if rounded >= 0.05:
+        advice = "pass logits instead of probabilities: rounded certainty cannot be calibrated"
+    return Check(
+        "saturated scores",
+        STOP if rounded >= 0.9 else grade(worst, 0.05, np.inf),  # a temperature can still spread large logits
+        {"source": shares[0], "target": shares[1]},
+        f"{_both(shares)} rows have a highest probability of exactly 1"
+        + ("" if worst == 0.0 else ", as given or by the softmax of their logits"),
+        advice,
+    )
+
+
+def _certain(rows: View) -> npt.NDArray[np.bool_]:
+    """(n,) whether the highest probability is exactly 1."""
+    sample = rows.sample
+    certain = np.empty(sample.n, dtype=bool)
+    for part in chunks(sample.n, sample.k):
+        p = sample.scores[part] if sample.kind == "probs" else softmax(log_scores(sample, part))
+        certain[part] = p.max(axis=1) >= 1.0
+    return certain
+
+
+def ties(pair: Pair) -> Check:
+    """Mass whose side of COTT's threshold ties could change."""
+    if not pair.follows_argmax:
+        return Check(
+            "ties at the threshold", OK, None, "COTT is left out: the decisions are not the largest score"
+        )
+    tied = float(pair.estimate("cott").details["tie_mass"])
+    return Check(
+        "ties at the threshold",
+        grade(tied, 0.01, 0.2),
+        tied,
+        f"another equally good plan could move {percent(tied)} of the target across COTT's threshold",
+        "rows tie because scores are rounded: pass logits or full precision; prefer SCOT",
+    )
+
+
+def duplicates(pair: Pair) -> Check:
+    """Rows that occur more than once in the source, or in the target."""
+    source, target = (1.0 - len(np.unique(rows)) / len(rows) for rows in row_numbers(pair))
+    worst = max(source, target)
+    return Check(
+        "duplicate rows",
+        grade(worst, 0.05, 0.8),
+        {"source": source, "target": target},
+        f"{_both((source, target))} rows repeat the scores of an earlier row exactly{_looked_at(pair)}",
+        "intervals take rows to be independent: drop duplicates, or pass groups=",
+    )
+
+
+def shared(pair: Pair) -> Check:
+    """Target rows that are source rows."""
+    source, target = row_numbers(pair)
+    share = float(np.isin(target, source).mean())
+    return Check(
+        "shared rows",
+        grade(share, 0.05, np.inf),
+        share,
+        f"{percent(share)} of target rows have exactly the scores of a source row{_looked_at(pair)}",
+        "are these rows in both? their labels are known: leave them out, or count the errors",
+    )
+
+
+def _looked_at(pair: Pair) -> str:
+    """How many of the target's rows were looked at, where not all were."""
+    home = pair.home.whole.n
+    return "" if home == pair.target.n else f" (of {home:,} target rows looked at)"
+
+
+def _both(shares: Sequence[float]) -> str:
+    """The shares of source and of target as text."""
+    if shares[0] == shares[1] == 0.0:
+        return "no"
+    return f"{percent(shares[0])} of source and {percent(shares[1])} of target"
+
+
+def _source(pair: Pair) -> Source:
+    assert isinstance(pair.source.sample, Source)
+    return pair.source.sample
+
+
+def _numbers(scores: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
+    """(n,) row numbers, the same for rows that are the same."""
+    rows = np.ascontiguousarray(scores + scores.dtype.type(0))  # -0.0 becomes 0.0, the same number
+    keys = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).reshape(-1)
+    return np.asarray(np.unique(keys, return_inverse=True)[1].reshape(-1), dtype=np.intp)
+
+
+def shift_kind(pair: Pair) -> Check:
+    """Which shift is it?"""
+    found = pair.shift
+    unknown = found.test.p_value is None
+    advice = {
+        "none": "",
+        "label": "trust label-shift, or marginal='mlls'; methods that take the source's proportions mislead here",
+        "other": "class proportions alone do not explain the shift: label-shift is not enough; compare several methods",
+        "unknown": "more rows per class would tell",
+    }[found.kind]
+    return Check(
+        "which shift",
+        OK if found.kind == "none" else CAUTION,
+        None
+        if unknown
+        else {"kind": found.kind, "p_value": found.test.p_value, "explained": found.test.explained},
+        found.sentence(),
+        advice,
+    )
+
+
+def lower_bound(pair: Pair) -> Check:
+    """The paper's lower bound under unchanged label shares."""
+    shift = pair.shift.pseudo_label_shift
+    return Check(
+        "pseudo-label shift",
+        grade(shift, 0.1, 1.1),
+        shift,
+        f"the target's predictions lie {100 * shift:.1f} points from the source's labels; if the true labels keep the "
+        f"source's proportions, the error is at least {percent(pair.shift.scot_bound)}, as is SCOT's answer, "
+        f"and COT's at least {percent(pair.shift.cot_bound)}",
+        "either many predictions are wrong, or the class proportions changed: which is it?",
+    )
+
+
+def disagreement(pair: Pair) -> Check:
+    """How far apart the methods are."""
+    answers = {name: pair.error(name) for name in compared_methods(pair)}
+    spread = max(answers.values()) - min(answers.values())
+    return Check(
+        "methods disagree",
+        grade(spread, 0.08, np.inf),  # what it is worth is in the range
+        {"spread": spread, **answers},
+        f"the methods' estimates lie {100 * spread:.1f} points apart",
+        "no single number is safe: show the range, and label some rows (shiftgauge budget)",
+    )
+
+
+def marginal(pair: Pair) -> Check:
+    """How the answer moves with the marginal."""
+    answers = {name: pair.error("scot", marginal=name) for name in ASSUMED}
+    spread = max(answers.values()) - min(answers.values())
+    return Check(
+        "marginal matters",
+        grade(spread, 0.05, np.inf),  # what it is worth is in the range
+        {"spread": spread, **answers},
+        f"SCOT moves by {100 * spread:.1f} points with what is assumed about the target's class proportions",
+        "find out the target's class proportions and pass them as marginal=",
+    )
+
+
+CHECKS: tuple[Callable[[Pair], Check], ...] = (
+    answer_range,
+    size,
+    correction,
+    overconfidence,
+    leakage,
+    calibration,
+    temperature,
+    unseen,
+    saturation,
+    ties,
+    duplicates,
+    shared,
+    shift_kind,
+    lower_bound,
+    disagreement,
+    marginal,
+)

@@ -1,0 +1,204 @@
+"""The target's label shares under label shift, with intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from shiftgauge.calibration import bias_corrected
+from shiftgauge.errors import InputError, nearest
+from shiftgauge.inference.bootstrap import FEWEST, Replicator, Resampling
+from shiftgauge.labelshift import LABEL_SHIFT, bbse, joint_confusion, mlls, rlls
+from shiftgauge.methods.pair import Pair
+from shiftgauge.methods.view import View
+from shiftgauge.results import Interval, Result, percent, told
+from shiftgauge.samples import Source, Target
+from shiftgauge.scans import Scan
+
+Array = npt.NDArray[np.float64]
+
+#: What the intervals cover.
+KIND = "sampling error only"
+#: What is said where the label-shift test refutes what the shares assume.
+REFUTED = "more than class proportions changed, and these shares assume that only they did"
+
+
+@dataclass(frozen=True, repr=False)
+class Shares(Result):
+    """Estimated label shares.
+
+    Attributes:
+        method: `"bbse"`, `"rlls"` or `"mlls"`.
+        classes: the names.
+        shares: (K,) the target's label shares, if only class proportions changed.
+        low, high: (K,) their intervals at the level, class by class, sampling error only.
+        source: (K,) the source's shares, to compare.
+        level: the intervals' level.
+        warnings: what was done to the samples on their way in, and whether the scores refute the assumption.
+    """
+
+    method: str
+    classes: tuple[Hashable, ...]
+    shares: Array
+    low: Array
+    high: Array
+    source: Array
+    level: float
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def intervals(self) -> tuple[Interval, ...]:
+        """The interval of each class's share."""
+        ends = zip(self.low, self.high, strict=True)
+        return tuple(Interval(self.level, float(low), float(high), KIND) for low, high in ends)
+
+    def content(self) -> dict[str, Any]:
+        """Everything as plain values."""
+        each = zip(self.classes, self.shares, self.low, self.high, self.source, strict=True)
+        keys = ("share", "low", "high", "source_share")
+        return {
+            "method": self.method,
+            "level": self.level,
+            "kind": KIND,
+            "classes": [
+                {
+                    "class": name,
+                    **dict(zip(keys, map(float, v), strict=True)),
+                    "interval": interval.to_dict(),
+                }
+                for (name, *v), interval in zip(each, self.intervals, strict=True)
+            ],
+            "warnings": list(self.warnings),
+        }
+
+    def heading(self) -> str:
+        """What the shares are, and what they assume."""
+        return f"label shares by {self.method}, if only class proportions changed"
+
+    def table_rows(self) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+        """One row per class."""
+        keys = ("share", "low", "high", "source_share")
+        rows = [
+            [str(row["class"]), *(percent(row[key]) for key in keys)] for row in self.content()["classes"]
+        ]
+        return ("class", "share", "from", "to", "source"), rows
+
+    def __repr__(self) -> str:
+        lines = [
+            f"  {name!s:<14} {percent(share):>6} {interval}  source {percent(source)}"
+            for name, share, interval, source in zip(
+                self.classes, self.shares, self.intervals, self.source, strict=True
+            )
+        ]
+        return told([self.heading(), *lines], self.warnings)
+
+
+def label_shares(
+    source: Source | Scan,
+    target: Target | Scan,
+    method: str = "mlls",
+    *,
+    bias_correction: bool = False,
+    calibration: str = "temperature",
+    level: float = 0.95,
+    replicates: int = 100,
+    seed: int = 0,
+) -> Shares:
+    """Estimate the target's label shares, under the assumption that only class proportions changed.
+
+    Source and target are resampled and everything is fitted again; the intervals are percentile intervals of
+    the shares. A share cannot fall below 0, and where the estimate is held there the basic interval 2 pi - pi*
+    has no width; holding at 0 keeps the order of the replicates, so their percentiles stay right (measured; see
+    `benchmarks/share_coverage.py`). With fewer than ten rows on either side they are all of [0, 1].
+
+    Args:
+        source: scores with labels.
+        target: scores without.
+        method: `"bbse"`, `"rlls"` or `"mlls"`.
+        bias_correction: for MLLS, calibrate with one temperature and an offset per class (BCTS) instead.
+        calibration, level, replicates, seed: as for intervals.
+
+    >>> import numpy as np, shiftgauge as sg
+    >>> rng = np.random.default_rng(0); z = rng.normal(size=(800, 2)) * 2
+    >>> y = (z + rng.gumbel(size=z.shape)).argmax(1)
+    >>> found = label_shares(sg.Source(logits=z[:400], labels=y[:400]), sg.Target(logits=z[400:]), replicates=30)
+    >>> bool((found.low <= found.shares).all() and (found.shares <= found.high).all())
+    True
+    """
+    settings = Resampling(replicates, level, seed)
+    check_method(method, bias_correction)
+    pair = Pair(source, target, calibration, verb="label_shares")
+    return estimated_shares(pair, method, settings, bias_correction=bias_correction)
+
+
+def check_method(method: str, bias_correction: bool) -> None:
+    """Refuse a way to label shares that is not known, and a correction that it has no use for."""
+    if method not in LABEL_SHIFT:
+        raise InputError(
+            f"label shares by {method!r} are not known; wanted one of {', '.join(LABEL_SHIFT)}"
+            f"{nearest(str(method), LABEL_SHIFT)}"
+        )
+    if bias_correction and method != "mlls":
+        raise InputError(
+            f"bias correction belongs to mlls; {method} uses predictions, which it does not change"
+        )
+
+
+def estimated_shares(
+    pair: Pair, method: str, settings: Resampling, *, bias_correction: bool = False
+) -> Shares:
+    """The label shares of a pair that has met already."""
+    check_method(method, bias_correction)
+    drawn = draws(pair, method, settings, bias_correction=bias_correction)
+    low, high = bounds(drawn, settings.level, pair.target.n_effective)
+    if min(pair.source.n, pair.target.n) < FEWEST:
+        low, high = np.zeros(pair.k), np.ones(pair.k)
+    return Shares(
+        method=method + (" with bias correction" if bias_correction else ""),
+        classes=pair.classes,
+        shares=drawn[0],
+        low=low,
+        high=high,
+        source=pair.source.label_marginal,
+        level=settings.level,
+        warnings=(*pair.notes, *((REFUTED,) if pair.shift.kind == "other" else ())),
+    )
+
+
+def draws(pair: Pair, method: str, settings: Resampling, *, bias_correction: bool = False) -> Array:
+    """(1 + B, K) the shares of the full sample, and of every replicate."""
+    work = Replicator(pair)
+
+    def read(left: View, right: View) -> Array:
+        if method == "mlls":
+            return _mlls(left, right, (work.left.z, work.right.z) if bias_correction else None)
+        C = joint_confusion(left.predictions, left.labels, left.mass, left.k)
+        h = right.pseudo_labels
+        return bbse(C, h) if method == "bbse" else rlls(C, h, pair.source.n_effective)
+
+    return np.array(work.run(read, settings.replicates, settings.seed))
+
+
+def bounds(drawn: Array, level: float, n_target: float) -> tuple[Array, Array]:
+    """(K,) each: the ends of the percentile interval of (1 + B, K) `draws`.
+
+    Quantiles count from (B + 1) p: those of few replicates would otherwise lie too far inside. Even the labels
+    of all n target rows, none of them of the class, would leave shares up to 1 - p^(1/n).
+    """
+    point, tail = drawn[0], (1.0 - level) / 2
+    low, high = np.quantile(drawn[1:], [tail, 1.0 - tail], axis=0, method="weibull")
+    least = tail ** (1.0 / n_target)
+    return np.minimum(np.minimum(low, point), least), np.maximum(np.maximum(high, point), 1.0 - least)
+
+
+def _mlls(left: View, right: View, scores: tuple[Array, Array] | None) -> Array:
+    """(K,) the shares by MLLS; with the log-scores of both sides, after a bias-corrected calibration."""
+    if scores is None:
+        return mlls(right.probs, left.mean_posterior, right.mass, tol=1e-7).shares
+    fitted = bias_corrected(scores[0], left.labels, left.mass)
+    prior = left.mass @ fitted.probs(scores[0])
+    return mlls(fitted.probs(scores[1]), prior, right.mass, tol=1e-7).shares

@@ -1,0 +1,403 @@
+"""auto: the choice follows the kind of shift, and it is as good as the method the shift calls for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import shiftgauge as sg
+from shiftgauge.errors import InputError
+from shiftgauge.inference.bootstrap import Resampling, bootstrap, with_interval
+from shiftgauge.labelshift import JTest, resample_to
+from shiftgauge.methods import Pair, auto
+from shiftgauge.methods.auto import Auto, Choice, Signs, bluntness, choose
+from shiftgauge.methods.novelty import Rows, novelty
+from shiftgauge.methods.registry import make
+
+
+def source_of(demo):
+    return sg.Source(logits=demo["val_logits"], labels=demo["val_labels"])
+
+
+@pytest.fixture(scope="module")
+def demo():
+    """The recorded predictions that ship with the package."""
+    from importlib import resources
+
+    with resources.files("shiftgauge").joinpath("data/demo.npz").open("rb") as file:
+        return dict(np.load(file, allow_pickle=False))
+
+
+def weights(found):
+    return {
+        p["method"] if p["marginal"] is None else f"{p['method']}:{p['marginal']}": p["weight"]
+        for p in found.details["parts"]
+    }
+
+
+def signs(kind="other", novelty=1.0, strange=0.0, blunt=0.0):
+    test = JTest(0.0, 1, 0.5, "chi-square", np.ones(2) / 2, None, 0.0, 1.0, 4)
+    return Signs(test, kind, novelty, strange, 0.0, blunt)
+
+
+ANSWERS = {
+    "unchanged": 0.10,
+    "doc": 0.20,
+    "atc-ne": 0.30,
+    "cot:shrunk": 0.36,
+    "cott:mlls": 0.24,
+    "scot:shrunk": 0.40,
+    "label-shift": 0.22,
+}
+
+
+def chosen(answers=ANSWERS, error=0.1, proportions="unknown", **seen):
+    return {p.label: p.weight for p in choose(signs(**seen), answers, error, proportions).parts}
+
+
+def test_the_rule_by_hand_near_the_source():
+    """Nothing novel: DoC has half, the middle one of DoC 0.2, ATC-NE 0.3, COT 0.36 the other; the rise 1.25 times."""
+    assert chosen(kind="none", novelty=0.0) == {"doc": 0.625, "atc-ne": 0.625, "unchanged": -0.25}
+    assert chosen(kind="none", novelty=0.0, answers={**ANSWERS, "atc-ne": 0.9}) == {
+        "doc": 0.625,
+        "cot:shrunk": 0.625,
+        "unchanged": -0.25,
+    }
+    assert chosen(kind="none", novelty=0.0, blunt=1.0) == {"doc": 0.625, "atc-ne": 0.625, "unchanged": -0.25}
+    told = str(choose(signs(kind="none", novelty=0.0), ANSWERS, 0.1, "unknown"))
+    assert told == "50% doc, 50% atc-ne, plus 25% of the rise"
+    mixed = str(choose(signs(novelty=0.055, strange=0.4), ANSWERS, 0.1, "unknown"))
+    assert mixed == "44% scot:shrunk, 28% doc, 28% atc-ne, plus 12% of the rise"
+    assert str(choose(signs(strange=0.4), ANSWERS, 0.1, "unknown")) == "scot:shrunk"
+
+
+def test_a_rise_beyond_everything_ends_at_everything(demo, monkeypatch):
+    def wild(*_):
+        return Choice.of({"doc": 30.0, "unchanged": -29.0}, "made up")
+
+    monkeypatch.setattr(auto, "choose", wild)
+    found = sg.estimate(source_of(demo), sg.Target(logits=demo["zoom_blur_logits"]), "auto")
+    assert found.error == found.interval.high == 1.0
+
+
+def test_a_weight_below_zero_leaves_posteriors_that_are_probabilities():
+    """A little less sure, nothing novel: the rise counts 1.25 times, row by row too."""
+    rng = np.random.default_rng(4)
+
+    def rows(n, sure):
+        y = rng.integers(3, size=n)
+        return sure * (2.0 * np.eye(3)[y] + rng.normal(size=(n, 3))), y
+
+    z, y = rows(3000, 1.0)
+    near = Pair(sg.Source(logits=z, labels=y), sg.Target(logits=rows(3000, 0.9)[0]))
+    found = near.estimate("auto")
+    assert weights(found)["unchanged"] == -0.25
+    answers = found.details["answers"]
+    half = (answers["doc"] + sorted(answers[n] for n in ("doc", "cot:shrunk", "atc-ne"))[1]) / 2
+    assert found.error == pytest.approx(answers["unchanged"] + 1.25 * (half - answers["unchanged"]))
+    posterior = near.posterior("auto")
+    assert posterior.min() >= 0.0
+    assert posterior.sum(axis=1) == pytest.approx(np.ones(3000))
+    assert near.whole.doubt(posterior).mean() == pytest.approx(found.error)
+
+
+def test_half_of_a_gain_is_believed():
+    better = {**ANSWERS, "doc": 0.05, "atc-ne": 0.04, "cot:shrunk": 0.06}
+    assert chosen(kind="none", novelty=0.0, answers=better) == {"doc": 0.5, "unchanged": 0.5}
+
+
+def test_the_rule_by_hand_far_from_the_source():
+    """SCOT 0.40 and COTT:mlls 0.24 are 0.16 apart: believed up to 1.25 r^2, refuted from 2 r^2 on."""
+    assert chosen(strange=0.4) == {"scot:shrunk": 1.0}  # 0.16 < 1.25 * 0.16
+    # 0.16 > 2 * 0.04; the middle of 0.20, 0.22, 0.24, 0.30, 0.40
+    assert chosen(strange=0.2) == {"cott:mlls": 1.0}
+    half = chosen(strange=np.sqrt(0.16 / 1.625))
+    assert half["scot:shrunk"] == pytest.approx(0.5)
+    assert half["cott:mlls"] == pytest.approx(0.5)
+    assert chosen(strange=0.55)["scot:shrunk"] == 1.0
+    assert chosen(kind="label") == {"label-shift": 1.0}
+    assert chosen(kind="unknown") == {"scot:shrunk": 1.0}  # a test that cannot be done refutes nothing
+
+
+def test_methods_that_run_away_together_do_not_carry_the_answer():
+    """Doctor visits by insurance, two classes: 32% wrong, where three methods said 53, 84 and 96%."""
+    found = chosen(
+        strange=0.24,
+        error=0.2,
+        answers={
+            "unchanged": 0.20,
+            "doc": 0.31,
+            "scot:shrunk": 0.24,
+            "cot:shrunk": 0.33,
+            "atc-ne": 0.53,
+            "label-shift": 0.84,
+            "cott:mlls": 0.96,
+        },
+    )
+    assert found == {"atc-ne": 1.0}
+
+
+def test_lost_confidence_refutes_nothing():
+    """As r goes from 0.5 to 0.6 the proportions are believed again."""
+    wide = {**ANSWERS, "scot:shrunk": 1.0, "cott:mlls": 0.0}
+    assert "scot:shrunk" not in chosen(strange=0.5, answers=wide)
+    assert chosen(strange=0.55, answers=wide)["scot:shrunk"] == pytest.approx(0.5)
+    assert chosen(strange=0.6, answers=wide) == {"scot:shrunk": 1.0}
+
+
+def test_a_blunt_model_cannot_refute_proportions():
+    """And the hard plan takes the soft one's place."""
+    assert chosen(strange=0.2, blunt=0.5) == pytest.approx(
+        {"cott:mlls": 0.5, "scot:shrunk": 0.25, "cot:shrunk": 0.25}
+    )
+    assert chosen(strange=0.2, blunt=1.0) == {"cot:shrunk": 1.0}
+    # there the test accepted, nothing is refuted
+    assert chosen(kind="label", blunt=1.0) == {"label-shift": 1.0}
+
+
+def test_bluntness_is_the_source_error_beside_a_blind_guess():
+    """0.3 to 0.45 of 1 - 1/K, and of a half for two classes."""
+    assert bluntness(0.3 * 0.9, 10) == pytest.approx(0.0)
+    assert bluntness(0.375 * 0.9, 10) == pytest.approx(0.5)
+    assert bluntness(0.45 * 0.5, 2) == pytest.approx(1.0)
+
+
+def test_novelty_goes_from_near_to_far():
+    mixed = chosen(novelty=0.055, strange=0.4)
+    assert mixed == pytest.approx({"scot:shrunk": 0.5, "doc": 0.3125, "atc-ne": 0.3125, "unchanged": -0.125})
+
+
+def test_what_the_user_knows_decides():
+    assert chosen(strange=0.2, proportions="same") == {"scot:shrunk": 1.0}
+    assert chosen(kind="label", proportions="same") == {"scot:shrunk": 1.0}
+    near = {"doc": 0.3125, "atc-ne": 0.3125, "unchanged": -0.125}
+    assert chosen(strange=0.2, proportions="changed") == pytest.approx({"cott:mlls": 0.5, **near})
+    assert chosen(kind="label", novelty=0.0, proportions="changed") == pytest.approx(
+        {"label-shift": 0.5, **near}
+    )
+    with pytest.raises(InputError, match="'same'"):
+        Auto(proportions="sam")
+
+
+def test_said_to_be_the_same_where_the_test_speaks_against_it(demo):
+    rows = resample_to(
+        demo["labels"].astype(int), np.array([0.3, 0.25, 0.15, 0.1, 0.05, 0.05, 0.04, 0.03, 0.02, 0.01])
+    )
+    target = sg.Target(logits=demo["clean_logits"][rows])
+    found = sg.estimate(source_of(demo), target, method="auto", proportions="same")
+    assert any("were said to be" in w for w in found.warnings)
+    assert not any(
+        "were said to be" in w for w in sg.estimate(source_of(demo), target, method="auto").warnings
+    )
+
+
+def test_no_shift(demo):
+    found = sg.estimate(source_of(demo), sg.Target(logits=demo["clean_logits"]), method="auto")
+    truth = np.mean(demo["clean_logits"].argmax(1) != demo["labels"])
+    assert found.details["shift"] == "none"
+    assert abs(found.error - truth) < 0.01
+    assert sum(weights(found).values()) == pytest.approx(1.0)
+
+
+def test_the_answer_is_the_methods_own(demo):
+    """auto calls the methods: each part equals what the method says alone."""
+    source, target = source_of(demo), sg.Target(logits=demo["jpeg_logits"])
+    found = sg.estimate(source, target, method="auto")
+    total = 0.0
+    for part in found.details["parts"]:
+        options = {} if part["marginal"] is None else {"marginal": part["marginal"]}
+        total += part["weight"] * sg.estimate(source, target, method=part["method"], **options).error
+    assert found.error == pytest.approx(total, abs=1e-12)
+
+
+def test_label_shift(demo):
+    rows = resample_to(
+        demo["labels"].astype(int), np.array([0.3, 0.25, 0.15, 0.1, 0.05, 0.05, 0.04, 0.03, 0.02, 0.01])
+    )
+    target = sg.Target(logits=demo["clean_logits"][rows])
+    found = sg.estimate(source_of(demo), target, method="auto")
+    truth = np.mean(target.predictions != demo["labels"][rows])
+    assert weights(found) == {"label-shift": 1.0}
+    assert abs(found.error - truth) < 0.02
+    assert abs(sg.estimate(source_of(demo), target, method="scot").error - truth) > 0.1
+
+
+def test_corruptions(demo):
+    source = source_of(demo)
+    misses, inside = [], []
+    for name in demo["shifts"].tolist():
+        target = sg.Target(logits=demo[f"{name}_logits"])
+        truth = np.mean(target.predictions != demo["labels"])
+        found = sg.estimate(source, target, method="auto")
+        misses.append(abs(found.error - truth))
+        band = found.details["band"]
+        inside.append(band["low"] <= truth <= band["high"])
+        if name != "clean":
+            assert found.details["shift"] == "other"
+    assert np.mean(misses) < 0.02
+    assert np.max(misses) < 0.08
+    assert np.mean(inside) >= 0.8
+
+
+@pytest.mark.parametrize("name", ["jpeg", "pixelate", "mild_noise", "zoom_blur"])
+def test_both_at_once_gives_up_the_source_proportions(demo, name):
+    shares = np.array([0.4, 0.2, 0.1, 0.1, 0.05, 0.05, 0.04, 0.03, 0.02, 0.01])
+    rows = resample_to(demo["labels"].astype(int), shares)
+    target = sg.Target(logits=demo[f"{name}_logits"][rows])
+    truth = np.mean(target.predictions != demo["labels"][rows])
+    found = sg.estimate(source_of(demo), target, method="auto")
+    assert "scot:shrunk" not in weights(found)
+    assert abs(found.error - truth) < 0.1
+    assert abs(found.details["answers"]["scot:shrunk"] - truth) > 0.15
+
+
+def test_a_network_that_lost_its_way_is_not_taken_for_label_shift(demo):
+    """Low contrast makes it see bags and shirts only, with confidence; their runner-ups give it away."""
+    target = sg.Target(logits=demo["low_contrast_logits"])
+    truth = np.mean(target.predictions != demo["labels"])
+    found = sg.estimate(source_of(demo), target, method="auto")
+    assert found.details["unexplained_mass"] > 0.8
+    assert weights(found) == {"scot:shrunk": 1.0}
+    assert abs(found.error - truth) < 0.03
+    assert abs(found.details["answers"]["label-shift"] - truth) > 0.5
+
+
+def test_saved_and_loaded_it_says_the_same_and_keeps_its_types(demo, tmp_path):
+    fitted = Auto().fit(source_of(demo))
+    fitted.save(tmp_path / "auto.json")
+    again = sg.load(tmp_path / "auto.json")
+    target = sg.Target(logits=demo["jpeg_logits"])
+    assert again.estimate(target).to_dict() == fitted.estimate(target).to_dict()
+    assert again.source_rows_["predictions"].dtype == fitted.source_rows_["predictions"].dtype == np.intp
+    assert again.source_labels_.dtype.kind == "i"
+
+
+def test_one_hot_probabilities_are_not_taken_for_certainty():
+    """A decision tree on rows without shift: 0 and 1 only, right in 80%; AC and auto once said 0.0%."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(10, size=1200)
+    said = np.where(rng.random(1200) < 0.8, labels, rng.integers(10, size=1200))
+    probs = np.eye(10)[said]
+    source = sg.Source(probs=probs[:600], labels=labels[:600])
+    target = sg.Target(probs=probs[600:])
+    truth = np.mean(said[600:] != labels[600:])
+    for method in ("auto", "ac", "label-shift", "doc", "scot"):
+        assert abs(sg.estimate(source, target, method=method).error - truth) < 0.05, method
+
+
+def test_too_few_rows_for_the_test_is_not_other_shift():
+    """100 rows of 10 classes: the test is impossible, which says nothing about proportions."""
+    rng = np.random.default_rng(3)
+    z = 2.0 * rng.normal(size=(200, 10))
+    y = (z + rng.gumbel(size=z.shape)).argmax(1)
+    found = sg.estimate(sg.Source(logits=z[:100], labels=y[:100]), sg.Target(logits=z[100:]), method="auto")
+    assert found.details["p_value"] is None
+    assert found.details["shift"] == "unknown"
+    assert not set(weights(found)) & {"label-shift", "cott:mlls"}
+
+
+def test_novelty_by_hand():
+    """Half of the target in a cell the source never has, with rows enough that chance gives nothing."""
+    half = np.repeat([0, 1], 5000)
+    even = np.full(10000, 1e-4)
+    source = Rows(half, 1 - half, np.full(10000, 0.9), even, 3, 1e9)
+    assert novelty(source, Rows(half, 1 - half, np.full(10000, 0.9), even, 3, 1e9)) == 0.0
+    other = Rows(half, np.where(half == 0, 2, 0), np.full(10000, 0.9), even, 3, 1e9)
+    # Runner-up 2 never follows 0 in the source: 0.5 is novel; the other half is where it was.
+    assert novelty(source, other) == pytest.approx(0.5, abs=1e-3)
+    # All in one of two equal cells: 1 - 2 * 0.5.
+    one = Rows(np.zeros(10000, int), np.ones(10000, int), np.full(10000, 0.9), even, 3, 1e9)
+    assert novelty(source, one) == pytest.approx(0.0, abs=1e-3)
+    quarter = Rows(
+        np.repeat([0, 1], [9000, 1000]), np.repeat([1, 0], [9000, 1000]), np.full(10000, 0.9), even, 3, 1e9
+    )
+    assert novelty(quarter, source) == pytest.approx(0.5 - 0.2, abs=1e-3)
+
+
+def test_novelty_of_many_classes_holds_the_cells_that_are_filled():
+    """Of 4 K^2 cells at most one per row: a table of all at K = 5,000 was 800 MB, several times over."""
+    import tracemalloc
+
+    here, k = np.arange(200), 5000
+    rows = Rows(here, here + 1, np.full(200, 0.9), np.full(200, 1 / 200), k, 1e9)
+    tracemalloc.start()
+    far = novelty(rows, Rows(here + 300, here, np.full(200, 0.9), rows.mass, k, 1e9))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert far == pytest.approx(1.0, abs=1e-3)
+    assert peak < 20e6
+
+
+def test_novelty_by_chance_is_taken_off():
+    """Both samples from one distribution, 300 + 300 rows and 90 pairs: the raw sum is about 0.15."""
+    values = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        z = rng.normal(size=(600, 10)) + 2.0 * np.eye(10)[rng.integers(10, size=600)]
+        p = np.exp(z) / np.exp(z).sum(1, keepdims=True)
+        order = np.argsort(-p, axis=1)
+        top = p.max(axis=1)
+        rows = [
+            Rows(order[part, 0], order[part, 1], top[part], np.full(300, 1 / 300), 10, 300.0)
+            for part in (slice(0, 300), slice(300, 600))
+        ]
+        values.append(novelty(*rows))
+    assert np.mean(values) < 0.03
+
+
+def test_two_classes(demo):
+    """No runner-up to look at: the confidences are."""
+
+    def halves(logits):
+        logits = logits.astype(float)
+        return np.column_stack([np.logaddexp.reduce(part, axis=1) for part in np.split(logits, 2, axis=1)])
+
+    source = sg.Source(logits=halves(demo["val_logits"]), labels=demo["val_labels"] // 5)
+    target = sg.Target(logits=halves(demo["pixelate_logits"]))
+    truth = np.mean(target.predictions != demo["labels"] // 5)
+    found = sg.estimate(source, target, method="auto")
+    assert abs(found.error - truth) < 0.03
+    assert 0.0 < found.details["unexplained_mass"] < 1.0
+
+
+def test_runner_up_by_hand():
+    from shiftgauge.calibration import fit_calibration
+    from shiftgauge.methods.view import View
+
+    probs = np.array([[0.2, 0.5, 0.3], [0.4, 0.4, 0.2], [0.0, 0.0, 1.0]])
+    source = sg.Source(probs=probs, labels=[1, 0, 2])
+    assert View(source, fit_calibration("none", source)).runner_up.tolist() == [
+        2,
+        1,
+        2,
+    ]  # the last row: a tie
+
+
+def test_unexplained_by_hand():
+    from shiftgauge.labelshift import unexplained
+
+    source_cells, labels = np.array([0, 0, 1, 1, 2, 2]), np.array([0, 0, 0, 1, 1, 1])
+    even = np.full(6, 1 / 6)
+    # Class 0 sits in cells 0, 0, 1; class 1 in 1, 2, 2. At shares (1, 0) that is (2/3, 1/3, 0).
+    target = np.array([2 / 3, 1 / 3, 0.0, 0.0])
+    assert unexplained(source_cells, labels, even, target, np.array([1.0, 0.0])) == pytest.approx(0)
+    found = unexplained(source_cells, labels, even, np.array([0.0, 0.0, 0.0, 1.0]), np.array([0.5, 0.5]))
+    assert found == pytest.approx(1.0)
+    assert unexplained(source_cells, labels, even, target, np.array([0.0, 1.0])) == pytest.approx(2 / 3)
+
+
+def test_interval_resamples_every_method_of_the_choice(demo):
+    """Replicate b of every part is the same resample: the blend's draws are those of the weighted mean."""
+    mixed = np.concatenate([demo["clean_logits"], demo["jpeg_logits"]])  # novel in part: a mixture of methods
+    pair, settings = sg.Pair(source_of(demo), sg.Target(logits=mixed)), Resampling(20)
+    found = with_interval(pair, pair.estimate("auto"), settings)
+    assert found.interval.low < found.error < found.interval.high
+    parts = found.details["parts"]
+    assert len(parts) > 1
+    drawn = [
+        bootstrap(pair, make(p["method"], **({"marginal": p["marginal"]} if p["marginal"] else {})), settings)
+        for p in parts
+    ]
+    mean = sum(p["weight"] * d.values for p, d in zip(parts, drawn, strict=True))
+    assert found.details["bootstrap_sd"] == pytest.approx(mean.std(ddof=1), rel=1e-9)
+    assert found.details["bootstrap_sd"] != pytest.approx(drawn[0].spread, rel=1e-3)

@@ -1,0 +1,58 @@
+"""Every registered method passes every check: a new method inherits the suite."""
+
+import numpy as np
+import pytest
+
+from shiftgauge import AC, METHODS, ShiftgaugeError
+from shiftgauge.methods.base import Reading
+from shiftgauge.methods.checks import (
+    CHECKS,
+    check_answer_is_sane,
+    check_edges,
+    check_permuting_rows,
+    check_saving,
+)
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.__name__)
+@pytest.mark.parametrize("name", METHODS)
+def test_check(name, check):
+    check(METHODS[name])
+
+
+class FirstRow(AC):
+    """Broken on purpose: the answer depends on the order of rows."""
+
+    def _read(self, target):
+        return Reading(error=float(1 - target.confidence[0]))
+
+
+class Forgetful(AC):
+    """Broken on purpose: learns something that does not end in an underscore."""
+
+    def _learn(self, source):
+        self.hidden = float(np.mean(source.confidence))
+
+    def _read(self, target):
+        return Reading(error=self.hidden)
+
+
+class NotANumber(AC):
+    """Broken on purpose: the formula gives NaN."""
+
+    def _read(self, target):
+        return Reading(error=float("nan"))
+
+
+@pytest.mark.parametrize(
+    ("method", "check"),
+    [
+        (NotANumber, check_answer_is_sane),
+        (NotANumber, check_edges),
+        (FirstRow, check_permuting_rows),
+        (Forgetful, check_saving),
+    ],
+)
+def test_the_checks_can_fail(method, check):
+    with pytest.raises((AssertionError, AttributeError, ShiftgaugeError)):
+        check(method)

@@ -1,0 +1,232 @@
+"""What estimators say beside the number, and formulas that only stood in their own code: by hand, scipy and loops."""
+
+import json
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+import shiftgauge as sg
+from shiftgauge.methods.novelty import Rows, _by_chance
+from shiftgauge.methods.posterior import tilted
+from shiftgauge.methods.saved import FORMAT, _digest
+from shiftgauge.methods.span import ABOVE, DULL, FACTORS, MOST, SLOPE, span, unlikeness
+from shiftgauge.methods.view import View
+
+
+def test_aline_is_its_formula():
+    """Against scipy's regression and a solve written out, on weighted rows and models that err apart."""
+    rng = np.random.default_rng(0)
+    n, count = 400, 4
+    y, y_t = rng.integers(3, size=(2, n))
+    w, w_t = rng.random((2, n)) + 0.2
+    sharp = np.linspace(0.5, 2.0, count)
+    left = [s * np.eye(3)[y] + rng.normal(size=(n, 3)) for s in sharp]
+    right = [0.7 * s * np.eye(3)[y_t] + rng.normal(size=(n, 3)) for s in sharp]
+    held = {
+        str(i): (sg.Source(logits=a, labels=y, weights=w), sg.Target(logits=b, weights=w_t))
+        for i, (a, b) in enumerate(zip(left, right, strict=True))
+    }
+    found = sg.aline(held)
+
+    def probit(same, weights):
+        return stats.norm.ppf(np.average(same, weights=weights))
+
+    pairs = list(combinations(range(count), 2))
+    x = np.array([probit(left[i].argmax(1) == left[j].argmax(1), w) for i, j in pairs])
+    z = np.array([probit(right[i].argmax(1) == right[j].argmax(1), w_t) for i, j in pairs])
+    line = stats.linregress(x, z)
+    accuracy = np.array([probit(a.argmax(1) == y, w) for a in left])
+    A = np.array([[0.5 * (m in pair) for m in range(count)] for pair in pairs])
+    solved = np.linalg.pinv(A) @ (z + line.slope * (A @ accuracy - x))
+    for i in range(count):
+        one = found[str(i)]
+        assert one.error == pytest.approx(1 - stats.norm.cdf(solved[i]))
+        assert one.details["aline_s"] == pytest.approx(
+            1 - stats.norm.cdf(line.slope * accuracy[i] + line.intercept)
+        )
+        assert one.details["slope"] == pytest.approx(line.slope)
+        assert one.details["bias"] == pytest.approx(line.intercept)
+        assert one.details["r_squared"] == pytest.approx(line.rvalue**2)
+        assert bool(one.warnings) == (line.rvalue**2 < 0.95)
+
+
+def test_aline_says_what_arrived(source, target):
+    with pytest.raises(sg.InputError, match="arrived list models"):
+        sg.aline([(source, target)] * 3)
+    with pytest.raises(sg.InputError, match="arrived 2 models"):
+        sg.aline({"a": (source, target), "b": (source, target)})
+    short = sg.Target(logits=target.scores[:-1])
+    with pytest.raises(sg.InputError, match="same rows"):
+        sg.aline({"a": (source, target), "b": (source, short), "c": (source, target)})
+
+
+def test_the_threshold_told_is_a_confidence(source, target):
+    """ATC-MC's is the m-th smallest maximum of the source, m its errors."""
+    found = sg.estimate(source, target, "atc-mc", calibration="none")
+    p = np.exp(source.scores - source.scores.max(axis=1, keepdims=True))
+    worst = np.sort((p / p.sum(axis=1, keepdims=True)).max(axis=1))
+    errors = round(source.error * source.n)
+    assert found.details["threshold"] == pytest.approx(worst[errors - 1])
+
+
+def binned(rows):
+    """Two classes, a row per confidence."""
+    return np.c_[rows, 1 - np.asarray(rows)]
+
+
+def test_im_by_hand_with_weights_and_what_it_borrows():
+    source = sg.Source(
+        probs=binned([0.55, 0.58, 0.95, 0.97, 0.99]),
+        labels=[0, 1, 0, 0, 1],
+        weights=[1.0, 3.0, 1.0, 2.0, 1.0],
+    )
+    for rare, warned in (
+        (1, False),
+        (2, True),
+    ):  # of 100 rows; 0.75 is as near to either bin
+        target = sg.Target(probs=binned([0.55] * 40 + [0.75] * rare + [0.96] * (60 - rare)))
+        found = sg.estimate(source, target, "im", calibration="none")
+        assert found.error == pytest.approx(0.4 * 0.75 + rare / 100 * 0.75 + (60 - rare) / 100 * 0.25)
+        assert found.details["borrowed_mass"] == pytest.approx(rare / 100)
+        assert any("without source rows" in text for text in found.warnings) is warned
+
+
+def test_warnings_of_samples_that_tell_little():
+    good = sg.Source(probs=binned([0.9, 0.2, 0.7]), labels=[0, 1, 0])
+    one = sg.estimate(good, sg.Target(probs=binned([0.7])), "ac", calibration="none").warnings
+    assert any("the target has one row" in text for text in one)
+    assert any("the source has no errors" in text for text in one)
+    poor = sg.Source(probs=binned([0.9, 0.2, 0.7]), labels=[0, 0, 0])
+    two = sg.estimate(poor, sg.Target(probs=binned([0.7, 0.2])), "ac", calibration="none").warnings
+    assert any(text.startswith("no source label is 1: ") and " take it to be absent" in text for text in two)
+    assert not any("one row" in text or "no errors" in text for text in two)
+
+
+def test_scot_says_where_its_shares_were_not_met(source, target, monkeypatch):
+    honest = View.soft_transport
+    assert not any("met only" in text for text in sg.estimate(source, target, "scot").warnings)
+    monkeypatch.setattr(
+        View, "soft_transport", lambda self, masses: replace(honest(self, masses), marginal_error=2e-6)
+    )
+    assert "the label shares were met only to 2.0e-06" in sg.estimate(source, target, "scot").warnings
+
+
+def test_the_upper_end_of_the_range_is_the_sum_of_its_parts():
+    answers = {"unchanged": 0.1, "doc": 0.2}
+    for unlike, blunt in ((0.0, 0.0), (0.05, 0.5), (0.5, 1.0)):
+        found = span(answers, 0.15, "other", unlike, blunt, 300.0, 200.0)
+        beyond = min(ABOVE + SLOPE * unlike, MOST) + DULL * blunt
+        assert found.high == pytest.approx(0.2 + beyond + found.sampling_high - 0.15)
+        level = 2 * stats.norm.cdf(2) - 1
+        ends = stats.binomtest(18, 120).proportion_ci(level, method="wilson")  # 1 / (1/300 + 1/200) = 120
+        assert (found.sampling_low, found.sampling_high) == pytest.approx((ends.low, ends.high))
+    for level, factor in FACTORS:
+        one = span(answers, 0.15, "other", 0.0, 0.0, 300.0, 200.0, level=level)
+        assert one.high == pytest.approx(max(0.15, 0.2 + factor * ABOVE + one.sampling_high - 0.15))
+    ends = [span(answers, 0.15, "other", 0.0, 0.0, n, n) for n in (50.0, 300.0, 1e9)]
+    assert [one.reach for one in ends] == [max(one.high - 0.15, 0.15 - one.low) for one in ends]
+
+
+def rows(confidence, mass):
+    zeros = np.zeros(len(confidence), dtype=np.intp)
+    return Rows(zeros, zeros, np.asarray(confidence), mass / mass.sum(), 1, 1.0)
+
+
+def test_unlikeness_is_kolmogorov_smirnovs():
+    """With ties; weights count as repetitions."""
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        a, b = rng.integers(8, size=20) / 8, rng.integers(10, size=15) / 9
+        times_a, times_b = rng.integers(1, 4, size=20), rng.integers(1, 4, size=15)
+        theirs = stats.ks_2samp(np.repeat(a, times_a), np.repeat(b, times_b)).statistic
+        assert unlikeness(rows(a, times_a), rows(b, times_b)) == pytest.approx(theirs)
+
+
+def test_novelty_by_chance_is_an_integral():
+    """E max(0, N(-p, p / n_target + 4 p / n_source)) in every cell, by quadrature."""
+    s, h = np.array([0.5, 0.3, 0.2, 0.0]), np.array([0.4, 0.3, 0.25, 0.05])
+    total = 0.0
+    for p in (s * 80 + h * 50) / 130:
+        normal = stats.norm(-p, np.sqrt(p / 50 + 4 * p / 80))
+        total += integrate.quad(lambda x, normal=normal: x * normal.pdf(x), 0.0, 2.0)[0]
+    assert _by_chance(s, h, 80.0, 50.0) == pytest.approx(total, rel=1e-6)
+
+
+def test_a_certain_mistake_stays_one():
+    """Where no factor makes the error small enough, all rows but the certain ones are right."""
+    from shiftgauge.calibration import Calibration
+    from shiftgauge.calibration.fit import Identity
+
+    p = np.array([[0.0, 1.0], [0.6, 0.4]])
+    target = sg.Target(probs=p, predictions=[0, 0])
+    view = View(target, Calibration("none", Identity(), {}), probs=p)
+    assert view.doubt(tilted(p, view, 0.1)).tolist() == pytest.approx([1.0, 0.0])
+
+
+@pytest.mark.parametrize(
+    "change", [{"params": []}, {"state": []}, {"method": 5}, {"method": ["ac"]}, {"method": "no such method"}]
+)
+def test_documents_of_another_shape_are_refused_in_one_line(source, tmp_path, change):
+    """Even where the digest fits."""
+    sg.AC().fit(source).save(tmp_path / "m.json")
+    held = json.loads((tmp_path / "m.json").read_text())
+    assert held["format"] == FORMAT
+    content = {name: held[name] for name in ("method", "params", "state")} | change
+    (tmp_path / "m.json").write_text(json.dumps({**held, **content, "digest": _digest(content)}))
+    with pytest.raises(sg.FileError, match=r"m\.json: (not a saved estimator|holds the unknown method)"):
+        sg.load(tmp_path / "m.json")
+
+
+def test_the_largest_threshold_that_ties_allow():
+    """Of ten equal rows five pay 0.3 and five 0.7, whichever; half are wrong, so half lie at or beyond the cut."""
+    source = sg.Source(probs=[[0.7, 0.3]] * 10, labels=[0, 1] * 5)
+    fitted = sg.COTT(calibration="none").fit(source)
+    assert fitted.threshold_ == fitted.threshold_high_ == pytest.approx(0.7)
+    assert fitted.threshold_low_ == pytest.approx(0.3)  # had every row paid as little as it may
+    between = sg.Target(probs=[[0.55, 0.45]] * 2)
+    assert fitted.estimate(between).details["tie_mass"] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("given", [np.eye(2), "source.npz", None])
+def test_only_a_source_is_learned_from(given, target):
+    for wrong in (given, target):
+        with pytest.raises(sg.InputError, match=r"fit: arrived \w+; wanted shiftgauge\.Source"):
+            sg.AC().fit(wrong)
+
+
+def test_what_was_done_to_the_samples_is_told_with_every_answer(scores):
+    p = np.exp(scores["logits"]) / np.exp(scores["logits"]).sum(axis=1, keepdims=True)
+    source = sg.Source(probs=p.round(3), labels=scores["labels"])
+    assert source.notes
+    met = sg.Pair(source, sg.Target(logits=scores["shifted"]))
+    for method in ("ac", "cott", "auto"):
+        assert met.estimate(method).warnings[: len(met.notes)] == met.notes
+
+
+def test_a_plan_that_is_not_proved_says_so(source, target):
+    from types import SimpleNamespace
+
+    from shiftgauge.methods.marginal import MarginalEstimator
+    from shiftgauge.transport import Certificate
+
+    for method in ("cot", "cott"):
+        assert not any("proved optimal only" in text for text in sg.estimate(source, target, method).warnings)
+    loose = SimpleNamespace(certificate=Certificate(0.3, 0.29, 0.01, 2e-6))
+    (said,) = MarginalEstimator._unproved(loose)
+    assert said.startswith("the transport is proved optimal only to 1.0e-02 in cost and 2.0e-06 in mass")
+
+
+def test_the_shift_test_counts_a_samples_own_rows(scores):
+    """Whatever noise its view is judged by."""
+    from shiftgauge.calibration import Calibration
+    from shiftgauge.calibration.fit import Identity
+    from shiftgauge.methods.shift import _kish
+
+    weights = np.random.default_rng(0).random(len(scores["shifted"]))
+    held = sg.Target(logits=scores["shifted"], weights=weights)
+    view = View(held, Calibration("none", Identity(), {}), n_effective=7.0)
+    assert view.n_effective == 7.0
+    assert _kish(view) == pytest.approx(weights.sum() ** 2 / np.square(weights).sum())

@@ -1,0 +1,38 @@
+"""Estimators that were saved and loaded: the same answers, the same types, whatever the arguments were."""
+
+import numpy as np
+import pytest
+
+import shiftgauge as sg
+from shiftgauge.methods.saved import read_document, restored, write_document
+
+SOURCE = sg.Source(probs=[[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]], labels=[0, 1, 1])
+TARGET = sg.Target(probs=[[0.7, 0.3], [0.4, 0.6]])
+SHARES = {
+    "name": "shrunk",
+    "list of floats": [0.25, 0.75],
+    "list of whole numbers": [1, 0],
+    "whole numbers": np.array([1, 0]),
+    "half precision": np.array([0.25, 0.75], dtype=np.float16),
+    "mapping": {0: 0.25, 1: 0.75},
+}
+
+
+@pytest.mark.parametrize("marginal", SHARES.values(), ids=SHARES)
+def test_label_shares_of_every_form_come_back(marginal, tmp_path):
+    fitted = sg.COT(calibration="none", marginal=marginal).fit(SOURCE)
+    fitted.save(tmp_path / "cot.json")
+    again = sg.load(tmp_path / "cot.json")
+    assert again.estimate(TARGET).to_dict() == fitted.estimate(TARGET).to_dict()
+    assert np.asarray(again.marginal).dtype == np.asarray(marginal).dtype
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "uint8", "bool"])
+def test_learned_arrays_keep_their_type(dtype, tmp_path):
+    learned = np.array([0, 1, 1]).astype(dtype)
+    write_document(tmp_path / "x.json", "ac", {}, {"plain_": learned, "inside_": {"a": learned}})
+    state = read_document(tmp_path / "x.json")["state"]
+    plain, inside = (restored(name, state[name]) for name in ("plain_", "inside_"))
+    for array in (plain, inside["a"]):
+        assert array.dtype == dtype
+        assert array.tolist() == learned.tolist()
