@@ -148,17 +148,31 @@ class Sample:
         """The name of column j: as given, or the index itself."""
         return j if self.classes is None else self.classes[j]
 
+    @property
+    def decides_by_place(self) -> bool:
+        """Whether decisions are by a threshold on whatever class stands second."""
+        return bool(vars(self)["_by_place"])
+
+    def with_weights(self: S, weights: npt.NDArray[np.float64]) -> S:
+        """The same rows with other weights, without checking them again."""
+        return self._twin(weights=weights)
+
+    def with_notes(self: S, notes: Sequence[str], kept: IntArray | None = None) -> S:
+        """The same rows with further notes, and their numbers in what arrived."""
+        return self._twin(notes=(*self.notes, *notes), kept=kept)
+
+    def _twin(self: S, **changes: Any) -> S:
+        """The same sample with some fields changed: the one builder besides the constructor."""
+        twin = object.__new__(type(self))
+        twin._set(**{**vars(self), **changes})
+        return twin
+
     def take(self: S, rows: npt.NDArray[Any]) -> S:
         """Some of the rows, by number or mask, without checking them again."""
         per_row = ("scores", "predictions", "weights", "ids", "kept", "labels", "second", "rows")
-        twin = object.__new__(type(self))
-        twin._set(
-            **{
-                name: value[rows] if name in per_row and value is not None else value
-                for name, value in vars(self).items()
-            }
+        return self._twin(
+            **{name: value[rows] for name, value in vars(self).items() if name in per_row and value is not None}
         )
-        return twin
 
     def save(self, path: str | Path) -> None:
         """Write the sample as an `.npz` that `load` and the command read; whole or not at all."""
@@ -235,6 +249,29 @@ class Source(Sample):
         said = Note(f"{n - len(kept):,} of {n:,} source rows have no label and were dropped")
         self._set(notes=(*self.notes, said))
         return array[kept]
+
+    @classmethod
+    def from_checked_labels(
+        cls,
+        scores: FloatArray,
+        kind: str,
+        labels: IntArray,
+        *,
+        classes: tuple[Hashable, ...] | None,
+        weights: Any,
+        predictions: IntArray | None,
+        ids: Any,
+        tolerance: float | None,
+        insist: bool,
+    ) -> Source:
+        """A source whose labels and decisions are class numbers that were checked already."""
+        made = object.__new__(cls)
+        logits, probs = (scores, None) if kind == "logits" else (None, scores)
+        made._enter("source", logits, probs, classes, weights, None, None, ids, tolerance, insist)
+        if predictions is not None:
+            made._set(decided=validation.decided_share(made.scores, predictions), predictions=predictions)
+        made._set(labels=labels)
+        return made
 
     @classmethod
     def load(cls, path: str | Path) -> Source:
@@ -317,19 +354,14 @@ class Target(Sample):
             return self
         refuse_other_second(self._by_place, order, classes)
         place = np.argsort(order)
-        twin = object.__new__(Target)
         scores = np.ascontiguousarray(self.scores[:, order])
         scores.flags.writeable = False
-        twin._set(
-            **{
-                **vars(self),
-                "scores": scores,
-                "classes": classes,
-                "predictions": place[self.predictions],
-                "second": None if self.second is None else place[self.second],
-            }
+        return self._twin(
+            scores=scores,
+            classes=classes,
+            predictions=place[self.predictions],
+            second=None if self.second is None else place[self.second],
         )
-        return twin
 
 
 def class_order(

@@ -16,8 +16,8 @@ from shiftgauge.calibration.metrics import FloatArray, ece, mean_nll
 from shiftgauge.calibration.temperature import Temperature, fit_temperature
 from shiftgauge.calibration.vector import Vector, fit_vector
 from shiftgauge.errors import InputError, nearest
-from shiftgauge.samples import Sample, Source
-from shiftgauge.validation import ZERO, chunks
+from shiftgauge.samples import Source
+from shiftgauge.validation import ZERO, argmax, chunks
 
 
 class Calibrator(Protocol):
@@ -65,6 +65,8 @@ CALIBRATIONS: dict[str, Fit] = {"temperature": fit_temperature, "vector": fit_ve
 HONEST = 0.1
 #: Rows of the source with the smallest probabilities, by mass, that do not decide what a zero counts as.
 RARE = 0.01
+#: Blocks of more entries than this are calibrated by compiled code; compiling is not worth it for fewer.
+COMPILED_FROM = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -106,26 +108,46 @@ class Calibration:
             "and label-shift, which take it at its word, miss by as much; try calibration='vector', or auto",
         )
 
-    def probs(self, sample: Sample) -> npt.NDArray[np.float64]:
+    def probs(self, scores: npt.NDArray[Any], kind: str) -> npt.NDArray[np.float64]:
         """(n, K) calibrated probabilities in float64."""
-        out = np.empty((sample.n, sample.k))
-        for rows in chunks(sample.n, sample.k):
-            if sample.kind == "probs" and isinstance(self.calibrator, Identity):
-                part = np.asarray(sample.scores[rows], dtype=np.float64)
+        out = np.empty(scores.shape)
+        for rows in chunks(*scores.shape):
+            if kind == "probs" and isinstance(self.calibrator, Identity):
+                part = np.asarray(scores[rows], dtype=np.float64)
                 out[rows] = part / part.sum(axis=1, keepdims=True)
             else:
-                out[rows] = softmax(self.calibrator.transform(self.log_scores(sample, rows)))
+                out[rows] = softmax(self.calibrator.transform(self.log_scores(scores[rows], kind)))
         return out
 
-    def log_scores(self, sample: Sample, rows: slice = slice(None)) -> npt.NDArray[np.float64]:
-        """(m, K) what the calibrator maps: a zero that stayed zero would be certainty at any temperature."""
-        return log_scores(sample, rows, self.zero)
+    def calibrate(
+        self, scores: npt.NDArray[Any], kind: str
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.intp]]:
+        """(n, K) calibrated probabilities, and (n,) the class of the largest raw score; compiled for many rows."""
+        if scores.size <= COMPILED_FROM or (kind == "probs" and isinstance(self.calibrator, Identity)):
+            return self.probs(scores, kind), argmax(scores)
+        from shiftgauge.calibration._kernels import softmax_and_argmax
 
-    def log_probs(self, sample: Sample) -> npt.NDArray[np.float64]:
+        raw = _contiguous(scores)
+        logs, temperature = raw, 1.0
+        if isinstance(self.calibrator, Temperature):
+            temperature = self.calibrator.temperature
+            if kind == "probs":
+                logs = self.log_scores(scores, kind)
+        elif not isinstance(self.calibrator, Identity):
+            logs = _contiguous(self.log_probs(scores, kind))
+        probs, largest = np.empty(scores.shape), np.empty(len(scores), np.intp)
+        softmax_and_argmax(raw, logs, temperature, probs, largest)
+        return probs, largest
+
+    def log_scores(self, scores: npt.NDArray[Any], kind: str) -> npt.NDArray[np.float64]:
+        """(n, K) what the calibrator maps: a zero that stayed zero would be certainty at any temperature."""
+        return log_scores(scores, kind, self.zero)
+
+    def log_probs(self, scores: npt.NDArray[Any], kind: str) -> npt.NDArray[np.float64]:
         """(n, K) calibrated log-scores, finite, up to a constant per row."""
-        out = np.empty((sample.n, sample.k))
-        for rows in chunks(sample.n, sample.k):
-            out[rows] = self.calibrator.transform(self.log_scores(sample, rows))
+        out = np.empty(scores.shape)
+        for rows in chunks(*scores.shape):
+            out[rows] = self.calibrator.transform(self.log_scores(scores[rows], kind))
         return out
 
     def state(self) -> dict[str, Any]:
@@ -167,7 +189,7 @@ def fit_calibration(name: str, source: Source) -> Calibration:
     """
     check_calibration(name)
     zero = source_zero(source, learn=name != "none")
-    z = log_scores(source, slice(None), zero)
+    z = log_scores(source.scores, source.kind, zero)
     mass, labels = source.mass, source.labels
     calibrator = CALIBRATIONS[name](z, labels, mass)
     before, after = (_quality(source, c, z) for c in (Identity(), calibrator))
@@ -192,14 +214,22 @@ def _quality(source: Source, calibrator: Calibrator, z: FloatArray) -> tuple[flo
     return nll, ece(confidence, right, mass), float(mass @ (confidence - right))
 
 
-def log_scores(sample: Sample, rows: slice, zero: float = ZERO) -> npt.NDArray[np.float64]:
-    """(m, K) logits in float64, or the log of probabilities; finite.
+def _contiguous(scores: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Scores as the kernel reads them: in C order, float32 or float64, whichever holds them exactly."""
+    dtype = np.float32 if scores.dtype.itemsize <= 4 else np.float64
+    made: npt.NDArray[Any] = np.ascontiguousarray(scores, dtype).view()
+    made.flags.writeable = False
+    return made
+
+
+def log_scores(scores: npt.NDArray[Any], kind: str, zero: float = ZERO) -> npt.NDArray[np.float64]:
+    """(n, K) logits in float64, or the log of probabilities; finite.
 
     A probability of exactly zero counts as `zero`, or as the smallest positive one of its row where that is less.
     So the order within a row is kept, and no row depends on another one.
     """
-    part = np.asarray(sample.scores[rows], dtype=np.float64)
-    if sample.kind == "logits":
+    part = np.asarray(scores, dtype=np.float64)
+    if kind == "logits":
         return part
     at_zero = part == 0.0
     if at_zero.any():

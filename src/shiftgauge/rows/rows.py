@@ -1,0 +1,523 @@
+"""Rows: the blocks of a sample, what is known about them, and the folds that methods ask for."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from collections.abc import Callable, Coroutine, Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from shiftgauge import validation
+from shiftgauge.errors import FileError, InputError, Note
+from shiftgauge.rows.blocks import Block, Calibrates, Floats, Indices, join_blocks
+from shiftgauge.rows.driver import Request, run
+from shiftgauge.rows.parts import BLOCK_ENTRIES, ArrayPart, Engine, Part, Threads
+from shiftgauge.rows.passes import (
+    PartDigests,
+    PassTask,
+    RowBuffer,
+    RowSummary,
+    Totals,
+    read_part,
+    weighted_sum,
+)
+from shiftgauge.rows.threads import ordered_map
+from shiftgauge.samples import Sample, Source, Target, class_order, refuse_other_second
+
+T = TypeVar("T")
+
+#: Rows in memory keep their calibrated probabilities up to this many entries (8 bytes each); beyond, every pass
+#: computes them anew, so that memory stays within two and a half times the input.
+KEPT_ENTRIES = 1 << 24
+#: Samples of up to this many entries are their own subsample; larger ones are thinned to about `SUBSAMPLE` entries.
+WHOLE_ENTRIES, SUBSAMPLE_ENTRIES = 1 << 22, 1 << 23
+#: With fewer rows per class than this a subsample says too little, and up to `WIDE_ENTRIES` all rows are taken.
+ROWS_PER_CLASS, WIDE_ENTRIES = 500, 1 << 26
+
+
+def subsample_step(n: int, k: int) -> int:
+    """One row out of how many belongs to the subsample; 1 for a sample that is small."""
+    if n * k <= WHOLE_ENTRIES or (n < ROWS_PER_CLASS * k and n * k <= WIDE_ENTRIES):
+        return 1
+    return min(n, max(2, -(-n * k // SUBSAMPLE_ENTRIES)))
+
+
+@dataclass(frozen=True)
+class Moments:
+    """(K,) each: the share of rows predicted as a class, its mean probability, and the mean of its square."""
+
+    pseudo_labels: Floats
+    mean_posterior: Floats
+    mean_square: Floats
+
+
+class Rows:
+    """All rows of a sample, in blocks: what methods, functions and solvers see, whatever the sample's size.
+
+    `shiftgauge.scan` makes them of files, folders, frames and clusters; `Rows.of` of a `Source` or a `Target` in
+    memory. Functions take them where they take a `Target`, and with labels where they take a `Source`.
+
+    Args:
+        parts: the rows, in parts; parts without rows are left out.
+        kind: `"logits"` or `"probs"`.
+        k: the number of classes.
+        classes: their names, in the order of the columns, or None.
+        engine: who applies steps to the parts; threads of this process by default.
+        weighted, decisions, second, ids: whether rows have weights, deployed decisions, a second model's
+            predictions, ids.
+        columns: further columns that may be asked for.
+        label, labelled: the name of the column of labels, and whether there is one.
+        drop: whether rows without a label are left out of a source.
+        tolerance, insist: as for `Target`.
+        notes: what was found out about the form, a sentence each.
+        name: for messages and `repr`.
+        by_place: whether decisions are by a threshold on whatever class stands second.
+
+    Attributes:
+        n: the number of rows.
+        in_memory: whether the blocks are held; else they are read anew in every pass.
+        results: what was computed for these rows, by key (`once`).
+        warm_start: set by the bootstrap: where the plans of a replicate start from; None for exact plans.
+        progress: called with rows done and rows in all while a pass runs; None for silence.
+    """
+
+    def __init__(
+        self,
+        parts: Sequence[Part],
+        kind: str,
+        k: int,
+        classes: tuple[Hashable, ...] | None = None,
+        *,
+        engine: Engine | None = None,
+        weighted: bool = False,
+        decisions: bool = False,
+        second: bool = False,
+        ids: bool = False,
+        columns: tuple[str, ...] = (),
+        label: str = "label",
+        labelled: bool = False,
+        drop: bool = False,
+        tolerance: float | None = None,
+        insist: bool = False,
+        notes: tuple[str, ...] = (),
+        name: str = "target",
+        by_place: bool = False,
+    ) -> None:
+        self.parts = [part for part in parts if part.rows]
+        if not self.parts:
+            raise InputError(f"{name}: no rows in any of its {len(parts)} parts; wanted at least one")
+        self.starts = [0, *accumulate(part.rows for part in self.parts[:-1])]
+        self.n = sum(part.rows for part in self.parts)
+        self.kind, self.k, self.classes, self.name = kind, k, classes, name
+        self.engine: Engine = Threads() if engine is None else engine
+        self.weighted, self.decisions, self.has_second, self.has_ids = weighted, decisions, second, ids
+        self.columns, self.tolerance, self.insist = columns, tolerance, insist
+        self.label, self.labelled, self.drop = label, labelled, drop
+        self.in_memory = False
+        self.sample: Sample | None = None
+        self.calibration: Calibrates | None = None
+        self.results: dict[Hashable, Any] = {}
+        self.warm_start: Any = None
+        self.progress: Callable[[int, int], None] | None = None
+        self._notes, self._who, self._by_place = notes, "target", by_place
+        self._order: Indices | None = None
+        self._n_effective: float | None = None
+        self._state = _State()
+
+    # -- rows in memory --------------------------------------------------------------------------------
+
+    @classmethod
+    def of(cls, sample: Sample, block_rows: int | None = None) -> Rows:
+        """The rows of a `Source` or a `Target` in memory, in blocks that share its arrays.
+
+        Args:
+            sample: the source or the target.
+            block_rows: rows per block; by default as many as one thread works on for a few milliseconds.
+        """
+        block = Block(
+            sample.scores,
+            where="source" if isinstance(sample, Source) else "target",
+            decisions=sample.predictions if sample.decided is not None else None,
+            weights=sample.weights,
+            second=sample.second if isinstance(sample, Target) else None,
+            ids=sample.ids,
+            labels=sample.labels if isinstance(sample, Source) else None,
+            kind=sample.kind,
+        )
+        rows = cls.of_block(block, sample.classes, block_rows)
+        rows.decisions = sample.decided is not None
+        rows.sample, rows._notes, rows._by_place = sample, sample.notes, sample.decides_by_place
+        weights = sample.weights
+        rows._state.summary = RowSummary(
+            rows=sample.n,
+            correction=sample.correction,
+            zeros=sample.kind == "probs" and bool((sample.scores == 0.0).any()),
+            changed_decisions=round((sample.decided or 0.0) * sample.n),
+            mass=float(sample.n) if weights is None else float(weights.sum()),
+            square=float(sample.n) if weights is None else float(weights @ weights),
+        )
+        return rows
+
+    @classmethod
+    def of_block(
+        cls, block: Block, classes: tuple[Hashable, ...] | None = None, block_rows: int | None = None
+    ) -> Rows:
+        """Rows in memory, whose arrays were checked already."""
+        size = max(1, BLOCK_ENTRIES // block.k) if block_rows is None else block_rows
+        ends = range(0, len(block), size)
+        blocks = [block] if len(ends) == 1 else [block.take(slice(lo, lo + size), start=lo) for lo in ends]
+        rows = cls(
+            [ArrayPart(each) for each in blocks],
+            block.kind,
+            block.k,
+            classes,
+            weighted=block.weights is not None,
+            decisions=block.decisions is not None,
+            second=block.second is not None,
+            ids=block.ids is not None,
+            labelled=block.labels is not None,
+            name=block.where,
+        )
+        rows.in_memory, rows.calibration = True, block.calibration
+        mass = float(rows.n) if block.weights is None else float(block.weights.sum())
+        square = float(rows.n) if block.weights is None else float(block.weights @ block.weights)
+        rows._state.summary = RowSummary(rows.n, mass=mass, square=square)
+        return rows
+
+    def _twin(self, **changes: Any) -> Rows:
+        """These rows with other settings; results are not shared, the summary and the count of passes are."""
+        twin = copy.copy(self)
+        twin.results = {}
+        vars(twin).update(changes)
+        return twin
+
+    def calibrated(self, calibration: Calibrates) -> Rows:
+        """These rows seen through a calibration."""
+        if not self.in_memory:
+            return self._twin(calibration=calibration)
+        parts = [
+            ArrayPart(block.calibrated(calibration, self.kind, start))
+            for block, start in zip(self._blocks(), self.starts, strict=True)
+        ]
+        return self._twin(calibration=calibration, parts=parts)
+
+    def as_source(self) -> Rows:
+        """The same rows, called the source's in messages."""
+        return self._twin(_who="source")
+
+    @property
+    def sources(self) -> dict[Hashable, Source]:
+        """The sources that were read from these rows, by how they were drawn."""
+        return self._state.sources
+
+    def source(self, labels: Any = None, *, most: int | None = None, seed: int = 0) -> Source:
+        """These rows with their labels as a `Source`; see `shiftgauge.rows.source.source_of`."""
+        from shiftgauge.rows.source import source_of
+
+        return source_of(self, labels, most=most, seed=seed)
+
+    def aligned(self, classes: tuple[Hashable, ...] | None, k: int) -> Rows:
+        """These rows with their columns in the source's order; refuses classes that cannot be matched."""
+        order = class_order(self.classes, self.k, classes, k)
+        if order is None:
+            return self
+        refuse_other_second(self._by_place, order, classes)
+        if not self.in_memory:
+            return self._twin(classes=classes, _order=order)
+        parts = [ArrayPart(block.in_class_order(order)) for block in self._blocks()]
+        return self._twin(classes=classes, parts=parts)
+
+    def _blocks(self) -> list[Block]:
+        return [part.block for part in self.parts if isinstance(part, ArrayPart)]
+
+    # -- requests: what methods await -------------------------------------------------------------------
+
+    def fold(self, step: Callable[..., T], *args: Any, columns: Sequence[str] = ()) -> Request[T]:
+        """The sum of `step(block, *args)` over all blocks; results add up with `+` (`Totals`, `RowBuffer`)."""
+        return Request(self, step, args, columns=tuple(columns))
+
+    def mean(self, of: Callable[[Block], Any]) -> Request[Any]:
+        """The mean, by weight, of the (b,) or (b, m) numbers that `of` gives for a block."""
+        return Request(self, _weighted, (of,), lambda total: total[0] / total[1])
+
+    def share(self, of: Callable[[Block], npt.NDArray[np.bool_]]) -> Request[float]:
+        """The share of mass in the rows that `of` marks True."""
+        return Request(self, _weighted, (of,), lambda total: float(min(1.0, total[0] / total[1])))
+
+    def shares(self, cell: Callable[[Block], Indices], cells: int) -> Request[Floats]:
+        """(cells,) the share of mass in each cell; `cell` gives the (b,) cell numbers of a block's rows."""
+        return Request(self, _counted, (cell, cells), lambda total: np.asarray(total[0] / total[1]))
+
+    def column(self, of: Callable[[Block], Any]) -> Request[Any]:
+        """(n,) or (n, m) numbers, one row each, in row order; for samples whose n numbers fit memory."""
+        return Request(self, _column, (of,), lambda buffer: buffer.joined()[0])
+
+    def once(
+        self, key: Hashable, compute: Callable[..., Coroutine[Any, Any, T]], *args: Any
+    ) -> Request[T]:
+        """What the coroutine `compute(*args)` returns, computed once per key; the key names all it depends on."""
+        return Request(self, compute, args, key=key)
+
+    def moments(self) -> Request[Moments]:
+        """Shares of the predictions, mean probabilities and mean squares."""
+        return self.once("moments", _moments, self)
+
+    def subsample(self) -> Request[Rows]:
+        """Some rows in memory, drawn by their numbers alone; all of them if they are few."""
+        return self.once("subsample", _subsample, self)
+
+    def collect(self) -> Request[Block]:
+        """All rows as one block; refused if they are not in memory and too many to hold."""
+        return self.once("collect", _collect, self)
+
+    # -- passes -----------------------------------------------------------------------------------------
+
+    def make_pass(self, folds: Sequence[Request[Any]]) -> list[Any]:
+        """Apply the steps of several folds to all blocks, in one pass, and return the sum of each."""
+        task = PassTask(
+            steps=tuple((fold.step, fold.args) for fold in folds),
+            kind=self.kind,
+            tolerance=self.tolerance,
+            insist=self.insist,
+            calibration=self.calibration,
+            order=self._order,
+            columns=tuple(dict.fromkeys(name for fold in folds for name in fold.columns)),
+            who=self._who,
+            check=self._state.summary is None,
+        )
+        return self._state.run(self, task)
+
+    @property
+    def passes(self) -> int:
+        """How often all rows were read so far."""
+        return self._state.passes
+
+    def iterate(self, step: Callable[[Block], T]) -> Iterator[list[T]]:
+        """Yield what the step gives for the blocks of each part, part by part in their order, in this process."""
+
+        def results(at: tuple[Part, int]) -> list[T]:
+            blocks = read_part(*at, self._order, self.calibration, self.kind)
+            return [step(block) for _, block in blocks]
+
+        yield from ordered_map(results, list(zip(self.parts, self.starts, strict=True)))
+
+    # -- what is known about the rows ------------------------------------------------------------------
+
+    @property
+    def summary(self) -> RowSummary:
+        """What the first pass found out; a pass is made if there was none."""
+        if self._state.summary is None:
+            run(self.fold(_nothing))
+        assert self._state.summary is not None
+        return self._state.summary
+
+    @property
+    def has_zeros(self) -> bool:
+        """Whether a given probability is exactly zero."""
+        return self.kind == "probs" and self.summary.zeros
+
+    @property
+    def correction(self) -> float:
+        """The largest |row sum - 1| that renormalising repairs (0 for logits)."""
+        return self.summary.correction
+
+    @property
+    def decided(self) -> float | None:
+        """The share of rows whose deployed decision is not the largest score; None without decisions."""
+        return self.summary.changed_decisions / self.n if self.decisions else None
+
+    @property
+    def mass(self) -> float:
+        """The sum of all weights."""
+        return self.summary.mass
+
+    @property
+    def n_effective(self) -> float:
+        """Kish's effective number of rows: n, or less if weights differ."""
+        if self._n_effective is not None:
+            return self._n_effective
+        return float(self.n) if not self.weighted else self.summary.mass**2 / self.summary.square
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was done to the data when it was read, a sentence each."""
+        decimals, correction = self.summary.decimals, self.summary.correction
+        if decimals is None:
+            return self._notes
+        note = Note(
+            f"the {self._who}'s probabilities are rounded to {decimals} decimals: "
+            f"rows sum to 1 within {correction:.2g} and were renormalised"
+        )
+        return (*self._notes, note)
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 over the digests of all parts: the same for the same rows in the same parts."""
+        head = (self.kind, self.n, self.k, self.classes)
+        self.summary  # noqa: B018 (makes a pass if there was none)
+        seen = list((self._state.digests or {}).items())
+        return hashlib.sha256(repr((head, seen)).encode()).hexdigest()
+
+    def first_block(self) -> Block:
+        """The first rows as they were stored."""
+        part = self.parts[0]
+        block = next((block for block in part.read() if len(block)), None)
+        if block is None:
+            raise FileError(f"{part.name}: promises {part.rows:,} rows and holds none; is it complete?")
+        return block
+
+    def class_name(self, j: int) -> Hashable:
+        """The name of column j: as given, or the index itself."""
+        return j if self.classes is None else self.classes[j]
+
+    def __repr__(self) -> str:
+        return f"Rows({self.kind}, {self.n:,} rows x {self.k} classes in {len(self.parts):,} parts)"
+
+
+class _State:
+    """What passes leave behind, shared by all twins of the same rows."""
+
+    def __init__(self) -> None:
+        self.passes = 0
+        self.summary: RowSummary | None = None
+        self.digests: PartDigests | None = None
+        self.sources: dict[Hashable, Source] = {}
+
+    def run(self, rows: Rows, task: PassTask) -> list[Any]:
+        """Make one pass."""
+        self.passes += 1
+        if rows.in_memory:
+            return self._run_in_memory(rows, task)
+        read = 0
+
+        def done(count: int) -> None:
+            nonlocal read
+            read += count
+            if rows.progress is not None:
+                rows.progress(read, rows.n)
+
+        digests, summary, *results = rows.engine.reduce(task, rows.parts, rows.starts, done)
+        self._compare(rows, digests)
+        if task.check:
+            self._admit(rows, summary)
+        return list(results)
+
+    @staticmethod
+    def _run_in_memory(rows: Rows, task: PassTask) -> list[Any]:
+        """The same over blocks that are held: they were checked, and nothing can change between passes."""
+        keep = rows.n * rows.k <= KEPT_ENTRIES
+
+        def work(block: Block) -> Totals:
+            seen = block if keep else replace(block)
+            return Totals(step(seen, *args) for step, args in task.steps)
+
+        threads = rows.engine.threads if isinstance(rows.engine, Threads) else None
+        total: Totals | None = None
+        for here in ordered_map(work, rows._blocks(), threads):
+            total = here if total is None else total + here
+        return list(total or ())
+
+    def _compare(self, rows: Rows, digests: PartDigests) -> None:
+        if self.digests is None:
+            self.digests = digests
+            return
+        for part, start in zip(rows.parts, rows.starts, strict=True):
+            if digests.get(start) != self.digests.get(start):
+                raise FileError(
+                    f"{part.name}: changed between two passes; start again when nobody writes to it"
+                )
+
+    def _admit(self, rows: Rows, summary: RowSummary) -> None:
+        if summary.like_probabilities and rows.k > 1:
+            raise InputError(validation.LIKE_PROBABILITIES.format(what=f"{rows._who} logits"))
+        if not summary.mass > 0.0:
+            raise InputError(
+                f"{rows._who} weights: they sum to zero; wanted at least one row with a positive weight"
+            )
+        self.summary = summary
+
+
+# -- steps ----------------------------------------------------------------------------------------------
+
+
+def _nothing(block: Block) -> int:
+    return 0
+
+
+def _weighted(block: Block, of: Callable[[Block], Any]) -> Totals:
+    return Totals((weighted_sum(block.mass, of(block)), float(block.mass.sum())))
+
+
+def _counted(block: Block, cell: Callable[[Block], Indices], cells: int) -> Totals:
+    return Totals((np.bincount(cell(block), block.mass, cells), float(block.mass.sum())))
+
+
+def _column(block: Block, of: Callable[[Block], Any]) -> RowBuffer:
+    return RowBuffer.of(np.asarray(of(block)))
+
+
+def _class_sums(block: Block) -> Totals:
+    w, p = block.mass, block.probs
+    predicted = np.bincount(block.predictions, w, block.k)
+    return Totals((predicted, weighted_sum(w, p), np.einsum("i,ij,ij->j", w, p, p), float(w.sum())))
+
+
+async def _moments(rows: Rows) -> Moments:
+    predicted, probs, squares, mass = await rows.fold(_class_sums)
+    return Moments(np.asarray(predicted / mass), np.asarray(probs / mass), np.asarray(squares / mass))
+
+
+def _all_rows(block: Block) -> list[Block]:
+    return [block]
+
+
+async def _collect(rows: Rows) -> Block:
+    if rows.in_memory and len(rows.parts) == 1:
+        return rows._blocks()[0]
+    if not rows.in_memory and subsample_step(rows.n, rows.k) > 1:
+        raise InputError(
+            f"the {rows._who} has {rows.n:,} rows that are read in passes, and this needs all of them in memory; "
+            "pass some of its rows (shiftgauge.Target), or another method"
+        )
+    return replace(join_blocks(await rows.fold(_all_rows)), start=0)
+
+
+def subsampled_rows(start: int, length: int, n: int, step: int) -> Indices:
+    """Which of `length` rows from row `start` on belong to the subsample of one row in every `step` of n rows.
+
+    One irregularly placed row of each `step`: always the same rows, however they are cut.
+    """
+    first, last = start // step, (start + length - 1) // step
+    items = np.arange(first, min(last, n // step - 1) + 1)
+    rows = _row_of_item(items, step) - start
+    return np.asarray(rows[(rows >= 0) & (rows < length)], dtype=np.intp)
+
+
+def _row_of_item(items: Indices, step: int) -> Indices:
+    if step == 1:
+        return items
+    with np.errstate(over="ignore"):
+        mixed = (items.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    return np.asarray(items * step + ((mixed >> np.uint64(33)) % np.uint64(step)).astype(np.intp))
+
+
+def _drawn(block: Block, n: int, step: int) -> list[Block]:
+    rows = subsampled_rows(block.start, len(block), n, step)
+    taken = block.take(rows)
+    return [replace(taken, row_numbers=block.numbers[rows])]
+
+
+async def _subsample(rows: Rows) -> Rows:
+    step = subsample_step(rows.n, rows.k)
+    if rows.in_memory and step == 1:
+        return rows
+    block = replace(join_blocks(await rows.fold(_drawn, rows.n, step)), start=0, columns={})
+    drawn = Rows.of_block(block, rows.classes)
+    drawn._n_effective = None if len(block) == rows.n else rows.n_effective
+    drawn._state.summary = replace(drawn.summary, zeros=rows.has_zeros)
+    return drawn
