@@ -26,8 +26,9 @@ from shiftgauge.rows.passes import (
     read_part,
     weighted_sum,
 )
+from shiftgauge.rows.source import source_of
 from shiftgauge.rows.threads import ordered_map
-from shiftgauge.samples import Sample, Source, Target, class_order, refuse_other_second
+from shiftgauge.samples import Sample, Source, Target, check_sample, class_order, refuse_other_second
 
 T = TypeVar("T")
 
@@ -217,8 +218,6 @@ class Rows:
 
     def source(self, labels: Any = None, *, most: int | None = None, seed: int = 0) -> Source:
         """These rows with their labels as a `Source`; see `shiftgauge.rows.source.source_of`."""
-        from shiftgauge.rows.source import source_of
-
         return source_of(self, labels, most=most, seed=seed)
 
     def aligned(self, classes: tuple[Hashable, ...] | None, k: int) -> Rows:
@@ -257,9 +256,7 @@ class Rows:
         """(n,) or (n, m) numbers, one row each, in row order; for samples whose n numbers fit memory."""
         return Request(self, _column, (of,), lambda buffer: buffer.joined()[0])
 
-    def once(
-        self, key: Hashable, compute: Callable[..., Coroutine[Any, Any, T]], *args: Any
-    ) -> Request[T]:
+    def once(self, key: Hashable, compute: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> Request[T]:
         """What the coroutine `compute(*args)` returns, computed once per key; the key names all it depends on."""
         return Request(self, compute, args, key=key)
 
@@ -377,6 +374,15 @@ class Rows:
 
     def __repr__(self) -> str:
         return f"Rows({self.kind}, {self.n:,} rows x {self.k} classes in {len(self.parts):,} parts)"
+
+
+def to_source(given: Any, function: str) -> Source:
+    """A `Source` as it is, and labelled rows as the source that they hold; anything else is refused."""
+    if isinstance(given, Rows):
+        return source_of(given)
+    check_sample(given, Source, function)
+    source: Source = given
+    return source
 
 
 class _State:

@@ -1,4 +1,4 @@
-"""A scan as a source: the rows that reading it whole gives, to the last bit; of too many, some drawn by number."""
+"""Rows as a source: what reading the file whole gives, to the last bit; of too many, some drawn by number."""
 
 import subprocess
 import sys
@@ -6,6 +6,9 @@ import sys
 import numpy as np
 import pyarrow as pa
 import pytest
+from engines import samples
+from engines.samples import labelled
+from engines.samples import same_source as same
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
@@ -13,45 +16,8 @@ from typer.testing import CliRunner
 
 import shiftgauge as sg
 from shiftgauge.errors import FileError, InputError
-from shiftgauge.scans import Scan
-from shiftgauge.scans.labelled import uniform
-
-from . import samples
-from .test_backends import ORIGINS, parquet_file, parquet_folder
-
-FIELDS = ("scores", "predictions", "weights", "ids", "labels")
-
-
-def labelled(n=5000, dtype=np.float32, seed=0):
-    """The rows that tests of this room share, with labels."""
-    scores, _, table = samples.rows(n, dtype, seed)
-    rng = np.random.default_rng(seed + 1)
-    labels = (1.5 * scores + rng.gumbel(size=scores.shape)).argmax(axis=1)
-    return table.append_column("label", pa.array([samples.CLASSES[j] for j in labels]))
-
-
-def same(a, b):
-    """Two sources, to the last bit."""
-    assert (a.kind, a.classes, a.n, a.decided, a.notes) == (b.kind, b.classes, b.n, b.decided, b.notes)
-    for name in FIELDS:
-        one, other = getattr(a, name), getattr(b, name)
-        assert (one is None) == (other is None)
-        if one is not None:
-            np.testing.assert_array_equal(one, other)
-
-
-@pytest.mark.parametrize("origin", ORIGINS, ids=lambda f: f.__name__)
-def test_every_origin_gives_the_source_that_is_read_whole(origin, tmp_path, small_parts):
-    table = labelled(dtype=np.float64 if origin is parquet_file else np.float32)
-    parquet.write_table(table, tmp_path / "whole.pq")
-    whole = sg.read_source(tmp_path / "whole.pq", weight="w", id="row")
-    (tmp_path / "whole.pq").unlink()
-    scan = sg.scan(origin(table, tmp_path, np.random.default_rng(1)), weight="w", id="row")
-    same(scan.source(), whole)
-    assert scan.source().scores.dtype == table.schema.field("logit_cat").type.to_pandas_dtype()
-    assert scan.passes == 1
-    assert scan.source() is scan.source()
-    assert scan.source().kept is None
+from shiftgauge.rows import Rows
+from shiftgauge.rows.source import uniform
 
 
 def test_probabilities_a_threshold_and_one_column_for_two_classes(tmp_path, small_parts):
@@ -77,7 +43,7 @@ def test_labels_that_stand_apart(tmp_path, small_parts):
 
 def cut(arrays, cuts, size, **how):
     parts = samples.parts_of(arrays, cuts, size)
-    return Scan(parts, "logits", 4, weighted=True, decisions=True, labelled=True, **how)
+    return Rows(parts, "logits", 4, weighted=True, decisions=True, labelled=True, **how)
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
@@ -92,7 +58,7 @@ def test_the_same_rows_are_drawn_however_they_are_cut(cuts, size, most, seed, dr
     rng = np.random.default_rng(1)
     arrays = {
         "scores": rng.normal(size=(900, 4)),
-        "predictions": rng.integers(0, 4, 900),
+        "decisions": rng.integers(0, 4, 900),
         "weights": rng.uniform(1, 2, 900),
         "labels": np.where(rng.random(900) < 0.3 * drop, -1, rng.integers(0, 4, 900)),
     }
@@ -105,8 +71,8 @@ def test_the_same_rows_are_drawn_however_they_are_cut(cuts, size, most, seed, dr
         return
     source = scan.source(most=most, seed=seed)
     np.testing.assert_array_equal(wanted if source.kept is None else source.kept, wanted)
-    for name in ("scores", "predictions", "labels"):
-        np.testing.assert_array_equal(getattr(source, name), arrays[name][wanted])
+    for name, held in (("scores", "scores"), ("predictions", "decisions"), ("labels", "labels")):
+        np.testing.assert_array_equal(getattr(source, name), arrays[held][wanted])
     np.testing.assert_allclose(source.mass, arrays["weights"][wanted] / arrays["weights"][wanted].sum())
     said = " ".join(source.notes)
     assert ("drawn at random" in said) == (len(wanted) < there.sum())
@@ -251,7 +217,7 @@ def test_a_scan_without_labels_is_no_source():
 def test_a_pass_that_was_kept_is_not_made_again(tmp_path, small_parts):
     found = [sg.scan(labelled(2000), checkpoint=tmp_path, threads=2) for _ in range(2)]
     same(found[0].source(), found[1].source())
-    assert [scan.engine.kept for scan in found] == [0, 1]
+    assert [scan.engine.reused for scan in found] == [0, 1]
 
 
 def test_the_command_reads_a_large_source_in_one_pass(tmp_path, monkeypatch):
@@ -259,7 +225,8 @@ def test_the_command_reads_a_large_source_in_one_pass(tmp_path, monkeypatch):
 
     for name in ("source", "target"):
         (tmp_path / name).mkdir()
-    parquet_folder(labelled(5000), tmp_path / "source", np.random.default_rng(0))
+    for i, (a, b) in enumerate(samples.cuts(5000, np.random.default_rng(0))):
+        parquet.write_table(labelled(5000).slice(a, b - a), tmp_path / "source" / f"{i}.parquet")
     parquet.write_table(samples.rows(1000, seed=3)[2], tmp_path / "target" / "a.parquet")
 
     def run():
@@ -268,8 +235,8 @@ def test_the_command_reads_a_large_source_in_one_pass(tmp_path, monkeypatch):
         return CliRunner().invoke(app, asked)
 
     whole = run()
-    monkeypatch.setattr("shiftgauge.transport.streamed.KEPT", 100)
-    monkeypatch.setattr("shiftgauge.transport.streamed.WHOLE", 100)
+    monkeypatch.setattr("shiftgauge.rows.rows.WHOLE_ENTRIES", 100)
+    monkeypatch.setattr("shiftgauge.rows.rows.WIDE_ENTRIES", 100)
     parts = run()
     assert parts.exit_code == 0, parts.output
     import json
@@ -278,7 +245,7 @@ def test_the_command_reads_a_large_source_in_one_pass(tmp_path, monkeypatch):
     assert one["source"] == other["source"]
     assert other["estimates"][0]["error"] == pytest.approx(one["estimates"][0]["error"], abs=1e-12)
     assert other["warnings"] == one["warnings"]
-    monkeypatch.setattr("shiftgauge.scans.labelled.KEPT", 1000 * 13)
+    monkeypatch.setattr("shiftgauge.rows.source.SOURCE_ENTRIES", 1000 * 13)
     some = json.loads(run().stdout)
     assert 800 < some["source"]["n"] < 1200
     assert any("5,000 labelled source rows" in text for text in some["warnings"])
@@ -287,16 +254,16 @@ def test_the_command_reads_a_large_source_in_one_pass(tmp_path, monkeypatch):
 CHILD = """
 import sys, threading, time
 import numpy as np, shiftgauge as sg, pyarrow.parquet
-from shiftgauge.scale import files
-from shiftgauge.scans import labelled
-labelled.KEPT = int(sys.argv[2])
-files.PART_SCORES = 1 << 19  # there are always more parts than threads
+from shiftgauge.io import parts
+from shiftgauge.rows import source as module
+module.SOURCE_ENTRIES = int(sys.argv[2])
+parts.PART_SCORES = 1 << 19  # there are always more parts than threads
 
 def anonymous():
     with open("/proc/self/status") as status:
         return next(int(line.split()[1]) for line in status if line.startswith("RssAnon"))
 
-sg.scan(sys.argv[1], threads=2).peek()
+sg.scan(sys.argv[1], threads=2).first_block()
 peak, over, before = [0], [], anonymous()
 def watch():
     while not over:

@@ -13,8 +13,7 @@ from pyarrow import parquet
 import shiftgauge as sg
 from shiftgauge.errors import FileError, InputError
 
-from . import test_source
-from .samples import answers, folded, rows, wanted
+from .samples import answers, fold, folded, labelled, rows, same_source, wanted
 
 distributed = pytest.importorskip("distributed", reason="dask and distributed are not installed")
 
@@ -40,9 +39,9 @@ def folder(tmp_path, small_parts):
 
 def test_workers_read_files_and_the_answer_is_that_of_threads_to_the_last_bit(client, folder):
     path, truth = folder
-    here = sg.scan(path, weight="w", id="row").fold(folded())
+    here = fold(sg.scan(path, weight="w", id="row"), folded())
     scan = sg.scan(path, weight="w", id="row", dask=client)
-    there = scan.fold(folded())
+    there = fold(scan, folded())
     np.testing.assert_allclose(there, truth, rtol=1e-12)
     assert there.tobytes() == here.tobytes()
     (traffic,) = scan.engine.traffic
@@ -58,11 +57,11 @@ def test_every_answer_is_that_of_threads_to_the_last_bit(client, folder):
 def test_bytes_do_not_depend_on_the_rows_of_a_part(client, tmp_path, monkeypatch):
     traffic = []
     for n in (1000, 100_000):
-        monkeypatch.setattr("shiftgauge.scale.files.PART_SCORES", 3 * n // 4)
+        monkeypatch.setattr("shiftgauge.io.parts.PART_SCORES", 3 * n // 4)
         parquet.write_table(rows(n)[2], tmp_path / f"{n:06}.parquet", row_group_size=n // 4)
         scan = sg.scan(tmp_path / f"{n:06}.parquet", weight="w", id="row", dask=client)
         assert len(scan.parts) == 4
-        scan.fold(folded())
+        fold(scan, folded())
         traffic.append(scan.engine.traffic[0])
     assert traffic[1].sent <= traffic[0].sent + 100
     assert traffic[1].received <= traffic[0].received + 100
@@ -72,13 +71,13 @@ def test_a_worker_killed_in_the_middle_of_a_pass(client, folder):
     path, _ = folder
     sums = folded()
 
-    def slowly(chunk, start):
+    def slowly(block):
         import time
 
         time.sleep(0.01)
-        return sums(chunk, start)
+        return sums(block)
 
-    here = sg.scan(path, weight="w", id="row").fold(sums)
+    here = fold(sg.scan(path, weight="w", id="row"), sums)
     before = client.run(os.getpid)
     victim = next(iter(before.values()))
     scan = sg.scan(path, weight="w", id="row", dask=client)
@@ -90,7 +89,7 @@ def test_a_worker_killed_in_the_middle_of_a_pass(client, folder):
             os.kill(victim, signal.SIGKILL)
 
     scan.progress = progress
-    there = scan.fold(slowly)
+    there = fold(scan, slowly)
     assert killed.is_set()
     assert there.tobytes() == here.tobytes()
 
@@ -102,16 +101,16 @@ def test_a_dask_frame_is_worked_on_where_its_partitions_are(client, folder):
     alone = sg.scan(frame, weight="w", id="row")
     spread = sg.scan(frame, weight="w", id="row", dask=client)
     assert [part.rows for part in alone.parts] == [part.rows for part in spread.parts]
-    first = alone.fold(folded())
+    first = fold(alone, folded())
     np.testing.assert_allclose(first, truth, rtol=1e-12)
-    assert first.tobytes() == spread.fold(folded()).tobytes()
-    assert len(alone.peek()) > 0
+    assert first.tobytes() == fold(spread, folded()).tobytes()
+    assert len(alone.first_block()) > 0
 
 
-def test_workers_bring_a_source_home(client, tmp_path, small_parts):
+def test_workers_read_a_source(client, tmp_path, small_parts):
     """The rows that are read whole, from files and from a frame; and the same ones are drawn."""
     dd = pytest.importorskip("dask.dataframe")
-    same_source, table = test_source.same, test_source.labelled(4000)
+    table = labelled(4000)
     parquet.write_table(table, tmp_path / "a.parquet", row_group_size=500)
     whole = sg.read_source(tmp_path / "a.parquet", weight="w", id="row")
     for data in (tmp_path / "a.parquet", dd.read_parquet(tmp_path / "a.parquet")):
@@ -121,16 +120,16 @@ def test_workers_bring_a_source_home(client, tmp_path, small_parts):
         same_source(scan.source(most=500, seed=3), here)
 
 
-def test_a_refusal_comes_home_as_it_was_said(client, tmp_path, small_parts):
+def test_an_error_of_a_worker_is_raised_as_it_is(client, tmp_path, small_parts):
     table = rows(2000)[2].to_pandas()
     table.loc[1500, "logit_dog"] = np.inf
     table.to_parquet(tmp_path / "a.parquet", row_group_size=400)
     with pytest.raises(FileError, match=r"a\.parquet: .*row 1500, column 1"):
-        sg.scan(tmp_path / "a.parquet", dask=client).fold(lambda chunk, start: 0)
+        fold(sg.scan(tmp_path / "a.parquet", dask=client), lambda block: 0)
 
 
 def test_nobody_answers(tmp_path, monkeypatch):
-    monkeypatch.setattr("shiftgauge.scale.dask.PATIENCE", 1)
+    monkeypatch.setattr("shiftgauge.engines.dask.TIMEOUT_SECONDS", 1)
     parquet.write_table(rows(10)[2], tmp_path / "a.parquet")
     begun = time.monotonic()
     with pytest.raises(InputError, match=r"no scheduler answers at tcp://127\.0\.0\.1:1 "):
@@ -141,8 +140,8 @@ def test_nobody_answers(tmp_path, monkeypatch):
 
 
 def test_memory_is_kept_while_a_task_runs_and_malloc_is_told_again_afterwards(monkeypatch):
-    """Dask's workers hand memory back at once; a pass would get every chunk's pages anew."""
-    from shiftgauge.scale import travel
+    """Dask's workers hand memory back at once; a pass would get every block's pages anew."""
+    from shiftgauge.engines import serialization as module
 
     told = []
 
@@ -151,13 +150,14 @@ def test_memory_is_kept_while_a_task_runs_and_malloc_is_told_again_afterwards(mo
         def mallopt(option, value):
             told.append((option, value))
 
-    monkeypatch.setattr(travel.ctypes, "CDLL", lambda name: Library)
+    monkeypatch.setattr(module.ctypes, "CDLL", lambda name: Library)
     monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "65536")
-    with travel.memory_kept():
-        assert told == [(travel.TRIM, travel.KEPT), (travel.MMAP, travel.KEPT)]
-    assert told[-1] == (travel.TRIM, 65536)
+    with module.memory_kept():
+        kept = module.KEPT_BYTES
+        assert told == [(module.TRIM_THRESHOLD, kept), (module.MMAP_THRESHOLD, kept)]
+    assert told[-1] == (module.TRIM_THRESHOLD, 65536)
     told.clear()
     monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_")
-    with travel.memory_kept():
+    with module.memory_kept():
         pass
     assert told == []  # nobody told malloc anything: neither do we

@@ -10,8 +10,7 @@ import pytest
 import shiftgauge as sg
 from shiftgauge.errors import FileError, InputError
 
-from . import test_source
-from .samples import answers, folded, rows, wanted
+from .samples import answers, fold, folded, labelled, rows, same_source, wanted
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
@@ -48,11 +47,11 @@ def test_partitions_of_a_frame(spark, tmp_path, small_parts):
     )
     scan = sg.scan(frame, weight="w", id="row")
     assert (scan.n, scan.classes) == (3000, ("cat", "dog", "owl"))
-    first = scan.fold(folded())
+    first = fold(scan, folded())
     np.testing.assert_allclose(first, wanted(scores, decisions, table), rtol=1e-12)
-    assert scan.fold(folded()).tobytes() == first.tobytes()
-    assert scan.peek().scores.dtype == np.float32
-    counted = scan.fold(lambda chunk, start: np.array([(chunk.columns["site"] == "s1").sum()]), ["site"])
+    assert fold(scan, folded()).tobytes() == first.tobytes()
+    assert scan.first_block().scores.dtype == np.float32
+    counted = fold(scan, lambda block: np.array([(block.columns["site"] == "s1").sum()]), ["site"])
     assert counted.tolist() == [table["site"].to_pylist().count("s1")]
 
 
@@ -65,12 +64,12 @@ def test_every_answer_is_that_of_files(spark, tmp_path):
     assert answers(sg.scan(frame, weight="w")) == pytest.approx(here, abs=1e-9)
 
 
-def test_partitions_bring_a_source_home(spark, tmp_path):
+def test_partitions_are_read_as_a_source(spark, tmp_path):
     from pyarrow import parquet
 
-    parquet.write_table(test_source.labelled(3000), tmp_path / "a.parquet")
+    parquet.write_table(labelled(3000), tmp_path / "a.parquet")
     scan = sg.scan(spark.read.parquet(str(tmp_path / "a.parquet")).persist(), weight="w", id="row")
-    test_source.same(scan.source(), sg.read_source(tmp_path / "a.parquet", weight="w", id="row"))
+    same_source(scan.source(), sg.read_source(tmp_path / "a.parquet", weight="w", id="row"))
     assert scan.source(most=300).n < 500
 
 
@@ -79,13 +78,13 @@ def test_a_bad_row_and_a_frame_that_changes(spark):
         [(0.5, float("inf") if i == 7 else 0.5) for i in range(20)], "logit_a float, logit_b float"
     ).coalesce(1)
     with pytest.raises(FileError, match=r"partition 0: .*row 7, column 1"):
-        sg.scan(frame).fold(lambda chunk, start: 0)
+        fold(sg.scan(frame), lambda block: 0)
     good = spark.createDataFrame([(0.5, float(i)) for i in range(20)], "logit_a float, logit_b float")
     scan = sg.scan(good.coalesce(1))
-    scan.fold(lambda chunk, start: 0)
+    fold(scan, lambda block: 0)
     scan.engine.frame = good.limit(19).coalesce(1)
     with pytest.raises(FileError, match="other than 20 rows"):
-        scan.fold(lambda chunk, start: 0)
+        fold(scan, lambda block: 0)
     scan.engine.frame = good.repartition(4)
     with pytest.raises(InputError):
-        scan.fold(lambda chunk, start: 0)
+        fold(scan, lambda block: 0)

@@ -6,7 +6,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import shiftgauge as sg
-from shiftgauge.scans import Scan
 
 from . import samples
 
@@ -30,7 +29,7 @@ def world(seed=0, kind="logits", zeros=False, rule=False):
         said[::11] = rng.integers(K, size=len(said[::11]))
     target = {
         "scores": z[500:],
-        "predictions": said[500:],
+        "decisions": said[500:],
         "weights": rng.random(N) * (rng.random(N) > 0.1),
         "second": rng.integers(K, size=N),
         "site": np.array(["north", "south", "west"])[rng.integers(3, size=N)],
@@ -42,8 +41,8 @@ def world(seed=0, kind="logits", zeros=False, rule=False):
 
 
 def in_memory(target, kind="logits"):
-    held = {name: target[name] for name in ("predictions", "weights", "second")}
-    return sg.Target(**{kind: target["scores"]}, classes=CLASSES, **held)
+    held = {name: target[name] for name in ("weights", "second")}
+    return sg.Target(**{kind: target["scores"]}, classes=CLASSES, predictions=target["decisions"], **held)
 
 
 def scanned(target, cuts, size=97, kind="logits", order=range(K)):
@@ -53,12 +52,12 @@ def scanned(target, cuts, size=97, kind="logits", order=range(K)):
     turned = {
         **target,
         "scores": np.ascontiguousarray(target["scores"][:, order]),
-        "predictions": place[target["predictions"]],
+        "decisions": place[target["decisions"]],
         "second": place[target["second"]],
     }
     parts = samples.parts_of(turned, cuts, size)
     classes = tuple(CLASSES[j] for j in order)
-    return Scan(parts, kind, K, classes, weighted=True, decisions=True, second=True, columns=("site",))
+    return Rows(parts, kind, K, classes, weighted=True, decisions=True, second=True, columns=("site",))
 
 
 def same(a, b, tolerance=1e-9):
@@ -203,6 +202,6 @@ def test_rows_are_never_written_of_some_of_a_part():
     source, target = world(8)
     scan = scanned(target, [400])
     read = sg.trust.posteriors.row_reader(sg.Pair(source, scan), "ac")
-    scan.parts[1].read = lambda columns=(): iter([next(samples.Rows.read(scan.parts[1]))])
+    scan.parts[1].read = lambda columns=(): iter([next(samples.PartOfArrays.read(scan.parts[1]))])
     with pytest.raises(sg.FileError, match="part 1: other than 800 rows were read"):
         list(sg.Pair(source, scan).target.each(read))

@@ -1,19 +1,18 @@
-"""Every origin gives the same rows as an array does: sums by `Scan.fold` against numpy over the whole."""
+"""Every origin gives the same rows as an array does: sums by `Rows.fold` against numpy over the whole."""
 
 import duckdb
 import numpy as np
 import polars as pl
 import pyarrow.dataset as ds
 import pytest
+from engines.samples import CLASSES, cuts, fold, folded, labelled, rows, same_source, wanted
 from pyarrow import feather, ipc, parquet
 
 import shiftgauge as sg
 
-from .samples import CLASSES, cuts, folded, rows, wanted
 
-
-def sites(chunk, start):
-    return np.array([(chunk.columns["site"] == f"s{j}").sum() for j in range(4)])
+def sites(block):
+    return np.array([(block.columns["site"] == f"s{j}").sum() for j in range(4)])
 
 
 def parquet_folder(table, folder, rng):
@@ -116,10 +115,26 @@ def test_every_origin_gives_the_rows_of_an_array(origin, dtype, tmp_path, small_
     scan = sg.scan(origin(table, tmp_path, np.random.default_rng(1)), weight="w", id="row")
     assert (scan.kind, scan.k, scan.classes, scan.n) == ("logits", 3, CLASSES, len(scores))
     sums = folded()
-    first = scan.fold(sums)
+    first = fold(scan, sums)
     np.testing.assert_allclose(first, wanted(scores, decisions, table), rtol=1e-12)
-    assert np.array_equal(first, scan.fold(sums))
-    assert scan.fold(sites, ["site"]).tolist() == [table["site"].to_pylist().count(f"s{j}") for j in range(4)]
-    assert scan.peek().scores.dtype == dtype
-    assert scan.peek().scores.flags.c_contiguous
+    assert np.array_equal(first, fold(scan, sums))
+    assert fold(scan, sites, ["site"]).tolist() == [
+        table["site"].to_pylist().count(f"s{j}") for j in range(4)
+    ]
+    assert scan.first_block().scores.dtype == dtype
+    assert scan.first_block().scores.flags.c_contiguous
     assert scan.passes == 3
+
+
+@pytest.mark.parametrize("origin", ORIGINS, ids=lambda f: f.__name__)
+def test_every_origin_gives_the_source_that_is_read_whole(origin, tmp_path, small_parts):
+    table = labelled(dtype=np.float64 if origin is parquet_file else np.float32)
+    parquet.write_table(table, tmp_path / "whole.pq")
+    whole = sg.read_source(tmp_path / "whole.pq", weight="w", id="row")
+    (tmp_path / "whole.pq").unlink()
+    scan = sg.scan(origin(table, tmp_path, np.random.default_rng(1)), weight="w", id="row")
+    same_source(scan.source(), whole)
+    assert scan.source().scores.dtype == table.schema.field("logit_cat").type.to_pandas_dtype()
+    assert scan.passes == 1
+    assert scan.source() is scan.source()
+    assert scan.source().kept is None

@@ -14,23 +14,24 @@ import pytest
 from pyarrow import parquet
 
 import shiftgauge as sg
+from shiftgauge.engines.checkpoint import PlainUnpickler, digest_of
 from shiftgauge.errors import FileError, InputError
-from shiftgauge.scale.checkpoint import _Plain, digest_of
-from shiftgauge.scans.visits import Opening
+from shiftgauge.rows import RowSummary
 
-from .samples import folded, rows
+from .samples import fold, folded, rows
 
 DRIVER = """
     import os, signal, sys
     import numpy as np
     import shiftgauge as sg
-    import shiftgauge.scale.files as files
+    import shiftgauge.io.parts as files
+    from shiftgauge.rows import run
 
     files.PART_SCORES = 1500
 
     def question(power, state):
-        def step(chunk, start):
-            return (np.abs(chunk.scores.astype(float)) ** power + state).sum(0)
+        def step(block):
+            return (np.abs(block.scores.astype(float)) ** power + state).sum(0)
         return step
 
     scan = sg.scan(sys.argv[1], checkpoint=sys.argv[2])
@@ -38,8 +39,8 @@ DRIVER = """
     for power in range(1, 5):
         if power == int(sys.argv[3]):
             scan.progress = lambda done, total: os.kill(os.getpid(), signal.SIGKILL)
-        state = scan.fold(question(power, state))
-    print(scan.engine.kept, state.tobytes().hex())
+        state = run(scan.fold(question(power, state)))
+    print(scan.engine.reused, state.tobytes().hex())
 """
 
 
@@ -68,7 +69,7 @@ def test_a_killed_driver_goes_on_where_it_was(tmp_path):
 def test_other_data_or_another_question_is_read_anew(tmp_path):
     def kept(data, step):
         scan = sg.scan(data, weight="w", id="row", checkpoint=tmp_path / "kept")
-        return scan.fold(step), scan.engine.kept
+        return fold(scan, step), scan.engine.reused
 
     table, other = rows()[2], rows(seed=1)[2]
     first, _ = kept(table, folded())
@@ -80,28 +81,28 @@ def test_other_data_or_another_question_is_read_anew(tmp_path):
         parquet.write_table(here, tmp_path / f"{name}.parquet")
         assert kept(tmp_path / f"{name}.parquet", folded())[1] == 0
     assert kept(tmp_path / "b.parquet", folded())[1] == 1
-    assert kept(table, lambda chunk, start: len(chunk)) == (5000, 0)
+    assert kept(table, lambda block: len(block)) == (5000, 0)
 
 
 def test_rows_that_change_are_noticed_although_the_question_is_the_same(tmp_path):
     """Every pass of a driver is made, or kept, under its own number: the second one reads anew."""
     held = [rows()[2]]
     scan = sg.scan(lambda: iter(held[0].to_batches()), checkpoint=tmp_path)
-    scan.fold(_count)
-    scan.fold(_count)
+    fold(scan, _count)
+    fold(scan, _count)
     assert [file.name[:9] for file in sorted(tmp_path.iterdir())] == ["pass-0001", "pass-0002"]
     held[0] = rows(seed=1)[2]
     with pytest.raises(FileError, match="changed between two passes"):
-        scan.fold(_count)
+        fold(scan, _count)
 
 
-def _count(chunk, start):
-    return len(chunk)
+def _count(block):
+    return len(block)
 
 
 def _asked(power, state):
-    def step(chunk, start):
-        return (chunk.scores**power).sum() + state
+    def step(block):
+        return (block.scores**power).sum() + state
 
     return step
 
@@ -112,8 +113,8 @@ class Threshold:
     def __init__(self, at):
         self.at = at
 
-    def above(self, chunk, start):
-        return (chunk.scores > self.at).sum()
+    def above(self, block):
+        return (block.scores > self.at).sum()
 
 
 class Limit:
@@ -163,18 +164,18 @@ def test_a_question_is_known_by_what_it_consists_of():
 
 
 @pytest.mark.parametrize(
-    ("module", "name"), [("shiftgauge", "scan"), ("shiftgauge.scale.checkpoint", "Path"), ("os", "system")]
+    ("module", "name"), [("shiftgauge", "scan"), ("shiftgauge.engines.checkpoint", "Path"), ("os", "system")]
 )
 def test_only_our_own_classes_are_made_from_a_file(module, name):
     with pytest.raises(pickle.UnpicklingError, match=f"{module}.{name} is not for checkpoints"):
-        _Plain(io.BytesIO(f"c{module}\n{name}\n.".encode())).load()
-    ours = pickle.dumps(Opening(3))
-    assert _Plain(io.BytesIO(ours)).load() == Opening(3)
+        PlainUnpickler(io.BytesIO(f"c{module}\n{name}\n.".encode())).load()
+    ours = pickle.dumps(RowSummary(3))
+    assert PlainUnpickler(io.BytesIO(ours)).load() == RowSummary(3)
 
 
 def test_a_damaged_or_foreign_file_is_never_unpickled(tmp_path):
     scan = sg.scan(rows()[2], checkpoint=tmp_path)
-    truth = scan.fold(lambda chunk, start: chunk.scores.sum(0))
+    truth = fold(scan, lambda block: block.scores.sum(0))
     (file,) = tmp_path.glob("pass-*.pickle")
 
     class Harm:
@@ -184,8 +185,8 @@ def test_a_damaged_or_foreign_file_is_never_unpickled(tmp_path):
     for content in (b"", file.read_bytes()[:50], pickle.dumps(Harm())):
         file.write_bytes(content)
         scan = sg.scan(rows()[2], checkpoint=tmp_path)
-        assert np.array_equal(scan.fold(lambda chunk, start: chunk.scores.sum(0)), truth)
-        assert scan.engine.kept == 0
+        assert np.array_equal(fold(scan, lambda block: block.scores.sum(0)), truth)
+        assert scan.engine.reused == 0
     assert not (tmp_path / "harm").exists()
 
 
@@ -201,5 +202,5 @@ def test_a_hidden_checkpoint_among_the_rows_works_twice(tmp_path):
     parquet.write_table(rows()[2], tmp_path / "rows.parquet")
     for kept in (0, 1):
         scan = sg.scan(tmp_path, checkpoint=tmp_path / ".kept")
-        scan.fold(lambda chunk, start: chunk.scores.sum(0))
-        assert scan.engine.kept == kept
+        fold(scan, lambda block: block.scores.sum(0))
+        assert scan.engine.reused == kept

@@ -1,11 +1,11 @@
-"""Rows that the tests of this room share, and what is folded over them; workers import it too."""
+"""Rows that tests of io, rows and engines share, and what is folded over them; workers import it too."""
 
 import itertools
 
 import numpy as np
 import pyarrow as pa
 
-from shiftgauge.scans import Chunk
+from shiftgauge.rows import Block, run
 
 CLASSES = ("cat", "dog", "owl")
 
@@ -28,14 +28,19 @@ def rows(n=5000, dtype=np.float32, seed=0):
     return scores, decisions, table
 
 
-def folded():
-    """What is folded: everything that a chunk carries, weighed by where it stands. A closure, as real steps are."""
+def fold(rows, step, columns=()):
+    """The sum of a step over all blocks."""
+    return run(rows.fold(step, columns=columns))
 
-    def sums(chunk, start):
-        place = start + np.arange(len(chunk)) + 1.0
-        out = [place @ chunk.scores.astype(np.float64)]
-        out.append([place @ (chunk.predictions == j) for j in range(3)])
-        out.append([place @ chunk.weights, np.square(chunk.ids, dtype=float).sum(), len(chunk)])
+
+def folded():
+    """A step: everything that a block carries, weighted by where it stands. A closure, as real steps are."""
+
+    def sums(block):
+        place = block.start + np.arange(len(block)) + 1.0
+        out = [place @ block.scores.astype(np.float64)]
+        out.append([place @ (block.decisions == j) for j in range(3)])
+        out.append([place @ block.weights, np.square(block.ids, dtype=float).sum(), len(block)])
         return np.concatenate(out)
 
     return sums
@@ -84,8 +89,26 @@ def answers(scan):
     return [e.error for e in found] + [s.error for s in sites]
 
 
-class Rows:
-    """A part that holds some rows of arrays, read in chunks."""
+def labelled(n=5000, dtype=np.float32, seed=0):
+    """The same rows with labels."""
+    scores, _, table = rows(n, dtype, seed)
+    rng = np.random.default_rng(seed + 1)
+    labels = (1.5 * scores + rng.gumbel(size=scores.shape)).argmax(axis=1)
+    return table.append_column("label", pa.array([CLASSES[j] for j in labels]))
+
+
+def same_source(a, b):
+    """Two sources, to the last bit."""
+    assert (a.kind, a.classes, a.n, a.decided, a.notes) == (b.kind, b.classes, b.n, b.decided, b.notes)
+    for name in ("scores", "predictions", "weights", "ids", "labels"):
+        one, other = getattr(a, name), getattr(b, name)
+        assert (one is None) == (other is None)
+        if one is not None:
+            np.testing.assert_array_equal(one, other)
+
+
+class PartOfArrays:
+    """A part that holds some rows of arrays, read in blocks."""
 
     def __init__(self, name, arrays, size):
         self.name, self.arrays, self.size = name, arrays, size
@@ -95,13 +118,13 @@ class Rows:
         for lo in range(0, self.rows, self.size):
             held = {name: value[lo : lo + self.size] for name, value in self.arrays.items()}
             more = {name: held.pop(name) for name in ("site",) if name in held}
-            yield Chunk(where=self.name, first=lo, columns=more, **held)
+            yield Block(where=self.name, first=lo, columns=more, **held)
 
 
 def parts_of(arrays, cuts, size):
-    """Rows of arrays in parts cut there, each read in chunks of that size."""
+    """Rows of arrays in parts cut there, each read in blocks of that size."""
     ends = [0, *sorted(cuts), len(arrays["scores"])]
     return [
-        Rows(f"part {i}", {name: value[lo:hi] for name, value in arrays.items()}, size)
+        PartOfArrays(f"part {i}", {name: value[lo:hi] for name, value in arrays.items()}, size)
         for i, (lo, hi) in enumerate(itertools.pairwise(ends))
     ]

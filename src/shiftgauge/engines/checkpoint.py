@@ -1,4 +1,4 @@
-"""Finished passes kept on disk, so that a driver that was killed goes on where it was."""
+"""Finished passes on disk, so that a driver that was killed continues where it was."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import numpy as np
 
 from shiftgauge._files import replacing
 from shiftgauge._version import __version__
-from shiftgauge.errors import FileError
-from shiftgauge.scans import Engine, Part, Task
+from shiftgauge.errors import FileError, InputError
+from shiftgauge.rows import Engine, Part, Task
 
-#: What a result may be made of beside shiftgauge's own classes: nothing else is ever made from a file.
-PLAIN = {
+#: What a result may consist of besides shiftgauge's own classes: nothing else is unpickled.
+PLAIN_TYPES = {
     ("builtins", "complex"),
     ("builtins", "frozenset"),
     ("builtins", "set"),
@@ -38,18 +38,21 @@ PLAIN = {
 
 
 class Checkpoint:
-    """Another engine, whose results are kept in a folder: the same pass over the same data is not made twice.
+    """Another engine, whose results are saved in a folder: the same pass over the same data is not made twice.
 
-    A pass is known by its number, by what was asked and by the parts; where any of them differs it is made.
+    A pass is identified by its number, the task and the parts; if any of them differs, it is made anew.
 
     Args:
-        engine: who makes the passes.
-        folder: where they are kept; made if it is not there. It may be deleted at any time.
+        engine: makes the passes.
+        folder: where results are saved; created if it does not exist. It may be deleted at any time.
+
+    Attributes:
+        reused: how many passes were loaded instead of made.
     """
 
     def __init__(self, engine: Engine, folder: str | Path) -> None:
         self.engine, self.folder = engine, Path(folder)
-        self.number = self.kept = 0
+        self.passes = self.reused = 0
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as problem:
@@ -59,44 +62,56 @@ class Checkpoint:
     def reduce(
         self, task: Task, parts: Sequence[Part], starts: Sequence[int], done: Callable[[int], None]
     ) -> Any:
-        """The kept sum of this pass, or a new one."""
-        self.number += 1
+        """Return the saved sum of this pass, or that of a new pass."""
+        self.passes += 1
         if self._parts is None:
-            self._parts = _fingerprint(parts)
-        asked = hashlib.sha256(self._parts + digest_of(task)).hexdigest()[:32]
-        file = self.folder / f"pass-{self.number:04d}-{asked}.pickle"
-        held = _loaded(file)
-        if held is not None:
-            self.kept += 1
+            self._parts = _digest_of_parts(parts)
+        digest = hashlib.sha256(self._parts + digest_of(task)).hexdigest()[:32]
+        file = self.folder / f"pass-{self.passes:04d}-{digest}.pickle"
+        saved = _load(file)
+        if saved is not None:
+            self.reused += 1
             done(sum(part.rows for part in parts))
-            return held[0]
+            return saved[0]
         result = self.engine.reduce(task, parts, starts, done)
         with replacing(file) as part:
             part.write_bytes(pickle.dumps((result,), protocol=5))
         return result
 
 
+def checkpointed(engine: Engine, folder: str | Path, data: Any) -> Checkpoint:
+    """The engine with checkpoints in a folder, which must not be among the data's own files."""
+    if isinstance(data, str | Path) and Path(data).is_dir():
+        within, place = Path(data).resolve(), Path(folder).resolve()
+        # Whoever reads the data skips hidden folders.
+        if place.is_relative_to(within) and not any(p[0] in "._" for p in place.relative_to(within).parts):
+            raise InputError(
+                f"checkpoint {folder}: lies in {data}, where every file is read as rows; wanted a folder elsewhere"
+            )
+    return Checkpoint(engine, folder)
+
+
 def digest_of(task: Any) -> bytes:
-    """A digest of what is asked, the same in every process that asks the same."""
-    found = hashlib.sha256(__version__.encode())
-    _spell(found, task, ())
-    return found.digest()
+    """A digest of a task, the same in every process that has the same task."""
+    digest = hashlib.sha256(__version__.encode())
+    _update(digest, task, ())
+    return digest.digest()
 
 
-def _spell(found: Any, value: Any, within: tuple[int, ...]) -> None:
-    """Write a value into a digest: code and what it holds, numbers by their bits, objects by what they consist of.
+def _update(digest: Any, value: Any, within: tuple[int, ...]) -> None:
+    """Add a value to a digest: functions by their code, numbers by their bits, objects by their attributes.
 
-    Pickles would not do: they tell equal things apart by whether they are one object or two.
+    Pickles of equal values differ by whether these share objects, so they cannot be compared.
     """
-    found.update(f"{type(value).__qualname__}(".encode())
+    digest.update(f"{type(value).__qualname__}(".encode())
     if id(value) not in within:
-        held = _content(value)
-        if isinstance(held, bytes):
-            found.update(held)
+        content = _content(value)
+        if isinstance(content, bytes):
+            digest.update(content)
         else:
-            for item in held:
-                _spell(found, item, (*within, id(value)))
-    found.update(b")")
+            for item in content:
+                _update(digest, item, (*within, id(value)))
+    digest.update(b")")
 
 
 def _content(value: Any) -> bytes | Iterable[Any]:
@@ -127,23 +142,23 @@ def _content(value: Any) -> bytes | Iterable[Any]:
     return list(getattr(value, "__dict__", {}).items())
 
 
-def _fingerprint(parts: Sequence[Part]) -> bytes:
-    """A digest of the parts: names, rows, and their marks; of data without a mark, its first rows."""
-    found = hashlib.sha256()
+def _digest_of_parts(parts: Sequence[Part]) -> bytes:
+    """A digest of the parts: names, rows and marks; of data without marks also the first rows."""
+    digest = hashlib.sha256()
     for part in parts:
-        found.update(f"{part.name} {part.rows} {getattr(part, 'mark', '')}\n".encode())
+        digest.update(f"{part.name} {part.rows} {getattr(part, 'mark', '')}\n".encode())
     if parts and not getattr(parts[0], "mark", ""):
         first = next(iter(parts[0].read()), None)
-        found.update(b"" if first is None else first.scores.tobytes())
-    return found.digest()
+        digest.update(b"" if first is None else first.scores.tobytes())
+    return digest.digest()
 
 
-class _Plain(pickle.Unpickler):
-    """Makes plain values and shiftgauge's own classes, and nothing else."""
+class PlainUnpickler(pickle.Unpickler):
+    """Unpickles plain values and shiftgauge's own classes, and nothing else."""
 
     def find_class(self, module: str, name: str) -> Any:
         """The class of that name, if it is one of those."""
-        if (module, name) in PLAIN:
+        if (module, name) in PLAIN_TYPES:
             return super().find_class(module, name)
         if module.split(".")[0] == "shiftgauge" and "." not in name:
             found = super().find_class(module, name)
@@ -152,13 +167,11 @@ class _Plain(pickle.Unpickler):
         raise pickle.UnpicklingError(f"{module}.{name} is not for checkpoints")
 
 
-def _loaded(file: Path) -> tuple[Any] | None:
-    """What a file holds, in a tuple; None where there is none that can be used."""
+def _load(file: Path) -> tuple[Any] | None:
+    """The content of a file, in a tuple; None if there is none that can be used."""
     try:
         with file.open("rb") as opened:
-            held: tuple[Any] = _Plain(opened).load()
-    except FileNotFoundError:
+            saved: tuple[Any] = PlainUnpickler(opened).load()
+    except Exception:  # missing, damaged, or of another version: the pass is made again
         return None
-    except Exception:  # damaged, or of another version: the pass is made again
-        return None
-    return held
+    return saved

@@ -1,4 +1,4 @@
-"""Spark as an engine: a part is a partition of a DataFrame, and a task is done to it by `mapInArrow`."""
+"""Spark as an engine: a part is a partition of a DataFrame, and a task is applied to it by `mapInArrow`."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from shiftgauge.engines.partitions import HEAD_ROWS, Partition
+from shiftgauge.engines.serialization import deserialize, run_task, serialize
 from shiftgauge.errors import InputError
-from shiftgauge.io.form import Form
-from shiftgauge.scale.layout import Layout, table_layout
-from shiftgauge.scale.travel import HEAD, Handed, Partition, carried, landed, packed
-from shiftgauge.scans import Chunk, Part, Task, summed
+from shiftgauge.io import Form, Layout, StreamPart, table_layout
+from shiftgauge.rows import Block, Part, Task, sum_in_order
 
 WHERE = "the Spark frame"
-OTHERWISE = "wanted the same rows in every pass; persist() it first"
 
 
 class Spark:
-    """The partitions of a Spark DataFrame, each worked on where Spark makes it.
+    """The engine of a Spark DataFrame: a task is applied to each partition where Spark makes it.
 
     Args:
         frame: the Spark DataFrame.
@@ -30,37 +29,40 @@ class Spark:
     def reduce(
         self, task: Task, parts: Sequence[Part], starts: Sequence[int], done: Callable[[int], None]
     ) -> Any:
-        """The sum of the task's results in the order of the partitions."""
-        layout, job = self.layout, packed(task)
+        """Return the sum of the task's results in the order of the partitions."""
+        layout, serialized = self.layout, serialize(task)
         known = {
             part.number: (part.name, part.rows, start)
             for part, start in zip(parts, starts, strict=True)
             if isinstance(part, SparkPartition)
         }
 
-        def do(number: int, batches: Iterator[Any]) -> bytes | None:
+        def run(number: int, batches: Iterator[Any]) -> bytes | None:
             if number not in known:
                 return b"" if any(batch.num_rows for batch in batches) else None
             name, rows, start = known[number]
-            return carried(job, Handed(layout, name, rows, batches), start)
+            return run_task(serialized, StreamPart(layout, name, rows, lambda columns: batches), start)
 
-        found = _by_partition(self.frame, layout.reads(getattr(task, "columns", ())), do)
-        if set(found) != set(known):
-            raise InputError(f"{WHERE}: was cut into other partitions than before; {OTHERWISE}")
-        return summed((landed(found[number]) for number in sorted(found)), parts, done)
+        results = _by_partition(self.frame, layout.columns_to_read(getattr(task, "columns", ())), run)
+        if set(results) != set(known):
+            raise InputError(
+                f"{WHERE}: was cut into other partitions than before; wanted the same rows in every pass; "
+                "persist() it first"
+            )
+        return sum_in_order((deserialize(results[number]) for number in sorted(results)), parts, done)
 
 
 def _by_partition(
-    frame: Any, columns: Sequence[str], do: Callable[[int, Iterator[Any]], bytes | None]
+    frame: Any, columns: Sequence[str], compute: Callable[[int, Iterator[Any]], bytes | None]
 ) -> dict[int, bytes]:
-    """What `do` makes of each partition's record batches, by its number."""
+    """What `compute` returns for each partition's record batches, by its number."""
 
     def each(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa
         from pyspark import TaskContext
 
         number = TaskContext.get().partitionId()
-        result = do(number, batches)
+        result = compute(number, batches)
         if result is not None:
             yield pa.RecordBatch.from_arrays(
                 [pa.array([number], pa.int32()), pa.array([result], pa.binary())], ["part", "result"]
@@ -86,16 +88,16 @@ def _cause(problem: Exception) -> str:
 class SparkPartition(Partition):
     """A partition of a Spark DataFrame."""
 
-    def read(self, columns: Sequence[str] = ()) -> Iterator[Chunk]:
-        """Its first rows, to know it by; the others stay where they are."""
-        number, wanted = self.number, self.layout.reads(columns)
+    def read(self, columns: Sequence[str] = ()) -> Iterator[Block]:
+        """Yield its first rows; the others stay where they are."""
+        import pyarrow as pa
+
+        number, wanted = self.number, self.layout.columns_to_read(columns)
 
         def head(here: int, batches: Iterator[Any]) -> bytes | None:
             if here != number:
                 return None
-            import pyarrow as pa
-
-            first = next((batch.slice(0, HEAD) for batch in batches if batch.num_rows), None)
+            first = next((batch.slice(0, HEAD_ROWS) for batch in batches if batch.num_rows), None)
             if first is None:
                 return None
             sink = pa.BufferOutputStream()
@@ -103,12 +105,11 @@ class SparkPartition(Partition):
                 stream.write_batch(first)
             return bytes(sink.getvalue())
 
-        import pyarrow as pa
-
         for stored in _by_partition(self.frame, wanted, head).values():
-            batches = list(pa.ipc.open_stream(stored))
-            rows = sum(batch.num_rows for batch in batches)
-            yield from Handed(self.layout, self.name, rows, batches).read(columns)
+            table = pa.ipc.open_stream(stored).read_all()
+            yield from StreamPart(
+                self.layout, self.name, table.num_rows, lambda columns, table=table: [table]
+            ).read(columns)
 
 
 def frame_parts(
@@ -117,12 +118,13 @@ def frame_parts(
     """The layout, the partitions, counted once, and the engine of a Spark DataFrame."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    layout = table_layout([to_arrow_schema(frame.schema)], form, WHERE, second, zone)
+    schema = to_arrow_schema(frame.schema)
+    layout = table_layout(tuple(schema.names), [schema], form, WHERE, second, zone)
 
     def count(number: int, batches: Iterator[Any]) -> bytes | None:
         rows = sum(batch.num_rows for batch in batches)
         return str(rows).encode() if rows else None
 
-    counts = _by_partition(frame, layout.reads(), count)
+    counts = _by_partition(frame, layout.columns_to_read(), count)
     parts: list[Part] = [SparkPartition(layout, frame, i, int(counts[i])) for i in sorted(counts)]
     return layout, parts, Spark(frame, layout)

@@ -8,12 +8,13 @@ import time
 import numpy as np
 import pyarrow as pa
 import pytest
+from engines.samples import fold
 from pyarrow import parquet
 from pyarrow.dataset import dataset
 
 import shiftgauge as sg
 from shiftgauge.errors import FileError, InputError
-from shiftgauge.scale.files import rows_a_part
+from shiftgauge.io.parts import rows_per_part
 
 
 def write(folder, name, table, **how):
@@ -26,18 +27,20 @@ def table(n=100, classes="ab", prefix="logit_", **more):
     return pa.table({**{f"{prefix}{c}": scores[:, j] for j, c in enumerate(classes)}, **more})
 
 
-def count(chunk, start):
-    return len(chunk)
+def count(block):
+    return len(block)
 
 
-def total(chunk, start):
-    return chunk.scores.sum(0)
+def total(block):
+    return block.scores.sum(0)
 
 
 def test_columns_in_another_order_are_read_by_name(tmp_path):
     write(tmp_path, "a.parquet", table())
     write(tmp_path, "b.parquet", table().select(["logit_b", "logit_a"]))
-    np.testing.assert_allclose(sg.scan(tmp_path).fold(total), 2 * sg.scan(tmp_path / "a.parquet").fold(total))
+    np.testing.assert_allclose(
+        fold(sg.scan(tmp_path), total), 2 * fold(sg.scan(tmp_path / "a.parquet"), total)
+    )
 
 
 def test_a_class_that_is_missing_or_new_in_a_later_file(tmp_path):
@@ -56,7 +59,7 @@ def test_a_data_set_whose_files_differ_in_their_classes(tmp_path):
     for month in ("01", "02"):
         (tmp_path / f"month={month}").mkdir()
         write(tmp_path, f"month={month}/a.parquet", table())
-    assert sg.scan(dataset(tmp_path, partitioning="hive")).fold(count) == 200
+    assert fold(sg.scan(dataset(tmp_path, partitioning="hive")), count) == 200
     write(tmp_path, "month=02/a.parquet", table(classes="abc"))
     with pytest.raises(FileError, match=r"a\.parquet: has a column 'logit_c'"):
         sg.scan(dataset(tmp_path, partitioning="hive"))
@@ -82,7 +85,7 @@ def test_zeros_that_come_late_cost_no_second_pass(small_parts):
     p[3999] = [0.0, 0.5, 0.5]
     p[3998] = [1e-200, 0.5, 0.5]
     scan = sg.scan(pa.table({f"prob_{c}": p[:, j] for j, c in enumerate("abc")}))
-    assert scan.fold(count) == 4000
+    assert fold(scan, count) == 4000
     assert scan.passes == 1
 
 
@@ -92,7 +95,7 @@ def test_functions_may_give_tables_batches_and_whatever_hands_out_arrow():
             return table(10).__arrow_c_stream__(requested_schema)
 
     given = [table(30), *table(20).to_batches(), Stream()]
-    assert sg.scan(lambda: iter(given)).fold(count) == 60
+    assert fold(sg.scan(lambda: iter(given)), count) == 60
     with pytest.raises(FileError, match="gave a int; wanted Arrow record batches"):
         sg.scan(lambda: iter([1]))
 
@@ -103,19 +106,19 @@ def test_a_bad_row_is_named_with_its_file_and_its_number_there(tmp_path, small_p
     spoilt.loc[1234, "logit_b"] = np.inf
     write(tmp_path, "b.parquet", pa.Table.from_pandas(spoilt), row_group_size=300)
     with pytest.raises(FileError, match=r"b\.parquet: .*row 1234, column 1"):
-        sg.scan(tmp_path).fold(count)
+        fold(sg.scan(tmp_path), count)
     spoilt.loc[1234, "logit_b"] = None
     write(tmp_path, "b.parquet", pa.Table.from_pandas(spoilt), row_group_size=300)
     with pytest.raises(FileError, match=r"b\.parquet: column 'logit_b', row 1234 is empty"):
-        sg.scan(tmp_path).fold(count)
+        fold(sg.scan(tmp_path), count)
 
 
 def test_a_decision_that_is_no_class(tmp_path, small_parts):
     decisions = ["a"] * 700 + ["zebra"] + ["b"] * 299
     file = write(tmp_path, "a.parquet", table(1000, prediction=decisions))
     with pytest.raises(FileError, match=r"a\.parquet: .*row 700 is 'zebra', which is not a class"):
-        sg.scan(file).fold(count)
-    assert sg.scan(file, prediction=None).fold(count) == 1000
+        fold(sg.scan(file), count)
+    assert fold(sg.scan(file, prediction=None), count) == 1000
 
 
 def test_damaged_files_are_named(tmp_path):
@@ -130,7 +133,7 @@ def test_damaged_files_are_named(tmp_path):
         whole[:200] + bytes(len(whole) // 2 - 200) + whole[len(whole) // 2 :]
     )
     with pytest.raises(FileError, match=r"b\.parquet: "):
-        sg.scan(tmp_path).fold(count)
+        fold(sg.scan(tmp_path), count)
 
 
 def test_files_without_rows_are_passed_over_unless_all_are(tmp_path):
@@ -138,7 +141,7 @@ def test_files_without_rows_are_passed_over_unless_all_are(tmp_path):
     with pytest.raises(InputError, match="no rows"):
         sg.scan(tmp_path)
     write(tmp_path, "b.parquet", table())
-    assert sg.scan(tmp_path).fold(count) == 100
+    assert fold(sg.scan(tmp_path), count) == 100
 
 
 def test_weights_are_on_any_scale():
@@ -162,31 +165,31 @@ def test_rounded_probabilities_are_told_as_when_they_are_read_whole(small_parts)
 
 
 def test_parts_are_of_one_size_until_they_are_too_many():
-    assert rows_a_part(1000, 10) == rows_a_part(10**8, 10) == 419_430
-    assert rows_a_part(10**9, 10) == 3_906_250  # 256 of them
-    assert rows_a_part(10, 10**8) == 1
+    assert rows_per_part(1000, 10) == rows_per_part(10**8, 10) == 419_430
+    assert rows_per_part(10**9, 10) == 3_906_250  # 256 of them
+    assert rows_per_part(10, 10**8) == 1
 
 
 def test_a_file_that_changes_between_two_passes_is_refused(tmp_path):
     file = write(tmp_path, "a.parquet", table(100))
     scan = sg.scan(file)
-    scan.fold(count)
+    fold(scan, count)
     os.utime(write(tmp_path, "a.parquet", table(101)))
     with pytest.raises(FileError, match=r"a\.parquet: changed between two passes"):
-        scan.fold(count)
+        fold(scan, count)
 
 
 def test_a_function_whose_rows_change_is_refused():
     held = [table()]
     scan = sg.scan(lambda: iter(held[0].to_batches()))
-    scan.fold(count)
+    fold(scan, count)
     held[0] = pa.table({name: np.asarray(column) + 1 for name, column in zip("ab", held[0], strict=True)})
     held[0] = held[0].rename_columns(["logit_a", "logit_b"])
     with pytest.raises(FileError, match="changed between two passes"):
-        scan.fold(count)
+        fold(scan, count)
     held[0] = held[0].slice(1)
     with pytest.raises(FileError, match="other than 100 rows"):
-        scan.fold(count)
+        fold(scan, count)
 
 
 def test_what_can_be_read_only_once_is_refused():
@@ -215,10 +218,10 @@ def test_two_classes_from_one_column(small_parts):
     p = np.random.default_rng(0).uniform(size=1000).astype("f4")
     scan = sg.scan(pa.table({"prob": p}), positive="yes", negative="no", threshold=0.8)
     assert scan.classes == ("no", "yes")
-    assert scan.fold(lambda chunk, start: int(chunk.predictions.sum())) == (p >= 0.8).sum()
+    assert fold(scan, lambda block: int(block.decisions.sum())) == (p >= 0.8).sum()
     p[700] = 1.5
     with pytest.raises(FileError, match=r"row 700 is 1\.5"):
-        sg.scan(pa.table({"prob": p}), positive="yes", negative="no").fold(count)
+        fold(sg.scan(pa.table({"prob": p}), positive="yes", negative="no"), count)
 
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", ">f4", "i4"])
@@ -234,14 +237,14 @@ def test_npy_files_in_row_ranges(dtype, order, tmp_path, small_parts):
     np.testing.assert_array_equal(
         np.concatenate([c.scores for part in scan.parts for c in part.read()]), scores
     )
-    assert scan.peek().scores.dtype == (np.dtype("f8") if dtype == "i4" else np.dtype(dtype[-2:]))
+    assert scan.first_block().scores.dtype == (np.dtype("f8") if dtype == "i4" else np.dtype(dtype[-2:]))
 
 
 def test_decisions_at_a_threshold_of_npy_files(tmp_path):
     p = np.random.default_rng(0).uniform(size=1000)
     np.save(tmp_path / "a.npy", np.column_stack([1 - p, p]))
     scan = sg.scan(tmp_path / "a.npy", kind="probs", threshold=0.8)
-    assert scan.fold(lambda chunk, start: int(chunk.predictions.sum())) == (p >= 0.8).sum()
+    assert fold(scan, lambda block: int(block.decisions.sum())) == (p >= 0.8).sum()
 
 
 def test_a_npy_file_cut_short(tmp_path):
@@ -257,21 +260,21 @@ def test_binned_times_and_columns_to_the_letter(tmp_path):
     codes = ["01", "1", None] * 10
     scan = sg.scan(table(30, time=times, code=codes))
 
-    def step(chunk, start):
-        days, found = chunk.columns["time:1d"].tolist(), chunk.columns["code"].tolist()
+    def step(block):
+        days, found = block.columns["time:1d"].tolist(), block.columns["code"].tolist()
         return np.array(
             [days.count("2026-03-01"), days.count("(missing)"), found.count("01"), found.count(None)]
         )
 
-    assert scan.fold(step, ["time:1d", "code"]).tolist() == [10, 10, 10, 10]
+    assert fold(scan, step, ["time:1d", "code"]).tolist() == [10, 10, 10, 10]
     with pytest.raises(InputError, match="no column 'cod'"):
-        scan.fold(count, ["cod"])
+        fold(scan, count, ["cod"])
 
 
 def test_csv_and_json_lines_are_scanned_from_their_start(tmp_path):
     (tmp_path / "a.csv").write_text("prob_a,prob_b,prediction\n0.25,0.75,a\n0.5,0.5,b\n")
     scan = sg.scan(tmp_path / "a.csv")
-    assert scan.fold(lambda chunk, start: chunk.scores.sum(0)).tolist() == [0.75, 1.25]
+    assert fold(scan, lambda block: block.scores.sum(0)).tolist() == [0.75, 1.25]
 
 
 def test_sums_are_in_the_order_of_the_parts_whoever_is_first(small_parts):
@@ -282,12 +285,12 @@ def test_sums_are_in_the_order_of_the_parts_whoever_is_first(small_parts):
         def __add__(self, other):
             return Seen([*self, *other])
 
-    def step(chunk, start):
+    def step(block):
         if threading.get_ident() % 2:
             time.sleep(0.002)
-        return Seen([start])
+        return Seen([block.start])
 
-    starts = scan.fold(step)
+    starts = fold(scan, step)
     assert starts == sorted(starts)
 
 
@@ -303,4 +306,4 @@ def test_many_small_files_are_few_parts(tmp_path):
         write(tmp_path, f"{i:02}.parquet", table(10))
     scan = sg.scan(tmp_path)
     assert len(scan.parts) == 1
-    assert scan.fold(count) == 400
+    assert fold(scan, count) == 400
