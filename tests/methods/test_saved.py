@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import shiftgauge as sg
-from shiftgauge.methods.saved import read_document, restored, write_document
+from shiftgauge.methods.saved import read_document, restore, write_document
 
 SOURCE = sg.Source(probs=[[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]], labels=[0, 1, 1])
 TARGET = sg.Target(probs=[[0.7, 0.3], [0.4, 0.6]])
@@ -32,7 +32,7 @@ def test_learned_arrays_keep_their_type(dtype, tmp_path):
     learned = np.array([0, 1, 1]).astype(dtype)
     write_document(tmp_path / "x.json", "ac", {}, {"plain_": learned, "inside_": {"a": learned}})
     state = read_document(tmp_path / "x.json")["state"]
-    plain, inside = (restored(name, state[name]) for name in ("plain_", "inside_"))
+    plain, inside = (restore(name, state[name]) for name in ("plain_", "inside_"))
     for array in (plain, inside["a"]):
         assert array.dtype == dtype
         assert array.tolist() == learned.tolist()

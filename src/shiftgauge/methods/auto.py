@@ -260,7 +260,7 @@ def weakness(source_error: float, k: int) -> float:
 
 
 def contradiction(difference: float, unexplained_mass: float) -> float:
-    """How far the scores contradict the source's proportions, 0 to 1: by d = `difference` and r, the unexplained mass."""
+    """How far the scores contradict the source's proportions, 0 to 1, by d and the unexplained mass r."""
     believed, given_up = CONSTANTS["contradiction"]["range"]
     least, r2 = CONSTANTS["contradiction"]["least_difference"], unexplained_mass**2
     unreliable = ramp(unexplained_mass, *CONSTANTS["unexplained_mass"]["range"])

@@ -81,7 +81,7 @@ class Estimator(ABC):
 
     # -- the formula -----------------------------------------------------------------------------------
 
-    async def learn(self, source: Rows) -> None:
+    async def learn(self, source: Rows) -> None:  # noqa: B027 (some methods need nothing from the source)
         """Learn the method's own state from labelled rows, in attributes with a trailing underscore."""
 
     async def read(self, target: Rows) -> Reading:

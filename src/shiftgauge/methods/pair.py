@@ -1,7 +1,7 @@
 """A source and a target: aligned and calibrated once, with everything derived from them computed once and shared.
 
-The noun between samples and answers. Every function (estimates, intervals, metrics, slices, the doctor, label plans, the
-report, the figures) asks a `Pair` for what it needs; whatever was computed for one of them is there for the next.
+Every function (estimates, intervals, metrics, slices, the doctor, label plans, the report, the figures) asks a `Pair`
+for what it needs; whatever was computed for one of them is there for the next.
 """
 
 from __future__ import annotations
@@ -253,7 +253,7 @@ class Pair:
 def resolve_method(
     method: str | None, marginal: Marginal | None, proportions: str = "unknown"
 ) -> tuple[str, dict[str, Any]]:
-    """The method that answers, and its options: the one named, SCOT if only label shares are given, else the default."""
+    """The method that answers, and its options: the one named, SCOT for given label shares, else the default."""
     check_proportions(proportions)
     name = method or (DEFAULT if marginal is None else "scot")
     options: dict[str, Any] = {} if marginal is None else {"marginal": marginal}

@@ -15,7 +15,8 @@ from shiftgauge.results import Estimate, Interval
 RANGE_LEVEL = 0.95
 KIND: Final = "measured: sampling error, label noise of these rows, and doubt about the method"
 SAMPLING_KIND: Final = "sampling error and label noise of these rows alone"
-#: Margins beyond the methods' own disagreement. Upper margin = min(ABOVE + SLOPE * ks_distance, MOST) + WEAK * weakness;
+#: Margins beyond the methods' own disagreement.
+#: Upper margin = min(ABOVE + SLOPE * ks_distance, MOST) + WEAK * weakness;
 #: lower margin = BELOW, or FLOOR for the lower end without `unchanged`. Set on natural tables with whole families left
 #: out (`docs/natural.md`), for a range that holds in about 95%.
 ABOVE, SLOPE, MOST, WEAK, BELOW, FLOOR = 0.03, 0.6, 0.075, 0.02, 0.01, 0.03
