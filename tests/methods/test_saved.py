@@ -1,5 +1,8 @@
 """Estimators that were saved and loaded: the same answers, the same types, whatever the arguments were."""
 
+import hashlib
+import json
+
 import numpy as np
 import pytest
 
@@ -36,3 +39,17 @@ def test_learned_arrays_keep_their_type(dtype, tmp_path):
     for array in (plain, inside["a"]):
         assert array.dtype == dtype
         assert array.tolist() == learned.tolist()
+
+
+@pytest.mark.parametrize(
+    "change", [{"params": []}, {"state": []}, {"method": 5}, {"method": ["ac"]}, {"method": "no such method"}]
+)
+def test_documents_of_another_shape_are_refused_in_one_line(source, tmp_path, change):
+    """Even if the digest fits."""
+    sg.methods.AC().fit(source).save(tmp_path / "m.json")
+    saved = json.loads((tmp_path / "m.json").read_text())
+    content = {name: saved[name] for name in ("method", "params", "state")} | change
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    (tmp_path / "m.json").write_text(json.dumps({**saved, **content, "digest": digest}))
+    with pytest.raises(sg.FileError, match=r"m\.json: (not a saved estimator|holds the unknown method)"):
+        sg.load(tmp_path / "m.json")
