@@ -207,6 +207,16 @@ class Rows:
         ]
         return self._twin(calibration=calibration, parts=parts)
 
+    def in_passes(self) -> Rows:
+        """These rows in memory as if they were read anew in every pass, for tests and benchmarks."""
+        twin = self._twin(in_memory=False, sample=None, tolerance=0.99, insist=True)
+        twin._state = _State()
+        return twin
+
+    def with_n_effective(self, n_effective: float) -> Rows:
+        """These rows with the noise of so many effective rows, because they stand for a larger sample."""
+        return self._twin(_n_effective=n_effective)
+
     def as_source(self) -> Rows:
         """The same rows, called the source's in messages."""
         return self._twin(_who="source")
