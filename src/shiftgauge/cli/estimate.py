@@ -157,7 +157,7 @@ def _write_rows(rows: Path, pair: Pair, method: str, shares: Any, proportions: s
 
 def _resampling(replicates: int, level: float, seed: int, groups: Any, source_groups: Any) -> Any:
     """The bootstrap's settings, or None where no interval is wanted."""
-    from shiftgauge.inference.bootstrap import Resampling
+    from shiftgauge.inference.resampling import Resampling
     from shiftgauge.validation import check_fraction
 
     if replicates:

@@ -55,7 +55,7 @@ def metrics(
 ) -> None:
     """Estimate every metric of the classifier on TARGET from the posterior behind a method's answer."""
     from shiftgauge import io
-    from shiftgauge.inference.bootstrap import Resampling
+    from shiftgauge.inference.resampling import Resampling
     from shiftgauge.inference.posteriors import measured
     from shiftgauge.inference.posteriors.proportions import check_method, estimated_shares
     from shiftgauge.methods.pair import Pair, meant

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from shiftgauge.inference.answers import answer
-from shiftgauge.inference.bootstrap import Resampling
+from shiftgauge.inference.resampling import Resampling
 from shiftgauge.inference.posteriors import Slice, sliced
 from shiftgauge.methods import Pair
 from shiftgauge.methods.posterior import Belief

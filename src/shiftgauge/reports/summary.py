@@ -9,7 +9,7 @@ from typing import Any
 from shiftgauge.errors import InputError
 from shiftgauge.inference.answers import answer as trusted_answer
 from shiftgauge.inference.answers import compared, true_error
-from shiftgauge.inference.bootstrap import Resampling
+from shiftgauge.inference.resampling import Resampling
 from shiftgauge.labelshift import MARGINALS, Marginal
 from shiftgauge.methods import METHODS, Pair
 from shiftgauge.methods.marginal import MarginalEstimator
