@@ -9,9 +9,9 @@ import shiftgauge as sg
 from shiftgauge.errors import InputError
 from shiftgauge.inference.bootstrap import Resampling, bootstrap, with_interval
 from shiftgauge.labelshift import JTest, resample_to
-from shiftgauge.methods import Pair, auto
-from shiftgauge.methods.auto import Auto, Choice, Signs, bluntness, choose
-from shiftgauge.methods.novelty import Rows, novelty
+from shiftgauge.methods import Auto, Pair
+from shiftgauge.methods.auto import choose, weakness
+from shiftgauge.methods.evidence import Evidence, ExcessCells, SourceColumns
 from shiftgauge.methods.registry import make
 
 
@@ -35,9 +35,9 @@ def weights(found):
     }
 
 
-def signs(kind="other", novelty=1.0, strange=0.0, blunt=0.0):
+def evidence(kind="other", excess_mass=1.0, unexplained_mass=0.0):
     test = JTest(0.0, 1, 0.5, "chi-square", np.ones(2) / 2, None, 0.0, 1.0, 4)
-    return Signs(test, kind, novelty, strange, 0.0, blunt)
+    return Evidence(test, kind, excess_mass, unexplained_mass, 0.0)
 
 
 ANSWERS = {
@@ -51,33 +51,32 @@ ANSWERS = {
 }
 
 
-def chosen(answers=ANSWERS, error=0.1, proportions="unknown", **seen):
-    return {p.label: p.weight for p in choose(signs(**seen), answers, error, proportions).parts}
+def choice(answers=ANSWERS, error=0.1, proportions="unknown", weak=0.0, **seen):
+    return choose(evidence(**seen), answers, error, weak, proportions)
+
+
+def chosen(**given):
+    return choice(**given).weights
 
 
 def test_the_rule_by_hand_near_the_source():
     """Nothing novel: DoC has half, the middle one of DoC 0.2, ATC-NE 0.3, COT 0.36 the other; the rise 1.25 times."""
-    assert chosen(kind="none", novelty=0.0) == {"doc": 0.625, "atc-ne": 0.625, "unchanged": -0.25}
-    assert chosen(kind="none", novelty=0.0, answers={**ANSWERS, "atc-ne": 0.9}) == {
+    assert chosen(kind="none", excess_mass=0.0) == {"doc": 0.625, "atc-ne": 0.625, "unchanged": -0.25}
+    assert chosen(kind="none", excess_mass=0.0, answers={**ANSWERS, "atc-ne": 0.9}) == {
         "doc": 0.625,
         "cot:shrunk": 0.625,
         "unchanged": -0.25,
     }
-    assert chosen(kind="none", novelty=0.0, blunt=1.0) == {"doc": 0.625, "atc-ne": 0.625, "unchanged": -0.25}
-    told = str(choose(signs(kind="none", novelty=0.0), ANSWERS, 0.1, "unknown"))
+    assert chosen(kind="none", excess_mass=0.0, weak=1.0) == {
+        "doc": 0.625,
+        "atc-ne": 0.625,
+        "unchanged": -0.25,
+    }
+    told = str(choice(kind="none", excess_mass=0.0))
     assert told == "50% doc, 50% atc-ne, plus 25% of the rise"
-    mixed = str(choose(signs(novelty=0.055, strange=0.4), ANSWERS, 0.1, "unknown"))
+    mixed = str(choice(excess_mass=0.055, unexplained_mass=0.4))
     assert mixed == "44% scot:shrunk, 28% doc, 28% atc-ne, plus 12% of the rise"
-    assert str(choose(signs(strange=0.4), ANSWERS, 0.1, "unknown")) == "scot:shrunk"
-
-
-def test_a_rise_beyond_everything_ends_at_everything(demo, monkeypatch):
-    def wild(*_):
-        return Choice.of({"doc": 30.0, "unchanged": -29.0}, "made up")
-
-    monkeypatch.setattr(auto, "choose", wild)
-    found = sg.estimate(source_of(demo), sg.Target(logits=demo["zoom_blur_logits"]), "auto")
-    assert found.error == found.interval.high == 1.0
+    assert str(choice(unexplained_mass=0.4)) == "scot:shrunk"
 
 
 def test_a_weight_below_zero_leaves_posteriors_that_are_probabilities():
@@ -95,26 +94,27 @@ def test_a_weight_below_zero_leaves_posteriors_that_are_probabilities():
     answers = found.details["answers"]
     half = (answers["doc"] + sorted(answers[n] for n in ("doc", "cot:shrunk", "atc-ne"))[1]) / 2
     assert found.error == pytest.approx(answers["unchanged"] + 1.25 * (half - answers["unchanged"]))
-    posterior = near.posterior("auto")
+    rows = near.target_block
+    posterior = near.posterior("auto")(rows)
     assert posterior.min() >= 0.0
     assert posterior.sum(axis=1) == pytest.approx(np.ones(3000))
-    assert near.whole.doubt(posterior).mean() == pytest.approx(found.error)
+    assert rows.error_probability(posterior).mean() == pytest.approx(found.error)
 
 
 def test_half_of_a_gain_is_believed():
     better = {**ANSWERS, "doc": 0.05, "atc-ne": 0.04, "cot:shrunk": 0.06}
-    assert chosen(kind="none", novelty=0.0, answers=better) == {"doc": 0.5, "unchanged": 0.5}
+    assert chosen(kind="none", excess_mass=0.0, answers=better) == {"doc": 0.5, "unchanged": 0.5}
 
 
 def test_the_rule_by_hand_far_from_the_source():
     """SCOT 0.40 and COTT:mlls 0.24 are 0.16 apart: believed up to 1.25 r^2, refuted from 2 r^2 on."""
-    assert chosen(strange=0.4) == {"scot:shrunk": 1.0}  # 0.16 < 1.25 * 0.16
+    assert chosen(unexplained_mass=0.4) == {"scot:shrunk": 1.0}  # 0.16 < 1.25 * 0.16
     # 0.16 > 2 * 0.04; the middle of 0.20, 0.22, 0.24, 0.30, 0.40
-    assert chosen(strange=0.2) == {"cott:mlls": 1.0}
-    half = chosen(strange=np.sqrt(0.16 / 1.625))
+    assert chosen(unexplained_mass=0.2) == {"cott:mlls": 1.0}
+    half = chosen(unexplained_mass=np.sqrt(0.16 / 1.625))
     assert half["scot:shrunk"] == pytest.approx(0.5)
     assert half["cott:mlls"] == pytest.approx(0.5)
-    assert chosen(strange=0.55)["scot:shrunk"] == 1.0
+    assert chosen(unexplained_mass=0.55)["scot:shrunk"] == 1.0
     assert chosen(kind="label") == {"label-shift": 1.0}
     assert chosen(kind="unknown") == {"scot:shrunk": 1.0}  # a test that cannot be done refutes nothing
 
@@ -122,7 +122,7 @@ def test_the_rule_by_hand_far_from_the_source():
 def test_methods_that_run_away_together_do_not_carry_the_answer():
     """Doctor visits by insurance, two classes: 32% wrong, where three methods said 53, 84 and 96%."""
     found = chosen(
-        strange=0.24,
+        unexplained_mass=0.24,
         error=0.2,
         answers={
             "unchanged": 0.20,
@@ -140,39 +140,39 @@ def test_methods_that_run_away_together_do_not_carry_the_answer():
 def test_lost_confidence_refutes_nothing():
     """As r goes from 0.5 to 0.6 the proportions are believed again."""
     wide = {**ANSWERS, "scot:shrunk": 1.0, "cott:mlls": 0.0}
-    assert "scot:shrunk" not in chosen(strange=0.5, answers=wide)
-    assert chosen(strange=0.55, answers=wide)["scot:shrunk"] == pytest.approx(0.5)
-    assert chosen(strange=0.6, answers=wide) == {"scot:shrunk": 1.0}
+    assert "scot:shrunk" not in chosen(unexplained_mass=0.5, answers=wide)
+    assert chosen(unexplained_mass=0.55, answers=wide)["scot:shrunk"] == pytest.approx(0.5)
+    assert chosen(unexplained_mass=0.6, answers=wide) == {"scot:shrunk": 1.0}
 
 
-def test_a_blunt_model_cannot_refute_proportions():
+def test_a_weak_model_does_not_speak_against_proportions():
     """And the hard plan takes the soft one's place."""
-    assert chosen(strange=0.2, blunt=0.5) == pytest.approx(
+    assert chosen(unexplained_mass=0.2, weak=0.5) == pytest.approx(
         {"cott:mlls": 0.5, "scot:shrunk": 0.25, "cot:shrunk": 0.25}
     )
-    assert chosen(strange=0.2, blunt=1.0) == {"cot:shrunk": 1.0}
+    assert chosen(unexplained_mass=0.2, weak=1.0) == {"cot:shrunk": 1.0}
     # there the test accepted, nothing is refuted
-    assert chosen(kind="label", blunt=1.0) == {"label-shift": 1.0}
+    assert chosen(kind="label", weak=1.0) == {"label-shift": 1.0}
 
 
-def test_bluntness_is_the_source_error_beside_a_blind_guess():
+def test_weakness_is_the_source_error_relative_to_chance():
     """0.3 to 0.45 of 1 - 1/K, and of a half for two classes."""
-    assert bluntness(0.3 * 0.9, 10) == pytest.approx(0.0)
-    assert bluntness(0.375 * 0.9, 10) == pytest.approx(0.5)
-    assert bluntness(0.45 * 0.5, 2) == pytest.approx(1.0)
+    assert weakness(0.3 * 0.9, 10) == pytest.approx(0.0)
+    assert weakness(0.375 * 0.9, 10) == pytest.approx(0.5)
+    assert weakness(0.45 * 0.5, 2) == pytest.approx(1.0)
 
 
 def test_novelty_goes_from_near_to_far():
-    mixed = chosen(novelty=0.055, strange=0.4)
+    mixed = chosen(excess_mass=0.055, unexplained_mass=0.4)
     assert mixed == pytest.approx({"scot:shrunk": 0.5, "doc": 0.3125, "atc-ne": 0.3125, "unchanged": -0.125})
 
 
 def test_what_the_user_knows_decides():
-    assert chosen(strange=0.2, proportions="same") == {"scot:shrunk": 1.0}
+    assert chosen(unexplained_mass=0.2, proportions="same") == {"scot:shrunk": 1.0}
     assert chosen(kind="label", proportions="same") == {"scot:shrunk": 1.0}
     near = {"doc": 0.3125, "atc-ne": 0.3125, "unchanged": -0.125}
-    assert chosen(strange=0.2, proportions="changed") == pytest.approx({"cott:mlls": 0.5, **near})
-    assert chosen(kind="label", novelty=0.0, proportions="changed") == pytest.approx(
+    assert chosen(unexplained_mass=0.2, proportions="changed") == pytest.approx({"cott:mlls": 0.5, **near})
+    assert chosen(kind="label", excess_mass=0.0, proportions="changed") == pytest.approx(
         {"label-shift": 0.5, **near}
     )
     with pytest.raises(InputError, match="'same'"):
@@ -268,8 +268,8 @@ def test_saved_and_loaded_it_says_the_same_and_keeps_its_types(demo, tmp_path):
     again = sg.load(tmp_path / "auto.json")
     target = sg.Target(logits=demo["jpeg_logits"])
     assert again.estimate(target).to_dict() == fitted.estimate(target).to_dict()
-    assert again.source_rows_["predictions"].dtype == fitted.source_rows_["predictions"].dtype == np.intp
-    assert again.source_labels_.dtype.kind == "i"
+    kept = again.source_columns_["predictions"], fitted.source_columns_["predictions"]
+    assert kept[0].dtype == kept[1].dtype == np.intp
 
 
 def test_one_hot_probabilities_are_not_taken_for_certainty():
@@ -296,55 +296,6 @@ def test_too_few_rows_for_the_test_is_not_other_shift():
     assert not set(weights(found)) & {"label-shift", "cott:mlls"}
 
 
-def test_novelty_by_hand():
-    """Half of the target in a cell the source never has, with rows enough that chance gives nothing."""
-    half = np.repeat([0, 1], 5000)
-    even = np.full(10000, 1e-4)
-    source = Rows(half, 1 - half, np.full(10000, 0.9), even, 3, 1e9)
-    assert novelty(source, Rows(half, 1 - half, np.full(10000, 0.9), even, 3, 1e9)) == 0.0
-    other = Rows(half, np.where(half == 0, 2, 0), np.full(10000, 0.9), even, 3, 1e9)
-    # Runner-up 2 never follows 0 in the source: 0.5 is novel; the other half is where it was.
-    assert novelty(source, other) == pytest.approx(0.5, abs=1e-3)
-    # All in one of two equal cells: 1 - 2 * 0.5.
-    one = Rows(np.zeros(10000, int), np.ones(10000, int), np.full(10000, 0.9), even, 3, 1e9)
-    assert novelty(source, one) == pytest.approx(0.0, abs=1e-3)
-    quarter = Rows(
-        np.repeat([0, 1], [9000, 1000]), np.repeat([1, 0], [9000, 1000]), np.full(10000, 0.9), even, 3, 1e9
-    )
-    assert novelty(quarter, source) == pytest.approx(0.5 - 0.2, abs=1e-3)
-
-
-def test_novelty_of_many_classes_holds_the_cells_that_are_filled():
-    """Of 4 K^2 cells at most one per row: a table of all at K = 5,000 was 800 MB, several times over."""
-    import tracemalloc
-
-    here, k = np.arange(200), 5000
-    rows = Rows(here, here + 1, np.full(200, 0.9), np.full(200, 1 / 200), k, 1e9)
-    tracemalloc.start()
-    far = novelty(rows, Rows(here + 300, here, np.full(200, 0.9), rows.mass, k, 1e9))
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert far == pytest.approx(1.0, abs=1e-3)
-    assert peak < 20e6
-
-
-def test_novelty_by_chance_is_taken_off():
-    """Both samples from one distribution, 300 + 300 rows and 90 pairs: the raw sum is about 0.15."""
-    values = []
-    for seed in range(40):
-        rng = np.random.default_rng(seed)
-        z = rng.normal(size=(600, 10)) + 2.0 * np.eye(10)[rng.integers(10, size=600)]
-        p = np.exp(z) / np.exp(z).sum(1, keepdims=True)
-        order = np.argsort(-p, axis=1)
-        top = p.max(axis=1)
-        rows = [
-            Rows(order[part, 0], order[part, 1], top[part], np.full(300, 1 / 300), 10, 300.0)
-            for part in (slice(0, 300), slice(300, 600))
-        ]
-        values.append(novelty(*rows))
-    assert np.mean(values) < 0.03
-
-
 def test_two_classes(demo):
     """No runner-up to look at: the confidences are."""
 
@@ -358,19 +309,6 @@ def test_two_classes(demo):
     found = sg.estimate(source, target, method="auto")
     assert abs(found.error - truth) < 0.03
     assert 0.0 < found.details["unexplained_mass"] < 1.0
-
-
-def test_runner_up_by_hand():
-    from shiftgauge.calibration import fit_calibration
-    from shiftgauge.methods.view import View
-
-    probs = np.array([[0.2, 0.5, 0.3], [0.4, 0.4, 0.2], [0.0, 0.0, 1.0]])
-    source = sg.Source(probs=probs, labels=[1, 0, 2])
-    assert View(source, fit_calibration("none", source)).runner_up.tolist() == [
-        2,
-        1,
-        2,
-    ]  # the last row: a tie
 
 
 def test_unexplained_by_hand():
@@ -401,3 +339,60 @@ def test_interval_resamples_every_method_of_the_choice(demo):
     mean = sum(p["weight"] * d.values for p, d in zip(parts, drawn, strict=True))
     assert found.details["bootstrap_sd"] == pytest.approx(mean.std(ddof=1), rel=1e-9)
     assert found.details["bootstrap_sd"] != pytest.approx(drawn[0].spread, rel=1e-3)
+
+
+def columns(predictions, runner_up, k=3, n_effective=1e9):
+    n = len(predictions)
+    even = np.full(n, 1.0 / n)
+    return SourceColumns(predictions, runner_up, predictions, np.full(n, 0.9), even, k, n_effective)
+
+
+def excess_mass(source, target):
+    cells = ExcessCells.of(source)
+    known, unknown = cells.count(target, target.row_share)
+    return cells.excess(source, known, unknown, target.n_effective)
+
+
+def test_excess_mass_by_hand():
+    """Half of the target in a cell the source never has, with rows enough that chance gives nothing."""
+    half = np.repeat([0, 1], 5000)
+    source = columns(half, 1 - half)
+    assert excess_mass(source, columns(half, 1 - half)) == 0.0
+    # Runner-up 2 never follows 0 in the source: half is in excess; the other half is where it was.
+    assert excess_mass(source, columns(half, np.where(half == 0, 2, 0))) == pytest.approx(0.5, abs=1e-3)
+    # All in one of two equal cells: 1 - 2 * 0.5.
+    one = columns(np.zeros(10000, int), np.ones(10000, int))
+    assert excess_mass(source, one) == pytest.approx(0.0, abs=1e-3)
+    tenth = columns(np.repeat([0, 1], [9000, 1000]), np.repeat([1, 0], [9000, 1000]))
+    assert excess_mass(tenth, source) == pytest.approx(0.5 - 0.2, abs=1e-3)
+
+
+def test_excess_mass_of_many_classes_holds_only_cells_with_rows():
+    """Of 4 K^2 cells at most one per row: a table of all at K = 5,000 is 800 MB."""
+    import tracemalloc
+
+    here, k = np.arange(200), 5000
+    tracemalloc.start()
+    far = excess_mass(columns(here, here + 1, k), columns(here + 300, here, k))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert far == pytest.approx(1.0, abs=1e-3)
+    assert peak < 20e6
+
+
+def test_excess_mass_by_chance_is_subtracted():
+    """Both samples from one distribution, 300 + 300 rows and 90 pairs: the raw sum is about 0.15."""
+    values = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        z = rng.normal(size=(600, 10)) + 2.0 * np.eye(10)[rng.integers(10, size=600)]
+        p = np.exp(z) / np.exp(z).sum(1, keepdims=True)
+        order, even = np.argsort(-p, axis=1), np.full(300, 1 / 300)
+        source, target = (
+            SourceColumns(
+                order[part, 0], order[part, 1], order[part, 0], p.max(axis=1)[part], even, 10, 300.0
+            )
+            for part in (slice(0, 300), slice(300, 600))
+        )
+        values.append(excess_mass(source, target))
+    assert np.mean(values) < 0.03

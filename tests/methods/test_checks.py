@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 
-from shiftgauge import AC, METHODS, ShiftgaugeError
+from shiftgauge import ShiftgaugeError
+from shiftgauge.methods import AC, METHODS
 from shiftgauge.methods.base import Reading
 from shiftgauge.methods.checks import (
     CHECKS,
     check_answer_is_sane,
+    check_blocks,
     check_edges,
     check_permuting_rows,
     check_saving,
@@ -23,25 +25,33 @@ def test_check(name, check):
 class FirstRow(AC):
     """Broken on purpose: the answer depends on the order of rows."""
 
-    def _read(self, target):
-        return Reading(error=float(1 - target.confidence[0]))
+    async def read(self, target):
+        rows = await target.collect()
+        return Reading(error=float(1 - rows.confidence[0]))
 
 
 class Forgetful(AC):
     """Broken on purpose: learns something that does not end in an underscore."""
 
-    def _learn(self, source):
-        self.hidden = float(np.mean(source.confidence))
+    async def learn(self, source):
+        self.hidden = float(await source.mean(lambda rows: rows.confidence))
 
-    def _read(self, target):
+    async def read(self, target):
         return Reading(error=self.hidden)
 
 
 class NotANumber(AC):
     """Broken on purpose: the formula gives NaN."""
 
-    def _read(self, target):
+    async def read(self, target):
         return Reading(error=float("nan"))
+
+
+class OneBlock(AC):
+    """Broken on purpose: works only if all rows are in one block."""
+
+    def row_error(self, rows):
+        return np.full(len(rows), 1.0 - rows.confidence.max())
 
 
 @pytest.mark.parametrize(
@@ -51,6 +61,7 @@ class NotANumber(AC):
         (NotANumber, check_edges),
         (FirstRow, check_permuting_rows),
         (Forgetful, check_saving),
+        (OneBlock, check_blocks),
     ],
 )
 def test_the_checks_can_fail(method, check):

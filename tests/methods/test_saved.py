@@ -1,10 +1,13 @@
 """Estimators that were saved and loaded: the same answers, the same types, whatever the arguments were."""
 
+import hashlib
+import json
+
 import numpy as np
 import pytest
 
 import shiftgauge as sg
-from shiftgauge.methods.saved import read_document, restored, write_document
+from shiftgauge.methods.saved import read_document, restore, write_document
 
 SOURCE = sg.Source(probs=[[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]], labels=[0, 1, 1])
 TARGET = sg.Target(probs=[[0.7, 0.3], [0.4, 0.6]])
@@ -32,7 +35,21 @@ def test_learned_arrays_keep_their_type(dtype, tmp_path):
     learned = np.array([0, 1, 1]).astype(dtype)
     write_document(tmp_path / "x.json", "ac", {}, {"plain_": learned, "inside_": {"a": learned}})
     state = read_document(tmp_path / "x.json")["state"]
-    plain, inside = (restored(name, state[name]) for name in ("plain_", "inside_"))
+    plain, inside = (restore(name, state[name]) for name in ("plain_", "inside_"))
     for array in (plain, inside["a"]):
         assert array.dtype == dtype
         assert array.tolist() == learned.tolist()
+
+
+@pytest.mark.parametrize(
+    "change", [{"params": []}, {"state": []}, {"method": 5}, {"method": ["ac"]}, {"method": "no such method"}]
+)
+def test_documents_of_another_shape_are_refused_in_one_line(source, tmp_path, change):
+    """Even if the digest fits."""
+    sg.methods.AC().fit(source).save(tmp_path / "m.json")
+    saved = json.loads((tmp_path / "m.json").read_text())
+    content = {name: saved[name] for name in ("method", "params", "state")} | change
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    (tmp_path / "m.json").write_text(json.dumps({**saved, **content, "digest": digest}))
+    with pytest.raises(sg.FileError, match=r"m\.json: (not a saved estimator|holds the unknown method)"):
+        sg.load(tmp_path / "m.json")

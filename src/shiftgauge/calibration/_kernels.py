@@ -84,3 +84,19 @@ def softmax_and_argmax(R: Array, Z: Array, T: float, P: Array, y: Array) -> None
                 total += P[i, j]
             for j in range(K):
                 P[i, j] /= total
+
+
+@compiled
+def argmax_and_deviation(P: Array, y: Array) -> float:
+    """Write the first largest entry of each row of P (n, K) to y (n,); return the largest |row sum - 1|."""
+    n, K = P.shape
+    deviation = 0.0
+    for i in range(n):
+        a, top, total = 0, P[i, 0], np.float64(P[i, 0])
+        for j in range(1, K):
+            a = j if P[i, j] > top else a
+            top = max(top, P[i, j])
+            total += P[i, j]
+        y[i] = a
+        deviation = max(deviation, abs(total - 1.0))
+    return deviation

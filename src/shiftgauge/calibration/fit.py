@@ -67,6 +67,8 @@ HONEST = 0.1
 RARE = 0.01
 #: Blocks of more entries than this are calibrated by compiled code; compiling is not worth it for fewer.
 COMPILED_FROM = 1 << 16
+#: Rows of probabilities whose sum is nearer to 1 than this are not divided by it.
+SUMS_TO_ONE = 1e-12
 
 
 @dataclass(frozen=True)
@@ -113,8 +115,7 @@ class Calibration:
         out = np.empty(scores.shape)
         for rows in chunks(*scores.shape):
             if kind == "probs" and isinstance(self.calibrator, Identity):
-                part = np.asarray(scores[rows], dtype=np.float64)
-                out[rows] = part / part.sum(axis=1, keepdims=True)
+                out[rows] = _renormalise(np.asarray(scores[rows], dtype=np.float64))
             else:
                 out[rows] = softmax(self.calibrator.transform(self.log_scores(scores[rows], kind)))
         return out
@@ -123,9 +124,15 @@ class Calibration:
         self, scores: npt.NDArray[Any], kind: str
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.intp]]:
         """(n, K) calibrated probabilities, and (n,) the class of the largest raw score; compiled for many rows."""
-        if scores.size <= COMPILED_FROM or (kind == "probs" and isinstance(self.calibrator, Identity)):
+        if scores.size <= COMPILED_FROM:
             return self.probs(scores, kind), argmax(scores)
-        from shiftgauge.calibration._kernels import softmax_and_argmax
+        from shiftgauge.calibration._kernels import argmax_and_deviation, softmax_and_argmax
+
+        if kind == "probs" and isinstance(self.calibrator, Identity):
+            largest = np.empty(len(scores), np.intp)
+            deviation = argmax_and_deviation(_contiguous(scores), largest)
+            exact = scores.dtype == np.float64 and deviation <= SUMS_TO_ONE
+            return scores if exact else self.probs(scores, kind), largest
 
         raw = _contiguous(scores)
         logs, temperature = raw, 1.0
@@ -212,6 +219,15 @@ def _quality(source: Source, calibrator: Calibrator, z: FloatArray) -> tuple[flo
         confidence[rows] = softmax(logits)[np.arange(len(logits)), source.predictions[rows]]
     right = source.predictions == source.labels
     return nll, ece(confidence, right, mass), float(mass @ (confidence - right))
+
+
+def _renormalise(probs: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Rows that do not sum to 1 are divided by their sum; the others stay as they are."""
+    total = probs.sum(axis=1)
+    off = np.abs(total - 1.0) > SUMS_TO_ONE
+    if not off.any():
+        return probs
+    return np.asarray(probs / np.where(off, total, 1.0)[:, None])
 
 
 def _contiguous(scores: npt.NDArray[Any]) -> npt.NDArray[Any]:

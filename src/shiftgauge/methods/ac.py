@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from shiftgauge.methods.base import Estimator, Reading
-from shiftgauge.methods.scanned import ScanView
-from shiftgauge.methods.view import View
+import numpy as np
+import numpy.typing as npt
+
+from shiftgauge.methods.base import Estimator
+from shiftgauge.rows import Block
 
 
 class AC(Estimator):
@@ -21,7 +23,8 @@ class AC(Estimator):
 
     name = "ac"
     title = "AC"
-    meaning = "mean doubt: one minus average confidence"
+    meaning = "one minus average confidence"
 
-    def _read(self, target: View | ScanView) -> Reading:
-        return Reading(error=float(target.mean(lambda rows: 1.0 - rows.confidence)))
+    def row_error(self, rows: Block) -> npt.NDArray[np.float64]:
+        """(b,) one minus the confidence."""
+        return 1.0 - rows.confidence

@@ -8,9 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from shiftgauge.methods.base import Estimator, Reading
-from shiftgauge.methods.scanned import ScanView
 from shiftgauge.methods.threshold import TIE, cut_at_share
-from shiftgauge.methods.view import View
+from shiftgauge.rows import Block, Rows
 
 
 class _ATC(Estimator):
@@ -21,16 +20,19 @@ class _ATC(Estimator):
 
     @staticmethod
     @abstractmethod
-    def _doubt(view: View) -> npt.NDArray[np.float64]:
-        """(n,) minus the score: large where an error is likely."""
+    def uncertainty(rows: Block) -> npt.NDArray[np.float64]:
+        """(b,) minus the score: large where an error is likely."""
 
-    def _learn(self, source: View) -> None:
-        cut = cut_at_share(self._doubt(source), source.mass, self.source_error_)
+    async def learn(self, source: Rows) -> None:
+        """The threshold beyond which the source has its share of errors."""
+        rows = await source.collect()
+        cut = cut_at_share(self.uncertainty(rows), rows.row_share, self.source_error_)
         self.threshold_, self.identified_ = cut.value, cut.identified
 
-    def _read(self, target: View | ScanView) -> Reading:
-        doubt, cut = self._doubt, self.threshold_ - TIE
-        error = target.share(lambda rows: doubt(rows) >= cut)
+    async def read(self, target: Rows) -> Reading:
+        """The share of rows at or beyond the threshold."""
+        uncertainty, cut = self.uncertainty, self.threshold_ - TIE
+        error = await target.share(lambda rows: uncertainty(rows) >= cut)
         reading = Reading(error=error, details={"threshold": -self.threshold_})
         if not self.identified_:
             reading.warnings.append(
@@ -51,8 +53,9 @@ class ATCMC(_ATC):
     meaning = "share of rows less confident than the threshold learned on the source"
 
     @staticmethod
-    def _doubt(view: View) -> npt.NDArray[np.float64]:
-        return np.asarray(-view.probs.max(axis=1))
+    def uncertainty(rows: Block) -> npt.NDArray[np.float64]:
+        """(b,) minus the largest probability."""
+        return np.asarray(-rows.probs.max(axis=1))
 
 
 class ATCNE(_ATC):
@@ -63,5 +66,6 @@ class ATCNE(_ATC):
     meaning = "share of rows of higher entropy than the threshold learned on the source"
 
     @staticmethod
-    def _doubt(view: View) -> npt.NDArray[np.float64]:
-        return view.entropy
+    def uncertainty(rows: Block) -> npt.NDArray[np.float64]:
+        """(b,) the entropy."""
+        return rows.entropy

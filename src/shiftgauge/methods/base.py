@@ -1,15 +1,15 @@
 """The contract of every method: `fit(source)`, then `estimate(target)`.
 
-A method's own file holds its formula (`_learn` from the source, `_read` off the target); the
-bookkeeping that all methods share is here: calibration, matching target to source, details, warnings,
-saving and loading.
+A method's own file holds its formula: `learn` from the source, `read` off the target, both coroutines over `Rows`; or,
+if it is a mean over rows, `row_error` alone. What all methods share is here: calibration, matching target to source,
+details, warnings, saving and loading.
 """
 
 from __future__ import annotations
 
 import inspect
-from abc import ABC, abstractmethod
-from collections.abc import Hashable
+from abc import ABC
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -19,12 +19,10 @@ import numpy.typing as npt
 
 from shiftgauge.calibration import Calibration, check_calibration, fit_calibration
 from shiftgauge.errors import FileError, InputError, NotFittedError, ShiftgaugeError
-from shiftgauge.methods.saved import read_document, restored, write_document
-from shiftgauge.methods.scanned import ScanView, check_target, view_of
-from shiftgauge.methods.view import View
+from shiftgauge.methods.saved import read_document, restore, restore_argument, write_document
 from shiftgauge.results import Estimate, Interval
-from shiftgauge.samples import Source, Target
-from shiftgauge.scans import Scan, as_source
+from shiftgauge.rows import Block, Rows, run, to_source
+from shiftgauge.samples import Source, Target, check_sample
 
 E = TypeVar("E", bound="Estimator")
 
@@ -43,6 +41,14 @@ class Reading:
 
 class Estimator(ABC):
     """Base of all methods. Attributes with a trailing underscore are learned by `fit`.
+
+    A method that is a mean over rows needs `row_error` alone, and works at any size:
+
+        class Gini(Estimator):
+            name, title, meaning = "gini", "Gini", "mean Gini impurity"
+
+            def row_error(self, rows):
+                return 1.0 - (rows.probs**2).sum(axis=1)
 
     Args:
         calibration: `"temperature"`, `"vector"` or `"none"`; fitted on the source.
@@ -73,55 +79,78 @@ class Estimator(ABC):
         check_calibration(calibration)
         self.calibration = calibration
 
-    def fit(self: E, source: Source | Scan) -> E:
-        """Calibrate on the source and learn what the method needs from it."""
-        held = as_source(source, "fit")
-        return self.fit_view(View(held, fit_calibration(self.calibration, held)))
+    # -- the formula -----------------------------------------------------------------------------------
 
-    def fit_view(self: E, view: View) -> E:
-        """Learn from a source that is calibrated already, so that several methods can share the work."""
-        source = view.sample
-        assert isinstance(source, Source)
-        self._check_decisions(source.decided, "source")
-        self.calibration_ = view.calibration
-        self.classes_ = source.classes
-        self.n_source_ = source.n
-        self.n_source_effective_ = source.n_effective
-        self.source_error_ = source.error
-        self.label_marginal_ = source.label_marginal
-        self.source_warnings_ = (*_source_warnings(source), *view.calibration.warnings())
-        self._learn(view)
+    async def learn(self, source: Rows) -> None:  # noqa: B027 (some methods need nothing from the source)
+        """Learn the method's own state from labelled rows, in attributes with a trailing underscore."""
+
+    async def read(self, target: Rows) -> Reading:
+        """Apply the formula to the target; by default the mean of `row_error`."""
+        return Reading(error=float(await target.mean(self.row_error)))
+
+    def row_error(self, rows: Block) -> npt.NDArray[np.float64]:
+        """(b,) the estimated error of each row of a block; for methods that are a mean over rows."""
+        raise NotImplementedError(f"{type(self).__name__} defines neither read nor row_error")
+
+    # -- fitting and estimating --------------------------------------------------------------------------
+
+    def fit(self: E, source: Source | Rows) -> E:
+        """Calibrate on the source and learn what the method needs from it."""
+        sample = to_source(source, "fit")
+        return self.fit_rows(Rows.of(sample).calibrated(fit_calibration(self.calibration, sample)))
+
+    def fit_rows(self: E, rows: Rows) -> E:
+        """Learn from labelled rows that are calibrated already, so that several methods can share the work."""
+        run(self._fit(rows))
         return self
 
-    def fitted_on(self: E, view: View) -> E:
-        """This method fitted on the view: the first of its kind and arguments that was asked for."""
+    async def fitted_on(self: E, rows: Rows) -> E:
+        """This method fitted on labelled rows: the first of its class and arguments that was asked for."""
         arguments = tuple((name, _content(value)) for name, value in self.get_params().items())
-        return view.once(("fitted", type(self), arguments), lambda: self.fit_view(view))
+        return await rows.once(("fitted", type(self), arguments), self._fit, rows)
 
-    def estimate(self, target: Target | Scan) -> Estimate:
+    async def _fit(self: E, rows: Rows) -> E:
+        block = await rows.collect()
+        assert block.labels is not None
+        self._check_decisions(rows.decided, "source")
+        assert isinstance(rows.calibration, Calibration)
+        self.calibration_ = rows.calibration
+        self.classes_ = rows.classes
+        self.n_source_ = rows.n
+        self.n_source_effective_ = rows.n_effective
+        self.source_error_ = block.share(block.predictions != block.labels)
+        self.label_marginal_ = np.bincount(block.labels, block.row_share, block.k).astype(np.float64)
+        self.source_warnings_ = (*self._source_warnings(), *rows.calibration.warnings())
+        await self.learn(rows)
+        return self
+
+    def estimate(self, target: Target | Rows) -> Estimate:
         """Read the error (or score) off the target."""
+        check_target(target, "estimate")
         if not hasattr(self, "calibration_"):
             raise NotFittedError(f"{self.title} is not fitted; call fit(source) before estimate(target)")
-        check_target(target, "estimate")
-        aligned = target.aligned(self.classes_, len(self.label_marginal_))
-        return self.estimate_view(view_of(aligned, self.calibration_))
+        return self.estimate_rows(
+            target_rows(target, self.classes_, self.calibration_, len(self.label_marginal_))
+        )
 
-    def estimate_view(self, view: View | ScanView) -> Estimate:
+    def estimate_rows(self, rows: Rows) -> Estimate:
         """Read off a target that is aligned and calibrated already."""
-        target = view.sample
-        before = target.passes if isinstance(target, Scan) else 0
-        reading = self._read(view)
-        if self.needs_argmax:  # a scan knows its decisions once it was read
+        return run(self.answer(rows))
+
+    async def answer(self, target: Rows) -> Estimate:
+        """The estimate for a target that is aligned and calibrated already."""
+        before = target.passes
+        reading = await self.read(target)
+        if self.needs_argmax:  # rows that are read in passes know their decisions afterwards
             self._check_decisions(target.decided, "target")
         details: dict[str, Any] = {**self.calibration_.details(), "source_error": self.source_error_}
         if target.correction > 1e-12:  # beyond rounding
             details["largest_correction"] = target.correction
-        if isinstance(target, Scan):
+        if not target.in_memory:
             reading.details["passes"] = target.passes - before
-        warnings = list(self.source_warnings_) + _target_warnings(target, self.classes_)
         error = reading.error
         if error is not None:
-            error = _clipped(error, reading.warnings)
+            error = _clip(error, reading.warnings)
         elif reading.score is None or not np.isfinite(reading.score):
             raise ShiftgaugeError(
                 f"{self.title} gave no finite number for these scores; are they of a sane size?"
@@ -135,23 +164,32 @@ class Estimator(ABC):
             interval=reading.interval,
             sampling=reading.sampling,
             details={**details, **reading.details},
-            warnings=(*warnings, *reading.warnings),
+            warnings=(*self.source_warnings_, *_target_warnings(target, self.classes_), *reading.warnings),
         )
 
     def _check_decisions(self, decided: float | None, where: str) -> None:
-        """Refuse deployed decisions that are not the largest score, where the formula cannot follow them."""
+        """Refuse deployed decisions that are not the largest score, if the formula cannot follow them."""
         if self.needs_argmax and decided:
             raise InputError(
                 f"{self.name}: the deployed decisions differ from the largest score in {100 * decided:.3g}% of the "
                 f"{where}'s rows, and {self.title} estimates the error of the largest score; use auto, scot or doc"
             )
 
-    def _learn(self, source: View) -> None:  # noqa: B027 (some methods need nothing from the source)
-        """Learn the method's own state, in attributes with a trailing underscore."""
-
-    @abstractmethod
-    def _read(self, target: View | ScanView) -> Reading:
-        """Apply the formula to the target."""
+    def _source_warnings(self) -> list[str]:
+        warnings = []
+        unseen = np.flatnonzero(self.label_marginal_ == 0.0)
+        if len(unseen):
+            named = [str(j if self.classes_ is None else self.classes_[j]) for j in unseen[:5]]
+            names = ", ".join(named) + (", ..." if len(unseen) > 5 else "")
+            warnings.append(
+                f"no source label is {names}: methods that use the source's class proportions take "
+                f"{'it' if len(unseen) == 1 else 'them'} to be absent from the target too"
+            )
+        if self.source_error_ == 0.0:
+            warnings.append(
+                "the source has no errors: methods that learn from its errors have nothing to learn from"
+            )
+        return warnings
 
     # -- parameters, as scikit-learn names them ------------------------------------------------------
 
@@ -179,14 +217,17 @@ class Estimator(ABC):
 
     # -- saving and loading, without pickle -------------------------------------------------------------
 
+    def state(self) -> dict[str, Any]:
+        """What `fit` learned, by attribute name."""
+        return {name: value for name, value in vars(self).items() if name.endswith("_")}
+
     def save(self, path: str | Path) -> None:
-        """Write the fitted estimator as readable JSON; `shiftgauge.load` brings it back."""
+        """Write the fitted estimator as readable JSON; `shiftgauge.load` reads it."""
         if not hasattr(self, "calibration_"):
             raise NotFittedError(
                 f"{self.title} is not fitted; there is nothing to save yet; call fit(source) first"
             )
-        state = {name: value for name, value in vars(self).items() if name.endswith("_")}
-        write_document(path, self.name, self.get_params(), state)
+        write_document(path, self.name, self.get_params(), self.state())
 
     @classmethod
     def load(cls: type[E], path: str | Path) -> E:
@@ -196,50 +237,53 @@ class Estimator(ABC):
             raise FileError(
                 f"{path}: holds a fitted {document['method']!r}, not {cls.name!r}; use shiftgauge.load"
             )
-        estimator = cls(**document["params"])
+        return cls.from_document(document)
+
+    @classmethod
+    def from_document(cls: type[E], document: Mapping[str, Any]) -> E:
+        """The estimator that a saved document describes: its parameters and what it learned."""
+        estimator = cls(**{name: restore_argument(value) for name, value in document["params"].items()})
         for name, value in document["state"].items():
-            setattr(estimator, name, restored(name, value))
+            setattr(estimator, name, restore(name, value))
         return estimator
 
 
+def target_rows(
+    target: Target | Rows, classes: tuple[Hashable, ...] | None, calibration: Calibration, k: int
+) -> Rows:
+    """A target's rows, aligned with the source's classes and calibrated."""
+    return (
+        target.aligned(classes, k).calibrated(calibration)
+        if isinstance(target, Rows)
+        else (Rows.of(target.aligned(classes, k)).calibrated(calibration))
+    )
+
+
+def check_target(given: Any, function: str) -> None:
+    """Refuse what is neither a `Target` nor `Rows`."""
+    if not isinstance(given, Rows):
+        check_sample(given, Target, function)
+
+
 def _content(value: Any) -> str:
-    """An argument as something that a dictionary can hold: arrays by their numbers, of which `repr` shows a few."""
+    """An argument as a dictionary key: arrays by their numbers, of which `repr` shows only a few."""
     if isinstance(value, np.ndarray):
         return f"{value.shape}{value.dtype}{value.tobytes()!r}"
     return repr(value)
 
 
-def _clipped(error: float, warnings: list[str]) -> float:
+def _clip(error: float, warnings: list[str]) -> float:
     if not np.isfinite(error):
         raise ShiftgaugeError(
             "the formula gave no finite number for these scores; are they of a sane size? please report it"
         )
-    if -1e-9 <= error <= 1.0 + 1e-9:  # rounding
-        return float(min(1.0, max(0.0, error)))
     clipped = float(min(1.0, max(0.0, error)))
-    warnings.append(f"the formula gave {error:.4f}, outside [0, 1]; clipped to {clipped:g}")
+    if abs(clipped - error) > 1e-9:  # beyond rounding
+        warnings.append(f"the formula gave {error:.4f}, outside [0, 1]; clipped to {clipped:g}")
     return clipped
 
 
-def _source_warnings(source: Source) -> list[str]:
-    warnings = []
-    unseen = np.flatnonzero(source.label_marginal == 0.0)
-    if len(unseen):
-        names = ", ".join(str(source.class_name(int(j))) for j in unseen[:5]) + (
-            ", ..." if len(unseen) > 5 else ""
-        )
-        warnings.append(
-            f"no source label is {names}: methods that use the source's class proportions take "
-            f"{'it' if len(unseen) == 1 else 'them'} to be absent from the target too"
-        )
-    if source.error == 0.0:
-        warnings.append(
-            "the source has no errors: methods that learn from its errors have nothing to learn from"
-        )
-    return warnings
-
-
-def _target_warnings(target: Any, classes: tuple[Hashable, ...] | None) -> list[str]:
+def _target_warnings(target: Rows, classes: tuple[Hashable, ...] | None) -> list[str]:
     warnings = []
     if target.n == 1:
         warnings.append(

@@ -6,15 +6,14 @@ import numpy as np
 import numpy.typing as npt
 
 from shiftgauge.methods.base import Estimator, Reading
-from shiftgauge.methods.scanned import ScanView
 from shiftgauge.methods.threshold import TIE
-from shiftgauge.methods.view import View
+from shiftgauge.rows import Block, Rows
 
 Array = npt.NDArray[np.float64]
 
 
 class CBPE(Estimator):
-    """The mean calibrated doubt, the calibration being isotonic: P(right | confidence) may only rise.
+    """One minus the mean calibrated confidence, the calibration being isotonic: P(right | confidence) may only rise.
 
     The confidence of the prediction is mapped to the share of right rows by isotonic regression on the source
     (a straight line between the steps, the ends kept beyond them), and
@@ -36,22 +35,25 @@ class CBPE(Estimator):
 
     name = "cbpe"
     title = "CBPE"
-    meaning = "mean doubt after isotonic calibration of the confidence"
+    meaning = "one minus mean confidence after isotonic calibration"
 
-    def _learn(self, source: View) -> None:
-        right = (source.predictions == source.labels).astype(np.float64)
-        self.knots_, self.levels_ = isotonic(source.confidence, right, source.mass)
+    async def learn(self, source: Rows) -> None:
+        """The isotonic map from confidence to accuracy."""
+        rows = await source.collect()
+        right = (rows.predictions == rows.labels).astype(np.float64)
+        self.knots_, self.levels_ = isotonic(rows.confidence, right, rows.row_share)
         self.spread_ = float(np.sqrt(self.source_error_ * (1.0 - self.source_error_)))
 
-    def _read(self, target: View | ScanView) -> Reading:
+    async def read(self, target: Rows) -> Reading:
+        """One minus the mean calibrated confidence."""
         knots, levels = self.knots_, self.levels_
 
-        def doubt(rows: View) -> Array:
+        def row_errors(rows: Block) -> Array:
             wrong = 1.0 - np.interp(rows.confidence, knots, levels)
             outside = (rows.confidence < knots[0] - TIE) | (rows.confidence > knots[-1] + TIE)
             return np.column_stack([wrong, outside])
 
-        error, outside = target.mean(doubt)
+        error, outside = await target.mean(row_errors)
         return Reading(
             error=float(error),
             details={

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from shiftgauge.errors import InputError
 from shiftgauge.methods.base import Estimator
 from shiftgauge.results import Estimate
+from shiftgauge.rows import Rows
 from shiftgauge.samples import Source, Target
 
 Method = type[Estimator]
@@ -55,7 +56,7 @@ def _same(a: Estimate, b: Estimate, tolerance: float = 1e-9) -> None:
     assert abs(_value(a) - _value(b)) <= tolerance + ties, (a, b)
 
 
-def _taken(data: dict[str, Any], rows: npt.NDArray[np.intp]) -> dict[str, Any]:
+def _take(data: dict[str, Any], rows: npt.NDArray[np.intp]) -> dict[str, Any]:
     return {name: values[rows] for name, values in data.items()}
 
 
@@ -72,7 +73,7 @@ def check_answer_is_sane(method: Method) -> None:
 def check_permuting_rows(method: Method) -> None:
     """The order of rows does not matter."""
     data = _data()
-    mixed = _taken(data, np.random.default_rng(1).permutation(N))
+    mixed = _take(data, np.random.default_rng(1).permutation(N))
     _same(_run(method, data), _run(method, mixed))
 
 
@@ -95,7 +96,7 @@ def check_duplicating_rows(method: Method) -> None:
     if method.counts_rows:
         return
     data = _data()
-    _same(_run(method, data), _run(method, _taken(data, np.repeat(np.arange(N), 2))))
+    _same(_run(method, data), _run(method, _take(data, np.repeat(np.arange(N), 2))))
 
 
 def check_weights_are_repeats(method: Method) -> None:
@@ -106,7 +107,7 @@ def check_weights_are_repeats(method: Method) -> None:
     rng = np.random.default_rng(2)
     counts = rng.integers(0, 3, N)
     counts[0] = 1
-    repeated = _taken(data, np.repeat(np.arange(N), counts))
+    repeated = _take(data, np.repeat(np.arange(N), counts))
     _same(
         _run(method, data, source_weights=counts, target_weights=counts.astype(float)),
         _run(method, repeated),
@@ -149,6 +150,17 @@ def check_predictions(method: Method) -> None:
     estimator = method(calibration="none").fit(source)
     assert abs(estimator.source_error_ - np.mean(decided != data["labels"])) < 1e-12
     assert np.isfinite(_value(estimator.estimate(target)))
+
+
+def check_blocks(method: Method) -> None:
+    """The same rows in one block, in seven, and read in passes give the same answer: the method works at any size."""
+    data = _data()
+    source = Source(data["logits"], data["labels"])
+    target = Target(data["shifted"], second=data["second"])
+    estimator = method().fit(source)
+    whole = estimator.estimate(target)
+    _same(whole, estimator.estimate(Rows.of(target, block_rows=-(-N // 7))))
+    _same(whole, estimator.estimate(Rows.of(target, block_rows=N // 3).in_passes()))
 
 
 def check_purity(method: Method) -> None:
@@ -242,6 +254,7 @@ CHECKS: tuple[Callable[[Method], None], ...] = (
     check_precision,
     check_probs_are_logits,
     check_predictions,
+    check_blocks,
     check_purity,
     check_pickling,
     check_saving,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from shiftgauge.methods.base import Reading
-from shiftgauge.methods.marginal import MarginalEstimator
-from shiftgauge.methods.scanned import ScanView
-from shiftgauge.methods.view import View
+from shiftgauge.methods.marginal import MarginalEstimator, unproved
+from shiftgauge.rows import Rows
+from shiftgauge.transport import exact_transport
 
 
 class COT(MarginalEstimator):
@@ -31,11 +31,12 @@ class COT(MarginalEstimator):
     meaning = "cost of transporting the target's probabilities to the label shares"
     needs_argmax = True
 
-    def _read(self, target: View | ScanView) -> Reading:
-        choice = self._masses(target)
-        transport = target.transport(choice.masses)
+    async def read(self, target: Rows) -> Reading:
+        """The cost of the optimal plan."""
+        choice = await self.choose_marginal(target)
+        transport = await exact_transport(target, choice.masses)
         return Reading(
             error=transport.value,
             details={"certificate": transport.certificate.to_dict(), **choice.details},
-            warnings=self._unproved(transport),
+            warnings=unproved(transport),
         )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from shiftgauge.methods.base import Reading
-from shiftgauge.methods.marginal import MarginalEstimator
-from shiftgauge.methods.scanned import ScanView
+from shiftgauge.methods.marginal import MarginalEstimator, unproved
 from shiftgauge.methods.threshold import TIE, cut_at_share
-from shiftgauge.methods.view import View
+from shiftgauge.rows import Block, Rows, Totals
+from shiftgauge.transport import Transport, exact_transport
 
 #: From this share of rows whose side is a matter of chance on, it is said.
 MUCH_TIED = 0.05
@@ -31,20 +31,27 @@ class COTT(MarginalEstimator):
     meaning = "share of rows whose transport cost exceeds the threshold learned on the source"
     needs_argmax = True
 
-    def _learn(self, source: View) -> None:
-        q, e = self.label_marginal_, self.source_error_
-        _, _, mass, cost = source.transport(q).pieces()
-        cut = cut_at_share(cost, mass, e)
+    async def learn(self, source: Rows) -> None:
+        """The threshold, and the range that ties leave it in."""
+        await super().learn(source)
+        e, rows = self.source_error_, await source.collect()
+        plan = await exact_transport(source, self.label_marginal_)
+        pieces = plan.pieces(rows)
+        cut = cut_at_share(pieces.cost, pieces.mass / rows.mass.sum(), e)
         self.threshold_, self.identified_ = cut.value, cut.identified
-        low, high = source.transport_range(q)
-        self.threshold_low_ = min(cut.value, cut_at_share(low, source.mass, e).value)
-        self.threshold_high_ = max(cut.value, cut_at_share(high, source.mass, e).value)
+        low, high = plan.cost_range(rows)
+        self.threshold_low_ = min(cut.value, cut_at_share(low, rows.row_share, e).value)
+        self.threshold_high_ = max(cut.value, cut_at_share(high, rows.row_share, e).value)
 
-    def _read(self, target: View | ScanView) -> Reading:
-        choice = self._masses(target)
-        transport = target.transport(choice.masses)
+    async def read(self, target: Rows) -> Reading:
+        """The share of mass whose cost reaches the threshold."""
+        choice = await self.choose_marginal(target)
+        transport = await exact_transport(target, choice.masses)
         cuts = (self.threshold_, self.threshold_low_, self.threshold_high_)
-        error, tied = target.cost_shares(choice.masses, *(cut - TIE for cut in cuts))
+        beyond, at_ties, mass = await target.fold(
+            _mass_beyond, transport, *(float(cut - TIE) for cut in cuts)
+        )
+        error, tied = float(min(1.0, beyond / mass)), float(min(1.0, at_ties / mass))
         reading = Reading(
             error=error,
             details={
@@ -53,7 +60,7 @@ class COTT(MarginalEstimator):
                 "tie_mass": tied,
                 **choice.details,
             },
-            warnings=self._unproved(transport),
+            warnings=unproved(transport),
         )
         if tied >= MUCH_TIED:
             reading.warnings.append(
@@ -65,3 +72,14 @@ class COTT(MarginalEstimator):
                 "the threshold is not identified by the source's errors: it lies just beyond every source cost"
             )
         return reading
+
+
+def _mass_beyond(rows: Block, plan: Transport, cut: float, low: float, high: float) -> Totals:
+    """The mass whose cost is `cut` or more; that of rows which ties could bring across; and all mass.
+
+    Ties could bring a row across if one optimal plan gives it `low` or more, and another one less than `high`.
+    """
+    pieces = plan.pieces(rows)
+    least, most = plan.cost_range(rows)
+    tied = rows.mass[(most >= low) & (least < high)].sum()
+    return Totals((pieces.mass[pieces.cost >= cut].sum(), tied, rows.mass.sum()))

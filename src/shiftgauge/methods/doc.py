@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from shiftgauge.methods.base import Estimator, Reading
-from shiftgauge.methods.scanned import ScanView
-from shiftgauge.methods.view import View
+from shiftgauge.rows import Rows
 
 
 class DoC(Estimator):
@@ -18,11 +17,13 @@ class DoC(Estimator):
     title = "DoC"
     meaning = "source error plus the drop in confidence"
 
-    def _learn(self, source: View) -> None:
-        self.confidence_ = float(source.mass @ source.confidence)
+    async def learn(self, source: Rows) -> None:
+        """The source's mean confidence."""
+        self.confidence_ = float(await source.mean(lambda rows: rows.confidence))
 
-    def _read(self, target: View | ScanView) -> Reading:
-        confidence = float(target.mean(lambda rows: rows.confidence))
+    async def read(self, target: Rows) -> Reading:
+        """The source error plus the drop in mean confidence."""
+        confidence = float(await target.mean(lambda rows: rows.confidence))
         return Reading(
             error=self.source_error_ + self.confidence_ - confidence,
             details={"source_confidence": self.confidence_, "target_confidence": confidence},

@@ -1,10 +1,9 @@
-"""Entropy: a score that grows with doubt."""
+"""Entropy: a score that grows with uncertainty."""
 
 from __future__ import annotations
 
 from shiftgauge.methods.base import Estimator, Reading
-from shiftgauge.methods.scanned import ScanView
-from shiftgauge.methods.view import View
+from shiftgauge.rows import Rows
 
 
 class Entropy(Estimator):
@@ -14,5 +13,6 @@ class Entropy(Estimator):
     title = "Entropy"
     meaning = "mean entropy of the probabilities in nats: a score, not an error"
 
-    def _read(self, target: View | ScanView) -> Reading:
-        return Reading(score=float(target.mean(lambda rows: rows.entropy)))
+    async def read(self, target: Rows) -> Reading:
+        """The mean entropy."""
+        return Reading(score=float(await target.mean(lambda rows: rows.entropy)))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from shiftgauge.errors import InputError
 from shiftgauge.methods.base import Estimator, Reading
-from shiftgauge.methods.scanned import ScanView
-from shiftgauge.methods.view import View
+from shiftgauge.rows import Rows
 
 
 class GDE(Estimator):
@@ -20,10 +19,11 @@ class GDE(Estimator):
     meaning = "share of rows on which a second model disagrees"
     needs_second = True
 
-    def _read(self, target: View | ScanView) -> Reading:
-        if target.second is None:
+    async def read(self, target: Rows) -> Reading:
+        """The share of rows on which the two models differ."""
+        if not target.has_second:
             raise InputError(
                 "gde needs a second model trained independently: pass Target(second=...) (--second FILE) "
                 "with its scores or predictions on the same rows"
             )
-        return Reading(error=target.share(lambda rows: rows.predictions != rows.second))
+        return Reading(error=await target.share(lambda rows: rows.predictions != rows.second))

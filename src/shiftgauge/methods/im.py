@@ -6,8 +6,7 @@ import numpy as np
 
 from shiftgauge.calibration.metrics import confidence_bin
 from shiftgauge.methods.base import Estimator, Reading
-from shiftgauge.methods.scanned import ScanView
-from shiftgauge.methods.view import View
+from shiftgauge.rows import Rows
 
 BINS = 10
 
@@ -24,18 +23,21 @@ class IM(Estimator):
     title = "IM"
     meaning = "source error per confidence bin, re-weighted to the target"
 
-    def _learn(self, source: View) -> None:
-        bins = confidence_bin(source.confidence, BINS)
-        wrong = source.mass * (source.predictions != source.labels)
-        mass = np.bincount(bins, weights=source.mass, minlength=BINS)
+    async def learn(self, source: Rows) -> None:
+        """The source error of each confidence bin."""
+        rows = await source.collect()
+        bins = confidence_bin(rows.confidence, BINS)
+        wrong = rows.row_share * (rows.predictions != rows.labels)
+        mass = np.bincount(bins, weights=rows.row_share, minlength=BINS)
         errors = np.bincount(bins, weights=wrong, minlength=BINS)
         filled = np.flatnonzero(mass > 0.0)
         nearest = filled[np.abs(np.arange(BINS)[:, None] - filled).argmin(axis=1)]
         self.bin_error_ = errors[nearest] / mass[nearest]
         self.bin_empty_ = (mass == 0.0).astype(np.float64)
 
-    def _read(self, target: View | ScanView) -> Reading:
-        mass = target.shares(lambda rows: confidence_bin(rows.confidence, BINS), BINS)
+    async def read(self, target: Rows) -> Reading:
+        """The bins' errors, weighted by the target's share of each bin."""
+        mass = await target.shares(lambda rows: confidence_bin(rows.confidence, BINS), BINS)
         borrowed = float(mass @ self.bin_empty_)
         reading = Reading(error=float(mass @ self.bin_error_), details={"borrowed_mass": borrowed})
         if borrowed > 0.01:

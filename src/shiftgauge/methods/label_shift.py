@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from shiftgauge.labelshift import reweighted, total_variation
+from shiftgauge.labelshift import mlls, reweighted, total_variation
 from shiftgauge.methods.base import Estimator, Reading
-from shiftgauge.methods.scanned import ScanView
-from shiftgauge.methods.view import View
+from shiftgauge.rows import Rows, gather
 
 
 class LabelShift(Estimator):
-    """Re-weight the posteriors to the maximum-likelihood label shares and read the doubt off them.
+    """Re-weight the posteriors to the maximum-likelihood label shares and read the error off them.
 
     With pi the target's label shares by MLLS and w_c = pi_c / prior_c, where prior is the mean posterior of
     the source,
@@ -32,17 +31,20 @@ class LabelShift(Estimator):
 
     name = "label-shift"
     title = "Label shift"
-    meaning = "mean doubt after re-weighting the posteriors to new class proportions"
+    meaning = "mean error probability after re-weighting the posteriors to new class proportions"
 
-    def _learn(self, source: View) -> None:
-        self.prior_ = source.mean_posterior
+    async def learn(self, source: Rows) -> None:
+        """The source's mean posterior."""
+        self.prior_ = (await source.moments()).mean_posterior
 
-    def _read(self, target: View | ScanView) -> Reading:
-        found = target.label_shares(self.prior_)
+    async def read(self, target: Rows) -> Reading:
+        """The mean error probability under the re-weighted posteriors."""
+        found, moments = await gather(mlls(target, self.prior_), target.moments())
         weights = found.weights
-        shift = total_variation(target.pseudo_labels, found.shares)
+        shift = total_variation(moments.pseudo_labels, found.shares)
+        error = await target.mean(lambda rows: rows.error_probability(reweighted(rows.probs, weights)))
         return Reading(
-            error=float(target.mean(lambda rows: rows.doubt(reweighted(rows.probs, weights)))),
+            error=float(error),
             details={
                 "label_marginal": found.shares.tolist(),
                 "marginal": "mlls",

@@ -9,8 +9,7 @@ import numpy.typing as npt
 
 from shiftgauge.calibration.fit import log_scores, softmax
 from shiftgauge.methods.base import Estimator, Reading
-from shiftgauge.methods.scanned import ScanView
-from shiftgauge.methods.view import View
+from shiftgauge.rows import Block, Rows
 
 #: The order of the norm, and the criterion beyond which the softmax is trusted, as in the paper.
 ORDER, SURE = 4, 5.0
@@ -21,7 +20,7 @@ class MaNo(Estimator):
 
     The criterion Phi is the mean cross-entropy of a uniform label, mean_i [log sum_j exp(z_ij) - mean_j z_ij]:
     large where the softmax is sure. Where Phi > 5 rows are normalised by the softmax; else by its Taylor
-    approximation 1 + z + z^2 / 2, which does not exaggerate doubtful logits. No calibration is applied. The
+    approximation 1 + z + z^2 / 2, which does not exaggerate uncertain logits. No calibration is applied. The
     approximation depends on a constant that is added to a row of logits, which probabilities do not tell:
     rows are centred first, so that logits and probabilities give the same score.
 
@@ -33,8 +32,9 @@ class MaNo(Estimator):
     title = "MaNo"
     meaning = "4-norm of the normalised logits: a score that falls with error, not an error"
 
-    def _read(self, target: View | ScanView) -> Reading:
-        criterion, *norms = target.mean(_read_rows)
+    async def read(self, target: Rows) -> Reading:
+        """The norm after the normalisation that the criterion chooses."""
+        criterion, *norms = await target.mean(_row_terms)
         norm = float(norms[0 if criterion > SURE else 1] / target.k) ** (1.0 / ORDER)
         details: dict[str, Any] = {
             "criterion": float(criterion),
@@ -43,9 +43,9 @@ class MaNo(Estimator):
         return Reading(score=norm, details=details)
 
 
-def _read_rows(rows: View) -> npt.NDArray[np.float64]:
+def _row_terms(rows: Block) -> npt.NDArray[np.float64]:
     """(n, 3) each row's term of the criterion, and of the norm after either normalisation."""
-    z = log_scores(rows.sample, slice(None))
+    z = log_scores(rows.scores, rows.kind)
     z = z - z.mean(axis=1, keepdims=True)
     top = z.max(axis=1, keepdims=True)
     sure = top[:, 0] + np.log(np.exp(z - top).sum(axis=1))

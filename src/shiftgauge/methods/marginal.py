@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,24 +14,21 @@ from shiftgauge.labelshift import (
     bbse,
     check_marginal,
     joint_confusion,
+    mlls,
     rlls,
     shrink,
     total_variation,
 )
 from shiftgauge.methods.base import Estimator
-from shiftgauge.methods.scanned import ScanView
-from shiftgauge.methods.view import View
+from shiftgauge.rows import Moments, Rows
+from shiftgauge.transport import Transport
 from shiftgauge.validation import check_label_shares
 
-if TYPE_CHECKING:
-    from shiftgauge.transport import Streamed, Transport
-
 Array = npt.NDArray[np.float64]
-M = TypeVar("M", bound="MarginalEstimator")
 
 
 @dataclass(frozen=True)
-class Choice:
+class ChosenMarginal:
     """The label masses that were used, and how to report them."""
 
     masses: Array
@@ -56,59 +53,58 @@ class MarginalEstimator(Estimator):
         check_marginal(marginal)
         self.marginal = marginal
 
-    def fit_view(self: M, view: View) -> M:
-        """Learn from a calibrated source, and keep of it what the marginal's estimate will need."""
+    async def learn(self, source: Rows) -> None:
+        """What the estimate of the marginal needs from the source."""
         if isinstance(self.marginal, str) and self.marginal in ("bbse", "rlls"):
-            self.confusion_ = joint_confusion(view.predictions, view.labels, view.mass, view.k)
+            rows = await source.collect()
+            assert rows.labels is not None
+            self.confusion_ = joint_confusion(rows.predictions, rows.labels, rows.row_share, rows.k)
         elif isinstance(self.marginal, str) and self.marginal == "mlls":
-            self.prior_ = view.mean_posterior
-        return super().fit_view(view)
+            self.prior_ = (await source.moments()).mean_posterior
 
-    def _reference(self, target: View | ScanView) -> tuple[Array, Array]:
+    @staticmethod
+    def reference_shares(moments: Moments) -> tuple[Array, Array]:
         """(K,) each: the target's own label shares h by its predictions, and their variance per row."""
-        h = target.pseudo_labels
+        h = moments.pseudo_labels
         return h, h * (1.0 - h)
 
-    def masses(self, target: View | ScanView) -> Array:
-        """(K,) the label masses that this target is transported to."""
-        return self._masses(target).masses
-
-    def _masses(self, target: View | ScanView) -> Choice:
+    async def choose_marginal(self, target: Rows) -> ChosenMarginal:
+        """The label masses that this target is transported to."""
         q = self.label_marginal_
-        pseudo = target.pseudo_labels
+        moments = await target.moments()
         details: dict[str, Any]
         if not isinstance(self.marginal, str):
-            chosen, details = (
-                check_label_shares(self.marginal, target.k, self.classes_),
-                {"marginal": "given"},
-            )
+            chosen = check_label_shares(self.marginal, target.k, self.classes_)
+            details = {"marginal": "given"}
         elif self.marginal == "shrunk":
-            h, variance = self._reference(target)
+            h, variance = self.reference_shares(moments)
             chosen, kept = shrink(q, h, variance, self.n_source_effective_, target.n_effective)
             details = {"marginal": "shrunk", "shrinkage_kept": kept}
         elif self.marginal in LABEL_SHIFT:
-            chosen, details = self._label_shift(target)
+            chosen, details = await self._label_shift(target, moments)
         else:
             chosen, details = q, {"marginal": "source"}
-        shift = {"label_marginal": chosen.tolist(), "pseudo_label_shift": total_variation(pseudo, chosen)}
-        return Choice(chosen, {**details, **shift})
+        shift = total_variation(moments.pseudo_labels, chosen)
+        return ChosenMarginal(
+            chosen, {**details, "label_marginal": chosen.tolist(), "pseudo_label_shift": shift}
+        )
 
-    @staticmethod
-    def _unproved(transport: Transport | Streamed) -> list[str]:
-        """A sentence where the certificate does not prove the plan optimal."""
-        certificate = transport.certificate
-        if certificate.exact:
-            return []
-        return [
-            f"the transport is proved optimal only to {abs(certificate.gap):.1e} in cost and "
-            f"{certificate.violation:.1e} in mass; please report it"
-        ]
-
-    def _label_shift(self, target: View | ScanView) -> tuple[Array, dict[str, Any]]:
+    async def _label_shift(self, target: Rows, moments: Moments) -> tuple[Array, dict[str, Any]]:
         if self.marginal == "bbse":
-            return bbse(self.confusion_, target.pseudo_labels), {"marginal": "bbse"}
+            return bbse(self.confusion_, moments.pseudo_labels), {"marginal": "bbse"}
         if self.marginal == "rlls":
-            shares = rlls(self.confusion_, target.pseudo_labels, self.n_source_effective_)
+            shares = rlls(self.confusion_, moments.pseudo_labels, self.n_source_effective_)
             return shares, {"marginal": "rlls"}
-        found = target.label_shares(self.prior_)
-        return found.shares, {"marginal": "mlls", "likelihood_gap": found.gap}
+        estimated = await mlls(target, self.prior_)
+        return estimated.shares, {"marginal": "mlls", "likelihood_gap": estimated.gap}
+
+
+def unproved(transport: Transport) -> list[str]:
+    """A warning if the certificate does not prove the plan optimal."""
+    certificate = transport.certificate
+    if certificate.exact:
+        return []
+    return [
+        f"the transport is proved optimal only to {abs(certificate.gap):.1e} in cost and "
+        f"{certificate.violation:.1e} in mass; please report it"
+    ]

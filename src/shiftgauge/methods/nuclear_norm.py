@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from shiftgauge.methods.base import Estimator, Reading
-from shiftgauge.methods.scanned import ScanView
-from shiftgauge.methods.view import View
-from shiftgauge.scans import Total
+from shiftgauge.rows import Block, Rows, Totals
 
 
 class NuclearNorm(Estimator):
@@ -16,7 +13,7 @@ class NuclearNorm(Estimator):
 
     With P (n, K) the probabilities, ||P||_* / sqrt(n K): 1 where every row is certain and the classes are
     equally many, 1 / sqrt(K) where all rows are certain of one class, 1 / K where all rows are uniform. So it
-    falls with doubt and with predictions that collapse onto few classes. The singular values of P are the roots
+    falls with uncertainty and with predictions that collapse onto few classes. The singular values of P are the roots
     of the eigenvalues of the K x K matrix P' P, which one pass over the rows adds up.
 
     (Deng, Suh, Gould and Zheng, Confidence and Dispersity Speak, 2023; there with min(n, K) in place of K.)
@@ -31,13 +28,14 @@ class NuclearNorm(Estimator):
     title = "Nuclear norm"
     meaning = "nuclear norm of the predictions: a score that falls with error, not an error"
 
-    def _read(self, target: View | ScanView) -> Reading:
-        gram, mass = target.fold(lambda rows: Total((_gram(rows), float(rows.weights.sum()))))
+    async def read(self, target: Rows) -> Reading:
+        """The sum of the singular values."""
+        gram, mass = await target.fold(_gram)
         gram = gram / mass
         values = np.sqrt(np.maximum(np.linalg.eigvalsh(gram), 0.0))
         return Reading(score=float(values.sum() / np.sqrt(target.k)))
 
 
-def _gram(rows: View) -> npt.NDArray[np.float64]:
-    """(K, K) sum_i weight_i p_i p_i'."""
-    return np.asarray((rows.probs * rows.weights[:, None]).T @ rows.probs)
+def _gram(rows: Block) -> Totals:
+    """(K, K) sum_i w_i p_i p_i', and sum_i w_i."""
+    return Totals(((rows.probs * rows.mass[:, None]).T @ rows.probs, float(rows.mass.sum())))

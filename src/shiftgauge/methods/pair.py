@@ -1,41 +1,38 @@
-"""A source and a target that have met: aligned and calibrated once, everything derived from them shared.
+"""A source and a target: aligned and calibrated once, with everything derived from them computed once and shared.
 
-The noun between samples and answers. Every verb (estimates, intervals, metrics, slices, the doctor, the label
-budget, the report, the figures) takes a `Pair` and asks it for what it needs; whatever was computed for one of
-them is there for the next.
+Every function (estimates, intervals, metrics, slices, the doctor, label plans, the report, the figures) asks a `Pair`
+for what it needs; whatever was computed for one of them is there for the next.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from shiftgauge._lockstep import Memo
 from shiftgauge.calibration import Calibration, fit_calibration
 from shiftgauge.errors import InputError
-from shiftgauge.labelshift import LabelShares, Marginal
+from shiftgauge.labelshift import LabelShares, Marginal, mlls
 from shiftgauge.methods.auto import Auto, check_proportions
-from shiftgauge.methods.base import Estimator
-from shiftgauge.methods.posterior import Belief, belief, blended, tilt
+from shiftgauge.methods.base import Estimator, check_target, target_rows
+from shiftgauge.methods.posterior import Posterior, mean_posterior, recalibrate_to, row_posterior
 from shiftgauge.methods.registry import DEFAULT, accepts, find, make
-from shiftgauge.methods.scanned import ScanView, check_target, view_of
 from shiftgauge.methods.scot import SCOT
-from shiftgauge.methods.shift import ShiftVerdict, verdict
-from shiftgauge.methods.view import SoftPlan, View
+from shiftgauge.methods.shift import ShiftVerdict, shift_verdict
 from shiftgauge.results import Estimate
+from shiftgauge.rows import Block, Rows, gather, run, to_source
 from shiftgauge.samples import Source, Target, meeting_notes
-from shiftgauge.scans import Scan, as_source
+from shiftgauge.transport import SoftTransport, soft_transport
 
 Array = npt.NDArray[np.float64]
 T = TypeVar("T")
 
-#: Entries of the target's rows that are resampled, where they are more than can be: about a hundred thousand rows.
-BAG = 1 << 20
+#: Entries of the target's rows that the bootstrap resamples, if there are more: about a hundred thousand rows.
+BOOTSTRAP_ENTRIES = 1 << 20
 
 
 class Pair:
@@ -46,11 +43,11 @@ class Pair:
         target: scores without; its columns are brought into the source's order.
         calibration: `"temperature"`, `"vector"` or `"none"`; fitted on the source, once.
         seed: of the label-shift test's bootstrap, where one is needed.
-        verb: who asks, for the message that refuses anything but a source and a target.
+        function: who asks, for the message that refuses anything but a source and a target.
 
     Attributes:
-        source, target: the calibrated `View` of each.
-        calibration: the fitted calibration.
+        source_sample: the source as it was given.
+        source, target: the calibrated `Rows` of each.
 
     >>> pair = Pair(Source(probs=[[.9, .1], [.2, .8], [.6, .4]], labels=[0, 1, 1]),
     ...             Target(probs=[[.7, .3], [.4, .6]]), "none")
@@ -60,75 +57,74 @@ class Pair:
 
     def __init__(
         self,
-        source: Source | Scan,
-        target: Target | Scan,
+        source: Source | Rows,
+        target: Target | Rows,
         calibration: str = "temperature",
         *,
         seed: int = 0,
-        verb: str = "shiftgauge",
+        function: str = "shiftgauge",
     ) -> None:
-        known = as_source(source, verb)
-        check_target(target, verb)
-        aligned = target.aligned(known.classes, known.k)
-        fitted = fit_calibration(calibration, known)
-        self._meet(View(known, fitted), view_of(aligned, fitted), seed)
+        sample = to_source(source, function)
+        check_target(target, function)
+        fitted = fit_calibration(calibration, sample)
+        self.source_sample, self.seed = sample, seed
+        self.source = Rows.of(sample).calibrated(fitted)
+        self.target = target_rows(target, sample.classes, fitted, sample.k)
+        self._results: dict[Hashable, Any] = {}
 
-    def _meet(self, source: View, target: View | ScanView, seed: int) -> None:
-        self.source, self.target, self.seed = source, target, seed
-        self._known = Memo()
+    def _with_rows(self, target: Rows) -> Pair:
+        """The same source beside another target: calibration and fitted methods are shared."""
+        twin = object.__new__(Pair)
+        twin.source_sample, twin.seed, twin.source, twin.target = (
+            self.source_sample,
+            self.seed,
+            self.source,
+            target,
+        )
+        twin._results = {}
+        return twin
+
+    def with_target(self, target: Target | Rows) -> Pair:
+        """The same source beside another target: calibration and fitted methods are shared."""
+        check_target(target, "with_target")
+        sample = self.source_sample
+        return self._with_rows(target_rows(target, sample.classes, self.calibration, sample.k))
 
     @cached_property
-    def home(self) -> Pair:
-        """The source before those rows of the target that are kept in memory: this pair itself, if all are.
+    def subsample(self) -> Pair:
+        """The source beside the target's subsample, which is in memory: this pair itself if the target is small.
 
-        What needs no more than a sample is read off it: figures, bins, starting points, replicates.
+        For what needs no more than a sample: figures, bins, starting points.
         """
-        if isinstance(self.target, View):
-            return self
-        twin = object.__new__(Pair)
-        twin._meet(self.source, self.target.home, self.seed)
-        return twin
+        drawn = run(self.target.subsample())
+        return self if drawn is self.target else self._with_rows(drawn)
 
     @cached_property
-    def bag(self) -> Pair:
-        """The source before the rows of the target that are resampled: all, or a thinned sample of them."""
-        if isinstance(self.target, View):
-            return self
-        home = self.target.home
-        rows = np.arange(0, home.n, max(1, -(-home.n * home.k // BAG)))
-        twin = object.__new__(Pair)
-        view = View(home.sample.take(rows), self.calibration, n_effective=self.target.n_effective)
-        twin._meet(self.source, view, self.seed)
-        return twin
-
-    def read_together(self, asked: Sequence[tuple[str, dict[str, Any]]], *, shift: bool = False) -> None:
-        """Compute several methods' answers, and the test of shift, in as few passes over the target as it takes."""
-        if isinstance(self.target, View):
-            return  # nothing is gained in memory, and each is computed when it is asked for
-        tasks: list[Callable[[], Any]] = [partial(self.estimate, name, **options) for name, options in asked]
-        self.target.together([*tasks, *([lambda: self.shift] if shift else [])])
+    def bootstrap_subsample(self) -> Pair:
+        """The source beside the rows of the target that the bootstrap resamples."""
+        rows = self.subsample.target_block
+        step = max(1, -(-len(rows) * rows.k // BOOTSTRAP_ENTRIES))
+        if len(rows) == self.target.n and step == 1:
+            return self.subsample
+        thinned = rows.take(np.arange(0, len(rows), step))
+        return self._with_rows(
+            Rows.of_block(thinned, self.target.classes).with_n_effective(self.target.n_effective)
+        )
 
     @property
-    def whole(self) -> View:
-        """The target's view, where all rows are in memory; refused where they are not."""
-        if isinstance(self.target, ScanView):
-            raise InputError(
-                f"the target is scanned ({self.target.n:,} rows), and this needs every row in memory; "
-                "pass shiftgauge.Target of some of its rows"
-            )
-        return self.target
+    def source_block(self) -> Block:
+        """All rows of the source."""
+        return run(self.source.collect())
 
-    def facing(self, target: Target | Scan) -> Pair:
-        """The same source before another target: calibration and fitted methods are shared."""
-        twin = object.__new__(Pair)
-        source = self.source.sample
-        view = view_of(target.aligned(source.classes, source.k), self.calibration)
-        twin._meet(self.source, view, self.seed)
-        return twin
+    @property
+    def target_block(self) -> Block:
+        """All rows of the target; refused if they do not fit memory."""
+        return run(self.target.collect())
 
     @property
     def calibration(self) -> Calibration:
         """What was fitted on the source."""
+        assert isinstance(self.source.calibration, Calibration)
         return self.source.calibration
 
     @property
@@ -139,36 +135,46 @@ class Pair:
     @property
     def classes(self) -> tuple[Hashable, ...]:
         """The names of the classes, or their numbers."""
-        names = self.source.sample.classes
+        names = self.source.classes
         return tuple(range(self.k)) if names is None else names
 
     @cached_property
     def follows_argmax(self) -> bool:
         """Whether every deployed decision, of source and target, is the largest score."""
-        return not (self.source.sample.decided or self.target.sample.decided)
+        return not (self.source.decided or self.target.decided)
 
     def fitted(self, method: str, **options: Any) -> Estimator:
         """A method fitted on the source; the same one however its defaults are spelled."""
+        return run(self._fitted(method, **options))
+
+    async def _fitted(self, method: str, **options: Any) -> Estimator:
         if accepts(find(method), "seed"):
             options = {"seed": self.seed, **options}
-        return make(method, calibration=self.calibration.name, **options).fitted_on(self.source)
+        return await make(method, calibration=self.calibration.name, **options).fitted_on(self.source)
 
     def estimate(self, method: str, **options: Any) -> Estimate:
         """A method's answer for the target; `options` are the method's own, such as `marginal=`."""
-        fitted = self.fitted(method, **options)
+        return run(self._estimate(method, **options))
 
-        def read() -> Estimate:
-            found = fitted.estimate_view(self.target)
-            return replace(found, warnings=(*self.notes, *found.warnings))
+    async def _estimate(self, method: str, **options: Any) -> Estimate:
+        fitted = await self._fitted(method, **options)
+        return await self.target.once(("estimate", fitted), self._answer, fitted)
 
-        return self.once(("estimate", fitted), read)
+    async def _answer(self, fitted: Estimator) -> Estimate:
+        answer = await fitted.answer(self.target)
+        return replace(answer, warnings=(*self.notes, *answer.warnings))
+
+    def estimate_all(self, asked: Sequence[tuple[str, dict[str, Any]]], *, shift: bool = False) -> None:
+        """Compute several methods' answers, and the test of shift, in as few passes over the target as it takes."""
+        tasks: list[Coroutine[Any, Any, Any]] = [self._estimate(name, **options) for name, options in asked]
+        run(gather(*tasks, *([self._shift()] if shift else [])))
 
     def error(self, method: str, **options: Any) -> float:
         """The error that a method estimates; a score is refused."""
-        found = self.estimate(method, **options).error
-        if found is None:
+        error = self.estimate(method, **options).error
+        if error is None:
             raise InputError(f"{method} is a score, not an error; wanted a method that estimates an error")
-        return found
+        return error
 
     def parts(self, method: str, **options: Any) -> list[tuple[float, Estimator]]:
         """The fitted methods behind an answer, with weights that sum to 1: the method itself, or what `auto` chose."""
@@ -177,65 +183,77 @@ class Pair:
             return fitted.parts(self.estimate(method, **options).details)
         return [(1.0, fitted)]
 
-    def posterior(self, method: str = DEFAULT, **options: Any) -> Array:
-        """(n, K) the posterior behind a method's answer; its mean doubt of the predictions is that answer."""
+    def posterior(self, method: str = DEFAULT, **options: Any) -> Posterior:
+        """The posterior behind a method's answer: (b, K) for a block; its mean error probability is that answer."""
+        parts, error = self.parts(method, **options), self.error(method, **options)
+        key = ("posterior", self.fitted(method, **options))
+        return run(self.target.once(key, self._posterior, parts, error))
 
-        return self.once(
-            ("posterior", self.fitted(method, **options)),
-            lambda: self.belief(method, **options)(self.home.whole),
+    async def _posterior(self, parts: list[tuple[float, Estimator]], error: float) -> Posterior:
+        target = self.target
+        posteriors = await gather(*(row_posterior(method, target) for _, method in parts))
+        weights = [weight for weight, _ in parts]
+        return await recalibrate_to(
+            error, mean_posterior(list(zip(weights, posteriors, strict=True))), target
         )
 
-    def belief(self, method: str = DEFAULT, **options: Any) -> Belief:
-        """The same view by view, for rows that are not all in memory: a function of a view, (b, K) posteriors of it."""
+    def posterior_rows(self, method: str = DEFAULT, **options: Any) -> Array:
+        """(n, K) that posterior for the rows of the subsample."""
+        return self.once(
+            ("posterior rows", self.fitted(method, **options)),
+            lambda: self.posterior(method, **options)(self.subsample.target_block),
+        )
 
-        def blend() -> Belief:
-            target = self.target
-            parts = [(weight, belief(part, target)) for weight, part in self.parts(method, **options)]
-            return tilt(blended(parts), target, self.error(method, **options))
-
-        return self.once(("belief", self.fitted(method, **options)), blend)
-
-    def soft_plan(self, marginal: Marginal = "source") -> SoftPlan:
+    def soft_plan(self, marginal: Marginal = "source") -> SoftTransport:
         """SCOT's plan to the label masses that `marginal` stands for: posteriors of the target's rows."""
         scot = self.fitted("scot", marginal=marginal)
         assert isinstance(scot, SCOT)
-        return self.target.soft_transport(scot.masses(self.target))
 
-    def doubt(self, marginal: Marginal = "source") -> Array:
-        """(n,) the probability that each target row's prediction is wrong, by `soft_plan`."""
-        view = self.whole
-        return view.doubt(self.soft_plan(marginal).posterior(view))
+        async def plan() -> SoftTransport:
+            chosen = await scot.choose_marginal(self.target)
+            return await soft_transport(self.target, chosen.masses)
+
+        return run(plan())
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """What was done to the two on their way in, and where their decisions do not match."""
-        source, target = self.source.sample, self.target.sample
-        assert isinstance(source, Source)
-        return meeting_notes(source, target)
+        """What was done to the two when they were read, and where their decisions do not match."""
+        return meeting_notes(self.source_sample, self.target)
 
     @property
     def shift(self) -> ShiftVerdict:
         """Which shift it is: the label-shift test."""
+        return run(self._shift())
 
-        def test() -> ShiftVerdict:
-            return replace(verdict(self.source, self.target, seed=self.seed), warnings=self.notes)
+    async def _shift(self) -> ShiftVerdict:
+        return await self.target.once(("shift verdict", self.seed), self._test_shift)
 
-        return self.once("shift", test)
+    async def _test_shift(self) -> ShiftVerdict:
+        verdict = await shift_verdict(self.source, self.target, seed=self.seed)
+        return replace(verdict, warnings=self.notes)
 
     @property
     def label_shares(self) -> LabelShares:
         """The target's label shares by maximum likelihood, if only class proportions changed."""
-        return self.target.label_shares(self.source.mean_posterior)
+
+        async def shares() -> LabelShares:
+            moments = await self.source.moments()
+            return await mlls(self.target, moments.mean_posterior)
+
+        return run(shares())
 
     def once(self, key: Hashable, compute: Callable[[], T]) -> T:
         """What `compute` returns, computed the first time that the key is asked for."""
-        return self._known.get(key, compute)
+        if key not in self._results:
+            self._results[key] = compute()
+        result: T = self._results[key]
+        return result
 
 
-def meant(
+def resolve_method(
     method: str | None, marginal: Marginal | None, proportions: str = "unknown"
 ) -> tuple[str, dict[str, Any]]:
-    """Whose answer is meant, and its options: the method named, SCOT where only label shares are, else the default."""
+    """The method that answers, and its options: the one named, SCOT for given label shares, else the default."""
     check_proportions(proportions)
     name = method or (DEFAULT if marginal is None else "scot")
     options: dict[str, Any] = {} if marginal is None else {"marginal": marginal}
@@ -248,6 +266,6 @@ def meant(
     return name, {**options, "proportions": proportions}
 
 
-def taken(method: str, **options: Any) -> dict[str, Any]:
+def accepted_options(method: str, **options: Any) -> dict[str, Any]:
     """Of these options, those that the method's constructor takes."""
     return {name: value for name, value in options.items() if accepts(find(method), name)}

@@ -1,8 +1,8 @@
 """The posterior per row behind a method's answer: what metrics, slices and row tables are read off.
 
-A method says how much of the target is wrong; to say where, it needs a probability of every class for every row.
-Each method has one that it believes (`believed`); its doubt of the predictions is then brought to the method's own
-answer (`tilted`), so that the error of a slice, of a class and of the whole fit together.
+A method says how much of the target is wrong; to say where, it needs a probability of every class for every row. Each
+method has one (`row_posterior`); the error probabilities are then recalibrated to the method's own answer
+(`recalibrate_to`), so that the error of a slice, of a class and of the whole fit together.
 """
 
 from __future__ import annotations
@@ -12,127 +12,117 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from shiftgauge.labelshift import reweighted
+from shiftgauge.labelshift import mlls, reweighted
 from shiftgauge.methods.base import Estimator
 from shiftgauge.methods.label_shift import LabelShift
 from shiftgauge.methods.marginal import MarginalEstimator
-from shiftgauge.methods.scanned import ScanView
-from shiftgauge.methods.view import View
+from shiftgauge.rows import Block, Rows
+from shiftgauge.transport import soft_transport
 
 Array = npt.NDArray[np.float64]
 
-#: Newton steps of the tilt over all rows; from the root of a sample two or three do.
-STEPS = 20
-#: The tilt's log-odds stay within this: beyond it every row is certainly right, or certainly wrong.
-FURTHEST = 60.0
+#: (b, K) a distribution over labels for each row of a block.
+Posterior = Callable[[Block], Array]
+
+#: Newton steps over all rows; from the root of a subsample two or three are enough.
+MAX_STEPS = 20
+#: Log-odds move by at most this: beyond it every row is certainly right, or certainly wrong.
+MAX_SHIFT = 60.0
 
 
-#: (b, K) what the labels of a view's rows are taken to be.
-Belief = Callable[[View], Array]
-
-
-def belief(method: Estimator, target: View | ScanView) -> Belief:
-    """What a fitted method takes the rows' labels to be, view by view.
+async def row_posterior(method: Estimator, target: Rows) -> Posterior:
+    """What a fitted method takes the rows' labels to be.
 
     Methods that transport to label shares: the soft plan to the same shares (the exact plan moves as little mass as
     it can, and must not be read row by row). label-shift: the re-weighted posteriors. All others: the calibrated
     probabilities.
     """
     if isinstance(method, MarginalEstimator):
-        return target.soft_transport(method.masses(target)).posterior
+        chosen = await method.choose_marginal(target)
+        return (await soft_transport(target, chosen.masses)).posterior
     if isinstance(method, LabelShift):
-        weights = target.label_shares(method.prior_).weights
+        weights = (await mlls(target, method.prior_)).weights
         return lambda rows: reweighted(rows.probs, weights)
     return lambda rows: rows.probs
 
 
-def believed(method: Estimator, target: View) -> Array:
-    """(n, K) what a fitted method takes the labels of rows in memory to be; see `belief`."""
-    return belief(method, target)(target)
-
-
-def blended(parts: Sequence[tuple[float, Belief]]) -> Belief:
-    """The mean of several beliefs, by weights that sum to 1."""
+def mean_posterior(parts: Sequence[tuple[float, Posterior]]) -> Posterior:
+    """The mean of several posteriors, with weights that sum to 1."""
     return lambda rows: np.asarray(sum(weight * one(rows) for weight, one in parts))
 
 
-def tilted(posterior: Array, target: View, error: float) -> Array:
-    """(n, K) the posterior with its mean doubt of the predictions brought to `error`.
+async def recalibrate_to(error: float, posterior: Posterior, target: Rows) -> Posterior:
+    """The posterior with its mean error probability brought to `error`.
 
     The odds that a prediction is wrong are multiplied by one factor for all rows, and the labels other than the
     prediction keep their proportions. Rows that are certain stay so; an error that no factor reaches leaves every
     other row as wrong (or right) as can be.
 
     >>> from shiftgauge import Target
-    >>> from shiftgauge.calibration import Calibration
-    >>> from shiftgauge.calibration.fit import Identity
-    >>> view = View(Target(probs=[[.9, .1], [.6, .4]]), Calibration("none", Identity(), {}))
-    >>> view.doubt(tilted(view.probs, view, 0.4)).mean().round(6)
-    np.float64(0.4)
+    >>> from shiftgauge.rows import run
+    >>> rows = Rows.of(Target(probs=[[.9, .1], [.6, .4]]))
+    >>> moved = run(recalibrate_to(0.4, lambda block: block.probs, rows))
+    >>> float(run(rows.mean(lambda block: block.error_probability(moved(block)))).round(6))
+    0.4
     """
-
-    shift = _shift(target, lambda rows: posterior, error)
-    return posterior if shift is None else moved(posterior, target, shift)
-
-
-def tilt(of: Belief, target: View | ScanView, error: float) -> Belief:
-    """The belief with its mean doubt of the predictions brought to `error`: `tilted`, view by view."""
-    shift = _shift(target, of, error) if isinstance(target, View) else _shift_of_all(target, of, error)
-    return of if shift is None else lambda rows: moved(of(rows), rows, shift)
+    shift = await _log_odds_shift(target, posterior, error)
+    return posterior if shift is None else lambda rows: shifted(posterior(rows), rows, shift)
 
 
-def moved(posterior: Array, rows: View, shift: float) -> Array:
-    """(b, K) posteriors whose doubt of the predictions has its log-odds moved by `shift`."""
+def shifted(posterior: Array, rows: Block, shift: float) -> Array:
+    """(b, K) posteriors whose error probabilities have their log-odds moved by `shift`."""
     from scipy.special import expit, logit
 
-    doubt = rows.doubt(posterior)
-    new = expit(logit(doubt) + shift)  # certain rows are infinite, and stay
-    scale = np.divide(new, doubt, out=np.ones_like(new), where=doubt > 0.0)
+    before = rows.error_probability(posterior)
+    after = expit(logit(before) + shift)  # certain rows have infinite log-odds, and stay
+    scale = np.divide(after, before, out=np.ones_like(after), where=before > 0.0)
     out = posterior * scale[:, None]
-    out[np.arange(rows.n), rows.predictions] = 1.0 - new
+    out[np.arange(len(rows)), rows.predictions] = 1.0 - after
     return np.asarray(out)
 
 
-def _shift(target: View, of: Belief, error: float) -> float | None:
-    """By how much all log-odds of doubt move; None where they need not."""
-    from scipy.optimize import brentq
-    from scipy.special import expit, logit
+async def _log_odds_shift(target: Rows, posterior: Posterior, error: float) -> float | None:
+    """By how much all log-odds move; None if they need not.
 
-    doubt = target.doubt(of(target))
-    if abs(float(target.mass @ doubt) - error) <= 1e-12:
-        return None
-    odds = logit(doubt)
-
-    def excess(shift: float) -> float:
-        return float(target.mass @ expit(odds + shift)) - error
-
-    if excess(-FURTHEST) >= 0.0 or excess(FURTHEST) <= 0.0:
-        return -FURTHEST if excess(-FURTHEST) >= 0.0 else FURTHEST
-    return float(brentq(excess, -FURTHEST, FURTHEST, xtol=1e-13))
-
-
-def _shift_of_all(target: ScanView, of: Belief, error: float) -> float | None:
-    """The same for rows that are not in memory: from the root of those at home, Newton's method, a pass a step.
-
-    The mean doubt rises with the shift, and its slope is the mean of doubt x (1 - doubt).
+    The root on the subsample is the start of Newton's method over all rows, a pass a step: the mean error probability
+    rises with the shift, and its slope is the mean of e (1 - e).
     """
     from scipy.special import expit, logit
 
-    start = _shift(target.home, of, error)
+    rows = await (await target.subsample()).collect()
+    start = _root(rows, rows.error_probability(posterior(rows)), error)
+    if len(rows) == target.n:
+        return start
     shift = 0.0 if start is None else start
-    for _ in range(STEPS):
+    for _ in range(MAX_STEPS):
 
-        def read(rows: View, shift: float = shift) -> Array:
-            new = expit(logit(rows.doubt(of(rows))) + shift)
-            return np.column_stack([new, new * (1.0 - new)])
+        def terms(rows: Block, shift: float = shift) -> Array:
+            after = expit(logit(rows.error_probability(posterior(rows))) + shift)
+            return np.column_stack([after, after * (1.0 - after)])
 
-        mean, slope = target.mean(read)
+        mean, slope = await target.mean(terms)
         if abs(mean - error) <= 1e-12:
             return shift if shift else None
-        if slope <= 0.0 or abs(shift) >= FURTHEST:
+        if slope <= 0.0 or abs(shift) >= MAX_SHIFT:
             return shift
         step = (error - mean) / slope
-        shift = float(np.clip(shift + step, -FURTHEST, FURTHEST))
+        shift = float(np.clip(shift + step, -MAX_SHIFT, MAX_SHIFT))
         if abs(step) <= 1e-13:
             return shift
     return shift
+
+
+def _root(rows: Block, error_probability: Array, error: float) -> float | None:
+    from scipy.optimize import brentq
+    from scipy.special import expit, logit
+
+    if abs(float(rows.row_share @ error_probability) - error) <= 1e-12:
+        return None
+    odds = logit(error_probability)
+
+    def excess(shift: float) -> float:
+        return float(rows.row_share @ expit(odds + shift)) - error
+
+    if excess(-MAX_SHIFT) >= 0.0 or excess(MAX_SHIFT) <= 0.0:
+        return -MAX_SHIFT if excess(-MAX_SHIFT) >= 0.0 else MAX_SHIFT
+    return float(brentq(excess, -MAX_SHIFT, MAX_SHIFT, xtol=1e-13))

@@ -19,17 +19,22 @@ FORMAT = "shiftgauge-estimator"
 WANTED = "a fitted estimator, as its save() wrote it"
 PAIRS = "pairs"
 DTYPE = "dtype"
+METHOD = "fitted"
 
 
 def write_document(path: str | Path, method: str, params: dict[str, Any], state: dict[str, Any]) -> None:
     """Write a method's parameters and learned state, whole or not at all."""
-    content = {
+    content = _content(method, params, state)
+    document = {"format": FORMAT, "schema": 1, **content, "digest": _digest(content)}
+    write_text(path, json.dumps(document))
+
+
+def _content(method: str, params: dict[str, Any], state: dict[str, Any]) -> dict[str, Any]:
+    return {
         "method": method,
         "params": {name: _plain(value) for name, value in params.items()},
         "state": {name: _plain(value) for name, value in state.items()},
     }
-    document = {"format": FORMAT, "schema": 1, **content, "digest": _digest(content)}
-    write_text(path, json.dumps(document))
 
 
 def read_document(path: str | Path) -> dict[str, Any]:
@@ -51,7 +56,6 @@ def read_document(path: str | Path) -> dict[str, Any]:
         raise FileError(f"{path}: was changed or damaged since save() wrote it; save it again")
     if not isinstance(content["params"], dict) or not isinstance(content["state"], dict):
         raise FileError(f"{path}: not a saved estimator; wanted {WANTED}")
-    content["params"] = {name: _argument(value) for name, value in content["params"].items()}
     return content
 
 
@@ -61,7 +65,7 @@ def _other(path: str | Path) -> str:
     return "; samples are read by Source.load and Target.load" if is_sample else ""
 
 
-def restored(name: str, value: Any) -> Any:
+def restore(name: str, value: Any) -> Any:
     """A learned attribute in its own type again."""
     if name == "calibration_":
         return Calibration.from_state(value)
@@ -76,6 +80,8 @@ def _typed(value: Any) -> Any:
         return np.asarray(value, dtype=np.float64)
     if isinstance(value, dict) and DTYPE in value:
         return np.asarray(value["values"], dtype=value[DTYPE])
+    if isinstance(value, dict) and METHOD in value:
+        return value[METHOD]
     if isinstance(value, dict) and PAIRS in value:
         return {key: _typed(item) for key, item in value[PAIRS]}
     return value
@@ -84,6 +90,8 @@ def _typed(value: Any) -> Any:
 def _plain(value: Any) -> Any:
     if isinstance(value, Calibration):
         return value.state()
+    if hasattr(value, "get_params"):  # a fitted estimator inside another one
+        return {METHOD: _content(value.name, value.get_params(), value.state())}
     if isinstance(value, dict):  # JSON would turn every key into a text
         return {PAIRS: [[_plain(key), _plain(item)] for key, item in value.items()]}
     if value is None or isinstance(value, str | bool | int | float):
@@ -100,7 +108,7 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-def _argument(value: Any) -> Any:
+def restore_argument(value: Any) -> Any:
     """A constructor's argument: a list stays a list."""
     return value if isinstance(value, list) else _typed(value)
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from shiftgauge.methods.base import Reading
 from shiftgauge.methods.marginal import Array, MarginalEstimator
-from shiftgauge.methods.scanned import ScanView
-from shiftgauge.methods.view import SoftPlan, View
+from shiftgauge.rows import Block, Moments, Rows
+from shiftgauge.transport import SoftTransport, soft_transport
 
 
 class SCOT(MarginalEstimator):
@@ -48,16 +48,19 @@ class SCOT(MarginalEstimator):
     title = "SCOT"
     meaning = "mass that the soft plan to the label shares takes off the prediction"
 
-    def _reference(self, target: View | ScanView) -> tuple[Array, Array]:
-        return posterior_spread(target)
+    @staticmethod
+    def reference_shares(moments: Moments) -> tuple[Array, Array]:
+        """(K,) each: the mean probability of each class, and its variance per row."""
+        h = moments.mean_posterior
+        return h, np.maximum(moments.mean_square - h**2, 0.0)
 
-    def _read(self, target: View | ScanView) -> Reading:
-        choice = self._masses(target)
-        plan = target.soft_transport(choice.masses)
-        if plan.kept is not None and not target.has_zeros:
-            error, on_floor = 1.0 - plan.kept, 0.0
-        else:
-            error, on_floor = target.mean(lambda rows: _read_rows(rows, plan))
+    async def read(self, target: Rows) -> Reading:
+        """The mass that the plan takes off the predictions."""
+        choice = await self.choose_marginal(target)
+        plan = await soft_transport(target, choice.masses)
+        error, on_floor = 1.0 - plan.kept, 0.0
+        if target.has_zeros and target.warm_start is None:
+            on_floor = await target.mean(lambda rows: _mass_on_zeros(rows, plan))
         reading = Reading(
             error=float(error),
             details={
@@ -77,16 +80,6 @@ class SCOT(MarginalEstimator):
         return reading
 
 
-def posterior_spread(target: View | ScanView) -> tuple[Array, Array]:
-    """(K,) each: the mean probability of each class, and its variance per row."""
-    h = target.mean_posterior
-    return h, np.maximum(target.mean_square - h**2, 0.0)
-
-
-def _read_rows(rows: View, plan: SoftPlan) -> Array:
-    """(n, 2) the mass that the plan takes off each row's prediction, and that it puts on given zeros."""
-    r = plan.posterior(rows)
-    floored = rows.floored if rows.has_zeros else None
-    return np.column_stack(
-        [rows.doubt(r), np.zeros(rows.n) if floored is None else (r * floored).sum(axis=1)]
-    )
+def _mass_on_zeros(rows: Block, plan: SoftTransport) -> Array:
+    """(b,) the share of each row that the plan puts on labels whose given probability is exactly zero."""
+    return np.zeros(len(rows)) if rows.zeros is None else (plan.posterior(rows) * rows.zeros).sum(axis=1)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from shiftgauge.labelshift import JTest, total_variation
-from shiftgauge.labelshift.cells import Array, Cells, compacted, confidence_bins
+from shiftgauge.labelshift.cells import Array, Indices, compacted, confidence_bins
 from shiftgauge.labelshift.shift_test import LEVEL, j_test_of_shares
-from shiftgauge.methods.novelty import Indices, Rows
-from shiftgauge.methods.scanned import ScanView
-from shiftgauge.methods.view import View
 from shiftgauge.results import Result, p_value
+from shiftgauge.rows import Block, Rows, gather
 
 
 @dataclass(frozen=True, repr=False)
@@ -86,51 +84,66 @@ class ShiftVerdict(Result):
         return f"ShiftVerdict({self.kind}: {self.sentence()})"
 
 
-def verdict(source: View, target: View | ScanView, *, seed: int = 0) -> ShiftVerdict:
+class LabelledColumns(Protocol):
+    """What the test reads off the source."""
+
+    @property
+    def predictions(self) -> Indices:
+        """(n,) predicted classes."""
+
+    @property
+    def labels(self) -> Any:
+        """(n,) true classes."""
+
+    @property
+    def confidence(self) -> Array:
+        """(n,) the probability of the prediction."""
+
+    @property
+    def row_share(self) -> Array:
+        """(n,) row masses that sum to 1."""
+
+
+async def shift_verdict(source: Rows, target: Rows, *, seed: int = 0) -> ShiftVerdict:
     """The J test on cells of (predicted class, confidence quartile), and the bounds."""
-    test, *_ = label_shift_test(source, source.labels, target, seed)
-    shift = total_variation(target.pseudo_labels, source.label_marginal)
+    rows = await source.collect()
+    assert rows.labels is not None
+    (test, *_), moments = await gather(label_shift_test(rows, target, seed), target.moments())
+    labels = np.bincount(rows.labels, rows.row_share, rows.k).astype(np.float64)
+    shift = total_variation(moments.pseudo_labels, labels)
     return ShiftVerdict(test.kind(LEVEL), test, shift, shift / 2, shift, LEVEL)
 
 
-def label_shift_test(
-    source: Rows | View, labels: Indices, target: View | ScanView, seed: int = 0
+async def label_shift_test(
+    source: LabelledColumns, target: Rows, seed: int = 0
 ) -> tuple[JTest, Indices, Array]:
     """The J test, the cell of each source row, and the target's share of each cell.
 
-    Done once for a target and a source, whether `auto`, the doctor or a doubt asks first. The source is known
-    by its numbers, since a fitted `auto` that was saved holds nothing else of it. Where the target's rows are not
-    all in memory, cells are cut by those at home, and counted over all.
+    Computed once for a target and a source. The source is identified by its numbers, since a fitted `auto` that was
+    saved holds nothing else of it. Cells are cut by the target's subsample and counted over all rows.
     """
-    seen = hashlib.blake2b()
-    for column in (source.predictions, source.confidence, source.mass, labels):
-        seen.update(np.ascontiguousarray(column).data)
-
-    def test() -> tuple[JTest, Indices, Array]:
-        home = target.home
-        cells = confidence_bins(
-            (source.predictions, home.predictions), (source.confidence, home.confidence), target.k
-        )
-        left = cells.of(source.predictions, source.confidence)
-        h = target.shares(lambda rows: cells.of(rows.predictions, rows.confidence), cells.count)
-        # A cell with rows of no mass stays: its rows are counted where cells are compacted.
-        number, used = compacted(np.bincount(left, minlength=cells.count) + _rows(target, cells) + (h > 0.0))
-        left, shares = number[left], np.zeros(used)
-        np.add.at(shares, number[h > 0.0], h[h > 0.0])
-        found = j_test_of_shares(left, labels, source.mass, shares, _kish(target), target.k, seed=seed)
-        return found, left, shares
-
-    return target.once(("shift", seen.digest(), seed), test)
+    digest = hashlib.blake2b()
+    for column in (source.predictions, source.confidence, source.row_share, source.labels):
+        digest.update(np.ascontiguousarray(column).data)
+    return await target.once(("shift", digest.digest(), seed), _label_shift_test, source, target, seed)
 
 
-def _rows(target: View | ScanView, cells: Cells) -> Indices:
-    """(cells,) the rows at home in each cell."""
-    home = target.home
-    return np.bincount(cells.of(home.predictions, home.confidence), minlength=cells.count)
+async def _label_shift_test(source: LabelledColumns, target: Rows, seed: int) -> tuple[JTest, Indices, Array]:
+    drawn = await (await target.subsample()).collect()
+    k = target.k
+    cells = confidence_bins((source.predictions, drawn.predictions), (source.confidence, drawn.confidence), k)
+    left = cells.of(source.predictions, source.confidence)
+    h = await target.shares(lambda rows: cells.of(rows.predictions, rows.confidence), cells.count)
+    # A cell that holds rows of no mass stays, so rows are counted here, not mass.
+    inside = np.bincount(cells.of(drawn.predictions, drawn.confidence), minlength=cells.count)
+    number, used = compacted(np.bincount(left, minlength=cells.count) + inside + (h > 0.0))
+    left, shares = number[left], np.zeros(used)
+    np.add.at(shares, number[h > 0.0], h[h > 0.0])
+    n_target = _kish(drawn) if len(drawn) == target.n else target.n_effective
+    test = j_test_of_shares(left, source.labels, source.row_share, shares, n_target, k, seed=seed)
+    return test, left, shares
 
 
-def _kish(target: View | ScanView) -> float:
-    """The target's effective rows by its own masses, whatever noise it is judged by."""
-    if isinstance(target, ScanView):
-        return target.n_effective
-    return float(target.mass.sum() ** 2 / np.square(target.mass).sum())
+def _kish(rows: Block) -> float:
+    """Effective rows by the rows' own masses."""
+    return float(1.0 / np.square(rows.row_share).sum())

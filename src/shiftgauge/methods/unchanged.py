@@ -1,10 +1,9 @@
-"""unchanged: the source's own error, what one believes who looks at nothing."""
+"""unchanged: the source's own error. Baseline: assume the source error."""
 
 from __future__ import annotations
 
 from shiftgauge.methods.base import Estimator, Reading
-from shiftgauge.methods.scanned import ScanView
-from shiftgauge.methods.view import View
+from shiftgauge.rows import Rows
 
 
 class Unchanged(Estimator):
@@ -22,5 +21,6 @@ class Unchanged(Estimator):
     title = "Unchanged"
     meaning = "the source's own error"
 
-    def _read(self, target: View | ScanView) -> Reading:
+    async def read(self, target: Rows) -> Reading:
+        """The source error."""
         return Reading(error=self.source_error_)

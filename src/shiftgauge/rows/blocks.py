@@ -134,6 +134,19 @@ class Block:
         """(b,) row weights, ones if none were given; on one scale for all blocks."""
         return np.ones(len(self)) if self.weights is None else self.weights
 
+    @cached_property
+    def row_share(self) -> Floats:
+        """(b,) each row's share of this block's mass; sums to 1."""
+        if self.weights is None:
+            return np.full(len(self), 1.0 / len(self))
+        return np.asarray(self.weights / self.weights.sum())
+
+    def share(self, marked: npt.NDArray[np.bool_]) -> float:
+        """The share of this block's mass in the rows marked True."""
+        if self.weights is None:
+            return float(np.mean(marked))
+        return min(1.0, float(self.row_share[marked].sum()))
+
     @property
     def numbers(self) -> Indices:
         """(b,) the rows' numbers in the sample."""

@@ -160,5 +160,6 @@ class _Driver:
 
 
 def _rows_of(task: _Task) -> Rows:
-    assert task.fold is not None and task.fold.rows is not None
+    assert task.fold is not None
+    assert task.fold.rows is not None
     return task.fold.rows

@@ -63,9 +63,7 @@ class Threads:
         self, task: Task, parts: Sequence[Part], starts: Sequence[int], done: Callable[[int], None]
     ) -> Any:
         """Return the sum of the task's results in the order of the parts."""
-        results = ordered_map(
-            lambda pair: task(*pair), list(zip(parts, starts, strict=True)), self.threads
-        )
+        results = ordered_map(lambda pair: task(*pair), list(zip(parts, starts, strict=True)), self.threads)
         return sum_in_order(results, parts, done)
 
 

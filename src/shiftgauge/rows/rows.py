@@ -206,6 +206,16 @@ class Rows:
         ]
         return self._twin(calibration=calibration, parts=parts)
 
+    def in_passes(self) -> Rows:
+        """These rows in memory as if they were read anew in every pass, for tests and benchmarks."""
+        twin = self._twin(in_memory=False, sample=None, tolerance=0.99, insist=True)
+        twin._state = _State()
+        return twin
+
+    def with_n_effective(self, n_effective: float) -> Rows:
+        """These rows with the noise of so many effective rows, because they stand for a larger sample."""
+        return self._twin(_n_effective=n_effective)
+
     def as_source(self) -> Rows:
         """The same rows, called the source's in messages."""
         return self._twin(_who="source")
@@ -257,9 +267,7 @@ class Rows:
         """(n,) or (n, m) numbers, one row each, in row order; for samples whose n numbers fit memory."""
         return Request(self, _column, (of,), lambda buffer: buffer.joined()[0])
 
-    def once(
-        self, key: Hashable, compute: Callable[..., Coroutine[Any, Any, T]], *args: Any
-    ) -> Request[T]:
+    def once(self, key: Hashable, compute: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> Request[T]:
         """What the coroutine `compute(*args)` returns, computed once per key; the key names all it depends on."""
         return Request(self, compute, args, key=key)
 

@@ -8,10 +8,10 @@
 from shiftgauge.transport._audit import audit
 from shiftgauge.transport._prepare import warm_up
 from shiftgauge.transport.blocks import Block, Blocks, Pile, Threads, cut
-from shiftgauge.transport.entropic import SoftTransport, soft_transport
 from shiftgauge.transport.problem import Problem
 from shiftgauge.transport.smoothing import Smoothed, smoothed
-from shiftgauge.transport.solution import Certificate, Transport
+from shiftgauge.transport._shim import SoftTransport, Transport, exact_transport, soft_transport
+from shiftgauge.transport.solution import Certificate
 from shiftgauge.transport.solver import solve
 from shiftgauge.transport.streamed import Sample, Streamed, solve_blocks, take_sample
 from shiftgauge.transport.weighed import Shares, SoftWeights, likely_shares, soft_blocks
@@ -32,6 +32,7 @@ __all__ = [
     "Transport",
     "audit",
     "cut",
+    "exact_transport",
     "likely_shares",
     "smoothed",
     "soft_blocks",

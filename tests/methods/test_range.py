@@ -6,22 +6,22 @@ from scipy.stats import binomtest, norm
 
 import shiftgauge as sg
 from shiftgauge._proportion import wilson
-from shiftgauge.methods.span import span
+from shiftgauge.methods.range import error_range
 
 ANSWERS = {"unchanged": 0.1, "doc": 0.2, "scot:shrunk": 0.3, "label-shift": 0.25}
 
 
 def test_sampling_is_two_standard_errors_of_both_samples():
-    found = span(ANSWERS, 0.2, "none", 0.0, 0.0, 400.0, 100.0)
+    found = error_range(ANSWERS, 0.2, "none", 0.0, 0.0, 400.0, 100.0)
     ends = binomtest(16, 80).proportion_ci(2 * norm.cdf(2) - 1, method="wilson")  # 1 / (1/400 + 1/100) = 80
     assert (found.sampling_low, found.sampling_high) == pytest.approx((ends.low, ends.high))
-    wide, narrow = (span(ANSWERS, 0.2, "none", 0.0, 0.0, n, n) for n in (100.0, 10_000.0))
+    wide, narrow = (error_range(ANSWERS, 0.2, "none", 0.0, 0.0, n, n) for n in (100.0, 10_000.0))
     assert wide.sampling == pytest.approx(10.0 * narrow.sampling, rel=0.05)
     assert wide.low < narrow.low < 0.1 < 0.3 < narrow.high < wide.high
 
 
 def test_where_a_shift_is_seen_nothing_changed_has_no_say_in_the_lower_end():
-    unseen, seen = (span(ANSWERS, 0.25, kind, 0.0, 0.0, 1e9, 1e9) for kind in ("none", "other"))
+    unseen, seen = (error_range(ANSWERS, 0.25, kind, 0.0, 0.0, 1e9, 1e9) for kind in ("none", "other"))
     assert unseen.low == pytest.approx(0.1 - 0.01, abs=1e-4)
     assert seen.low == seen.floor == pytest.approx(0.2 - 0.03, abs=1e-4)
     assert seen.high == unseen.high
@@ -29,7 +29,7 @@ def test_where_a_shift_is_seen_nothing_changed_has_no_say_in_the_lower_end():
 
 def test_proportions_that_explain_it_or_are_known_to_have_changed_leave_scot_out():
     tops = [
-        span(ANSWERS, 0.2, kind, 0.0, 0.0, 1e9, 1e9, proportions=known).high
+        error_range(ANSWERS, 0.2, kind, 0.0, 0.0, 1e9, 1e9, proportions=known).high
         for kind, known in (
             ("other", "unknown"),
             ("label", "unknown"),
@@ -44,7 +44,10 @@ def test_proportions_that_explain_it_or_are_known_to_have_changed_leave_scot_out
 
 
 def test_a_higher_level_reaches_further():
-    ends = [span(ANSWERS, 0.2, "other", 0.1, 0.0, 1000.0, 1000.0, level=level) for level in (0.8, 0.95, 0.99)]
+    ends = [
+        error_range(ANSWERS, 0.2, "other", 0.1, 0.0, 1000.0, 1000.0, level=level)
+        for level in (0.8, 0.95, 0.99)
+    ]
     assert [e.high for e in ends] == sorted(e.high for e in ends)
     assert [-e.low for e in ends] == sorted(-e.low for e in ends)
 

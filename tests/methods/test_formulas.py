@@ -1,19 +1,17 @@
 """What estimators say beside the number, and formulas that only stood in their own code: by hand, scipy and loops."""
 
-import json
-from dataclasses import replace
 from itertools import combinations
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from scipy import integrate, stats
+from scipy import stats
 
 import shiftgauge as sg
-from shiftgauge.methods.novelty import Rows, _by_chance
-from shiftgauge.methods.posterior import tilted
-from shiftgauge.methods.saved import FORMAT, _digest
-from shiftgauge.methods.span import ABOVE, DULL, FACTORS, MOST, SLOPE, span, unlikeness
-from shiftgauge.methods.view import View
+from shiftgauge.methods import AC, COTT
+from shiftgauge.methods.marginal import unproved
+from shiftgauge.methods.range import ABOVE, FACTORS, MOST, SLOPE, WEAK, error_range
+from shiftgauge.transport import Certificate
 
 
 def test_aline_is_its_formula():
@@ -105,85 +103,26 @@ def test_warnings_of_samples_that_tell_little():
     assert not any("one row" in text or "no errors" in text for text in two)
 
 
-def test_scot_says_where_its_shares_were_not_met(source, target, monkeypatch):
-    honest = View.soft_transport
-    assert not any("met only" in text for text in sg.estimate(source, target, "scot").warnings)
-    monkeypatch.setattr(
-        View, "soft_transport", lambda self, masses: replace(honest(self, masses), marginal_error=2e-6)
-    )
-    assert "the label shares were met only to 2.0e-06" in sg.estimate(source, target, "scot").warnings
-
-
 def test_the_upper_end_of_the_range_is_the_sum_of_its_parts():
     answers = {"unchanged": 0.1, "doc": 0.2}
-    for unlike, blunt in ((0.0, 0.0), (0.05, 0.5), (0.5, 1.0)):
-        found = span(answers, 0.15, "other", unlike, blunt, 300.0, 200.0)
-        beyond = min(ABOVE + SLOPE * unlike, MOST) + DULL * blunt
+    for ks_distance, weakness in ((0.0, 0.0), (0.05, 0.5), (0.5, 1.0)):
+        found = error_range(answers, 0.15, "other", ks_distance, weakness, 300.0, 200.0)
+        beyond = min(ABOVE + SLOPE * ks_distance, MOST) + WEAK * weakness
         assert found.high == pytest.approx(0.2 + beyond + found.sampling_high - 0.15)
         level = 2 * stats.norm.cdf(2) - 1
         ends = stats.binomtest(18, 120).proportion_ci(level, method="wilson")  # 1 / (1/300 + 1/200) = 120
         assert (found.sampling_low, found.sampling_high) == pytest.approx((ends.low, ends.high))
     for level, factor in FACTORS:
-        one = span(answers, 0.15, "other", 0.0, 0.0, 300.0, 200.0, level=level)
+        one = error_range(answers, 0.15, "other", 0.0, 0.0, 300.0, 200.0, level=level)
         assert one.high == pytest.approx(max(0.15, 0.2 + factor * ABOVE + one.sampling_high - 0.15))
-    ends = [span(answers, 0.15, "other", 0.0, 0.0, n, n) for n in (50.0, 300.0, 1e9)]
-    assert [one.reach for one in ends] == [max(one.high - 0.15, 0.15 - one.low) for one in ends]
-
-
-def rows(confidence, mass):
-    zeros = np.zeros(len(confidence), dtype=np.intp)
-    return Rows(zeros, zeros, np.asarray(confidence), mass / mass.sum(), 1, 1.0)
-
-
-def test_unlikeness_is_kolmogorov_smirnovs():
-    """With ties; weights count as repetitions."""
-    rng = np.random.default_rng(0)
-    for _ in range(30):
-        a, b = rng.integers(8, size=20) / 8, rng.integers(10, size=15) / 9
-        times_a, times_b = rng.integers(1, 4, size=20), rng.integers(1, 4, size=15)
-        theirs = stats.ks_2samp(np.repeat(a, times_a), np.repeat(b, times_b)).statistic
-        assert unlikeness(rows(a, times_a), rows(b, times_b)) == pytest.approx(theirs)
-
-
-def test_novelty_by_chance_is_an_integral():
-    """E max(0, N(-p, p / n_target + 4 p / n_source)) in every cell, by quadrature."""
-    s, h = np.array([0.5, 0.3, 0.2, 0.0]), np.array([0.4, 0.3, 0.25, 0.05])
-    total = 0.0
-    for p in (s * 80 + h * 50) / 130:
-        normal = stats.norm(-p, np.sqrt(p / 50 + 4 * p / 80))
-        total += integrate.quad(lambda x, normal=normal: x * normal.pdf(x), 0.0, 2.0)[0]
-    assert _by_chance(s, h, 80.0, 50.0) == pytest.approx(total, rel=1e-6)
-
-
-def test_a_certain_mistake_stays_one():
-    """Where no factor makes the error small enough, all rows but the certain ones are right."""
-    from shiftgauge.calibration import Calibration
-    from shiftgauge.calibration.fit import Identity
-
-    p = np.array([[0.0, 1.0], [0.6, 0.4]])
-    target = sg.Target(probs=p, predictions=[0, 0])
-    view = View(target, Calibration("none", Identity(), {}), probs=p)
-    assert view.doubt(tilted(p, view, 0.1)).tolist() == pytest.approx([1.0, 0.0])
-
-
-@pytest.mark.parametrize(
-    "change", [{"params": []}, {"state": []}, {"method": 5}, {"method": ["ac"]}, {"method": "no such method"}]
-)
-def test_documents_of_another_shape_are_refused_in_one_line(source, tmp_path, change):
-    """Even where the digest fits."""
-    sg.AC().fit(source).save(tmp_path / "m.json")
-    held = json.loads((tmp_path / "m.json").read_text())
-    assert held["format"] == FORMAT
-    content = {name: held[name] for name in ("method", "params", "state")} | change
-    (tmp_path / "m.json").write_text(json.dumps({**held, **content, "digest": _digest(content)}))
-    with pytest.raises(sg.FileError, match=r"m\.json: (not a saved estimator|holds the unknown method)"):
-        sg.load(tmp_path / "m.json")
+    ends = [error_range(answers, 0.15, "other", 0.0, 0.0, n, n) for n in (50.0, 300.0, 1e9)]
+    assert [one.half_width for one in ends] == [max(one.high - 0.15, 0.15 - one.low) for one in ends]
 
 
 def test_the_largest_threshold_that_ties_allow():
     """Of ten equal rows five pay 0.3 and five 0.7, whichever; half are wrong, so half lie at or beyond the cut."""
     source = sg.Source(probs=[[0.7, 0.3]] * 10, labels=[0, 1] * 5)
-    fitted = sg.COTT(calibration="none").fit(source)
+    fitted = COTT(calibration="none").fit(source)
     assert fitted.threshold_ == fitted.threshold_high_ == pytest.approx(0.7)
     assert fitted.threshold_low_ == pytest.approx(0.3)  # had every row paid as little as it may
     between = sg.Target(probs=[[0.55, 0.45]] * 2)
@@ -194,7 +133,7 @@ def test_the_largest_threshold_that_ties_allow():
 def test_only_a_source_is_learned_from(given, target):
     for wrong in (given, target):
         with pytest.raises(sg.InputError, match=r"fit: arrived \w+; wanted shiftgauge\.Source"):
-            sg.AC().fit(wrong)
+            AC().fit(wrong)
 
 
 def test_what_was_done_to_the_samples_is_told_with_every_answer(scores):
@@ -207,26 +146,20 @@ def test_what_was_done_to_the_samples_is_told_with_every_answer(scores):
 
 
 def test_a_plan_that_is_not_proved_says_so(source, target):
-    from types import SimpleNamespace
-
-    from shiftgauge.methods.marginal import MarginalEstimator
-    from shiftgauge.transport import Certificate
-
     for method in ("cot", "cott"):
         assert not any("proved optimal only" in text for text in sg.estimate(source, target, method).warnings)
     loose = SimpleNamespace(certificate=Certificate(0.3, 0.29, 0.01, 2e-6))
-    (said,) = MarginalEstimator._unproved(loose)
-    assert said.startswith("the transport is proved optimal only to 1.0e-02 in cost and 2.0e-06 in mass")
+    (warning,) = unproved(loose)
+    assert warning.startswith("the transport is proved optimal only to 1.0e-02 in cost and 2.0e-06 in mass")
 
 
-def test_the_shift_test_counts_a_samples_own_rows(scores):
-    """Whatever noise its view is judged by."""
-    from shiftgauge.calibration import Calibration
-    from shiftgauge.calibration.fit import Identity
-    from shiftgauge.methods.shift import _kish
-
-    weights = np.random.default_rng(0).random(len(scores["shifted"]))
-    held = sg.Target(logits=scores["shifted"], weights=weights)
-    view = View(held, Calibration("none", Identity(), {}), n_effective=7.0)
-    assert view.n_effective == 7.0
-    assert _kish(view) == pytest.approx(weights.sum() ** 2 / np.square(weights).sum())
+def test_the_ks_distance_is_scipys(scores):
+    """Of the confidences of source and target, in `auto`'s details; with ties, and weights as repetitions."""
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        p, q = rng.integers(51, 100, 60) / 100, rng.integers(51, 100, 45) / 100
+        times = rng.integers(1, 4, 45)
+        source = sg.Source(probs=binned(p), labels=rng.integers(0, 2, 60))
+        target = sg.Target(probs=binned(q), weights=times)
+        found = sg.estimate(source, target, calibration="none").details["ks_distance"]
+        assert found == pytest.approx(stats.ks_2samp(p, np.repeat(q, times)).statistic)
