@@ -4,7 +4,6 @@ Every function takes a source and a target, or the `shiftgauge.Pair` of the two.
 """
 
 from shiftgauge.inference.backtests import Backtest, backtest
-from shiftgauge.inference.resampling import Resampling, bootstrap
 from shiftgauge.inference.checks import Check
 from shiftgauge.inference.confusion import Metrics, metrics
 from shiftgauge.inference.decisions import ceiling, rank, suitable
@@ -13,6 +12,7 @@ from shiftgauge.inference.estimates import compare, estimate, interval, shift_te
 from shiftgauge.inference.label_plans import Plan, budget
 from shiftgauge.inference.labelled import Labelled, with_labels
 from shiftgauge.inference.proportions import Shares, label_shares
+from shiftgauge.inference.resampling import Resampling, bootstrap
 from shiftgauge.inference.segments import Slice, Slices, slices
 
 __all__ = [

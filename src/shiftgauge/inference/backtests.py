@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from shiftgauge import validation
 from shiftgauge.errors import InputError
-from shiftgauge.inference.resampling import Resampling, with_interval
 from shiftgauge.inference.columns import Groups, row_groups, row_times
+from shiftgauge.inference.resampling import Resampling, with_interval
 from shiftgauge.inference.shifts import LEAST_ROWS, NATURAL, Shift, Untried, made_shifts, natural_splits
 from shiftgauge.methods.pair import Pair
 from shiftgauge.methods.registry import DEFAULT, find

@@ -73,9 +73,7 @@ def row_numbers(pair: Pair) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]
 
     Of a large target, for the rows of its subsample.
     """
-    return pair.once(
-        "row numbers", lambda: _row_numbers(pair.source_block, pair.subsample.target_block)
-    )
+    return pair.once("row numbers", lambda: _row_numbers(pair.source_block, pair.subsample.target_block))
 
 
 def _row_numbers(source: Block, target: Block) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
@@ -222,7 +220,9 @@ def saturation(pair: Pair) -> Check:
     both = (pair.source, pair.target)
     shares = [0.0 if pair.k == 1 else run(rows.share(_certain)) for rows in both]
     worst = max(shares)
-    rounded = max([share for share, rows in zip(shares, both, strict=True) if rows.kind == "probs"], default=0.0)
+    rounded = max(
+        [share for share, rows in zip(shares, both, strict=True) if rows.kind == "probs"], default=0.0
+    )
     advice = "are these logits as they leave the network? such large ones say certain where nothing is"
     if rounded >= 0.05:
         advice = "pass logits instead of probabilities: rounded certainty cannot be calibrated"

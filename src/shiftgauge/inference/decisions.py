@@ -19,7 +19,18 @@ from shiftgauge.results import Estimate, Result, percent, told
 from shiftgauge.rows import Rows
 from shiftgauge.samples import Source, Target
 
-__all__ = ["CAUTION", "OK", "STOP", "Ceiling", "Ranked", "Ranking", "Suitability", "ceiling", "rank", "suitable"]
+__all__ = [
+    "CAUTION",
+    "OK",
+    "STOP",
+    "Ceiling",
+    "Ranked",
+    "Ranking",
+    "Suitability",
+    "ceiling",
+    "rank",
+    "suitable",
+]
 
 #: From here on a ceiling says nothing.
 VACUOUS = 0.95

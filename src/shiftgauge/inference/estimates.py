@@ -10,8 +10,8 @@ import numpy as np
 
 from shiftgauge import validation
 from shiftgauge.errors import InputError, Note
-from shiftgauge.inference.resampling import REPLICATES, Resampling, with_interval
 from shiftgauge.inference.pairs import SourceOrPair, to_pair
+from shiftgauge.inference.resampling import REPLICATES, Resampling, with_interval
 from shiftgauge.labelshift import LABEL_SHIFT, Marginal, check_marginal
 from shiftgauge.methods.auto import check_proportions
 from shiftgauge.methods.pair import Pair, accepted_options
@@ -169,7 +169,11 @@ def compare(
     check_proportions(proportions)
     say("calibration")
     pair = to_pair("compare", source, target, calibration, seed)
-    truth = None if target_labels is None else true_error(pair.target if target is None else target, target_labels)
+    truth = (
+        None
+        if target_labels is None
+        else true_error(pair.target if target is None else target, target_labels)
+    )
     chosen, warnings = _choose_methods(pair, methods)
     asked = [(name, accepted_options(name, marginal=marginal, proportions=proportions)) for name in chosen]
     pair.estimate_all(asked, shift=any(_refuting_shift(name, own) for name, own in asked))

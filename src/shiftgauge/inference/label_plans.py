@@ -109,7 +109,10 @@ class Plan(Result):
         stratum = _strata(error_probability, mass)
         allocation = _check_table(table, rows, stratum, error_probability, mass, what)
         rows.sort()
-        return replace(_make_plan(rows, allocation, stratum, error_probability, mass, level), warnings=_warnings(pair, marginal))
+        return replace(
+            _make_plan(rows, allocation, stratum, error_probability, mass, level),
+            warnings=_warnings(pair, marginal),
+        )
 
     def content(self) -> dict[str, Any]:
         """The plan as plain values, strata by strata, then pick by pick."""
@@ -164,9 +167,10 @@ def budget(
     """Plan which target rows to label so that the error is known to within +- margin.
 
     Rows are stratified by the error probability of the posterior behind the estimate, `auto`'s, or SCOT's if a
-    marginal is given (times the row's weight, if there are weights); every stratum is sampled, at random without replacement. Each label is bought where it takes most off the
-    variance that `with_labels` will report: Neyman's allotment in whole numbers, with no stratum overdrawn.
-    If the estimate is wrong the margin is wider than planned, but the estimate stays unbiased.
+    marginal is given (times the row's weight, if there are weights). Every stratum is sampled, at random without
+    replacement. Each label is bought where it takes most off the variance that `with_labels` will report: Neyman's
+    allocation in whole numbers, with no stratum overdrawn. If the estimate is wrong the margin is wider than planned,
+    but the estimate stays unbiased.
 
     Args:
         source: scores with labels; or a `Pair`, and no target.
@@ -256,7 +260,12 @@ def _strata(error_probability: Array, mass: Array) -> Indices:
     heavy = np.flatnonzero(mass > 0.0)
     # Rounded, so that the last bits, which differ between machines, do not decide where a row goes.
     f = np.round(error_probability[heavy], 9)
-    size = np.round(len(error_probability) * mass[heavy] * np.sqrt(np.clip(f, LEAST_PROBABILITY, 1.0 - LEAST_PROBABILITY)), 12)
+    size = np.round(
+        len(error_probability)
+        * mass[heavy]
+        * np.sqrt(np.clip(f, LEAST_PROBABILITY, 1.0 - LEAST_PROBABILITY)),
+        12,
+    )
     order = np.lexsort((f, size))
     total = np.cumsum(size[order])
     parts = STRATA if len(heavy) >= 2 * LEAST * STRATA else 1
@@ -264,7 +273,9 @@ def _strata(error_probability: Array, mass: Array) -> Indices:
     return np.asarray(np.unique(out, return_inverse=True)[1].reshape(-1), dtype=np.intp)
 
 
-def _make_plan(rows: Indices, allocation: Indices, stratum: Indices, error_probability: Array, mass: Array, level: float) -> Plan:
+def _make_plan(
+    rows: Indices, allocation: Indices, stratum: Indices, error_probability: Array, mass: Array, level: float
+) -> Plan:
     """The plan to label these rows, sorted; `allocation` of each stratum were picked."""
     strata = Strata.of(stratum, error_probability, mass)
     margin = min(1.0, strata.half_width(allocation, level))  # the interval ends at 0 and 1
@@ -303,7 +314,12 @@ def _numbers(table: Mapping[str, Any], name: str, rows: Indices, what: str) -> A
 
 
 def _check_table(
-    table: Mapping[str, Any], rows: Indices, stratum: Indices, error_probability: Array, mass: Array, what: str
+    table: Mapping[str, Any],
+    rows: Indices,
+    stratum: Indices,
+    error_probability: Array,
+    mass: Array,
+    what: str,
 ) -> Indices:
     """(H,) how many rows of each stratum were picked; refuses picks of another plan."""
     differ = "target, calibration or marginal differ from those of the plan"
@@ -330,11 +346,16 @@ def _check_table(
         h = int(np.argmax(lost))
         raise InputError(f"{what}: no row of stratum {h} is left; wanted labelled rows of every stratum")
     fits = (
-        (np.abs(number - allocation[mine]) <= ROUNDED_LABELS) & (allocation >= listed)[mine] & (allocation <= counts)[mine]
+        (np.abs(number - allocation[mine]) <= ROUNDED_LABELS)
+        & (allocation >= listed)[mine]
+        & (allocation <= counts)[mine]
     )
     near = np.ones(len(rows), dtype=bool)
     if "error_probability" in table:
-        near = ~(np.abs(_numbers(table, "error_probability", rows, what) - error_probability[rows]) > ROUNDED_PROBABILITY)
+        near = ~(
+            np.abs(_numbers(table, "error_probability", rows, what) - error_probability[rows])
+            > ROUNDED_PROBABILITY
+        )
     for good, name in (
         (said == mine, "stratum"),
         (fits, "inclusion_probability"),

@@ -171,7 +171,9 @@ def _difference(
         mine = plan.stratum[rows] == h
         i = rows[mine]
         rest = scale[i] * (wrong[mine] - lam[mine] * plan.error_probability[i])
-        known = float(np.mean(lam[mine])) * float(np.mean((scale * plan.error_probability)[plan.stratum == h]))
+        known = float(np.mean(lam[mine])) * float(
+            np.mean((scale * plan.error_probability)[plan.stratum == h])
+        )
         value += share[h] * (known + rest.mean())
         size = float(scale[i].mean())
         middle = float(np.mean(lam[mine] * plan.error_probability[i]))
@@ -206,7 +208,9 @@ def _check(plan: Any, target: Any, labels: Any, weight: Any) -> None:
         )
 
 
-def _observed_errors(plan: Plan, target: Target | Rows, labels: Mapping[int, Any]) -> tuple[Indices, Array, Indices]:
+def _observed_errors(
+    plan: Plan, target: Target | Rows, labels: Mapping[int, Any]
+) -> tuple[Indices, Array, Indices]:
     picked = set(plan.rows.tolist())
     others = [r for r in labels if r not in picked]
     if others:

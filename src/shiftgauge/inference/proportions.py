@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from shiftgauge.calibration import bias_corrected
 from shiftgauge.errors import InputError, nearest
-from shiftgauge.inference.resampling import FEWEST, Replicates, Resampling
 from shiftgauge.inference.pairs import SourceOrPair, to_pair
+from shiftgauge.inference.resampling import FEWEST, Replicates, Resampling
 from shiftgauge.labelshift import LABEL_SHIFT, bbse, joint_confusion, mlls, rlls
 from shiftgauge.methods.pair import Pair
 from shiftgauge.results import Interval, Result, percent, told

@@ -205,7 +205,6 @@ class Replicates:
         calibration = self.recalibrate(left)
         return self.source.rows(calibration, left), self.target.rows(calibration, right)
 
-
     def map(self, read: Callable[[Rows, Rows], R]) -> list[R]:
         """`read(source, target)` of the samples themselves first, then of every replicate, in order.
 

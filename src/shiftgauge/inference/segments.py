@@ -15,12 +15,12 @@ from shiftgauge import validation
 from shiftgauge._labels import MISSING
 from shiftgauge._proportion import joint_rows, widened
 from shiftgauge.errors import InputError
-from shiftgauge.inference.resampling import FEWEST, REPLICATES, Replicates, Resampling
 from shiftgauge.inference.columns import as_texts
 from shiftgauge.inference.estimates import estimate
 from shiftgauge.inference.pairs import SourceOrPair, to_pair
+from shiftgauge.inference.resampling import FEWEST, REPLICATES, Replicates, Resampling
 from shiftgauge.labelshift import Marginal
-from shiftgauge.methods.pair import Pair, resolve_method
+from shiftgauge.methods.pair import resolve_method
 from shiftgauge.methods.posterior import Posterior, mean_posterior, recalibrate_to, row_posterior
 from shiftgauge.methods.registry import DEFAULT
 from shiftgauge.results import Interval, Result, percent, told
@@ -206,7 +206,9 @@ def slices(
     pair.estimate_all(asked, shift=True)
     warnings = list(estimate(pair, method=name, **options).warnings)
     replicated = Replicates(pair, settings)
-    sums = cut.sums(pair.target, [pair.posterior(other, **own) for other, own in asked], replicated.target.block)
+    sums = cut.sums(
+        pair.target, [pair.posterior(other, **own) for other, own in asked], replicated.target.block
+    )
     mass, squares, errors = sums.mass, sums.squares, sums.errors
     drawn = _draw(replicated, pair.parts(name, **options), sums.drawn, count)
     with_mass = np.flatnonzero(mass > 0.0)

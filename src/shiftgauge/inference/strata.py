@@ -59,7 +59,10 @@ class Strata:
         square = np.bincount(stratum, w**2)
         error = np.bincount(stratum, w**2 * error_probability) / np.where(square > 0.0, square, 1.0)
         return cls(
-            counts, np.clip(error, LEAST_PROBABILITY, 1.0 - LEAST_PROBABILITY), np.bincount(stratum, w) / counts, square / counts
+            counts,
+            np.clip(error, LEAST_PROBABILITY, 1.0 - LEAST_PROBABILITY),
+            np.bincount(stratum, w) / counts,
+            square / counts,
         )
 
     @property
