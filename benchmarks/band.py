@@ -26,7 +26,7 @@ import numpy as np
 from natural import targets
 
 import shiftgauge as sg
-from shiftgauge.methods.span import span_of
+from shiftgauge.methods.range import span_of
 from shiftgauge.monitor.jobs.learning import ELSEWHERE, LEAST, UNIT_LEVEL, Miss, doubt, reach
 
 ROWS, LABELLED, LENGTH, HOME = 300, 2 / 3, 120, "home"

@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 
 import shiftgauge as sg
-from shiftgauge.inference.bootstrap import Draws, Resampling, bootstrap, bounds
+from shiftgauge.inference.resampling import Draws, Resampling, bootstrap, bounds
 from shiftgauge.methods import Pair
 from shiftgauge.methods.registry import make
 

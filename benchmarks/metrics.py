@@ -22,7 +22,7 @@ import numpy as np
 from auto import Rows, read
 
 import shiftgauge as sg
-from shiftgauge.inference.posteriors.confusion import Metrics, soft_auc, soft_average_precision
+from shiftgauge.inference.confusion import Metrics, soft_auc, soft_average_precision
 
 SLICES = 4
 #: How many rows go to the slice of their class; the others go anywhere.

@@ -22,8 +22,8 @@ from natural_tables import made
 from scipy.stats import spearmanr
 
 import shiftgauge as sg
-from shiftgauge.inference.decisions.answers import Answer
-from shiftgauge.inference.decisions.ceilings import ceiling_of
+from shiftgauge.inference.decisions import Answer
+from shiftgauge.inference.decisions import ceiling_of
 
 ERRORS = {
     "unchanged": ("unchanged", {}),

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 import shiftgauge as sg
-from shiftgauge.inference.answers import compared
+from shiftgauge.inference.estimates import compared
 from shiftgauge.inference.diagnosis import examined
 from shiftgauge.inference.posteriors import measured, row_table
 

@@ -23,17 +23,19 @@ from shiftgauge.inference import (
     Plan,
     backtest,
     budget,
+    ceiling,
     compare,
     doctor,
     estimate,
     interval,
     label_shares,
     metrics,
+    rank,
     shift_test,
     slices,
+    suitable,
     with_labels,
 )
-from shiftgauge.inference.decisions import ceiling, rank, suitable
 from shiftgauge.io import demo_data, read_source, read_target
 from shiftgauge.methods import (
     AC,

@@ -14,7 +14,7 @@ from shiftgauge.calibration import fit_calibration
 from shiftgauge.errors import InputError
 from shiftgauge.inference.decisions import discrepancy, grade
 from shiftgauge.methods.novelty import Rows
-from shiftgauge.methods.span import span, unlikeness
+from shiftgauge.methods.range import span, unlikeness
 from shiftgauge.methods.view import View
 
 
@@ -321,8 +321,8 @@ def test_the_critics_bound_is_the_papers(quiet):
 def test_a_limit_that_is_met_is_not_exceeded(low, floor, high, verdict):
     from types import SimpleNamespace
 
-    from shiftgauge.inference.decisions.suitability import suitable_of
-    from shiftgauge.methods.span import Span
+    from shiftgauge.inference.decisions import suitable_of
+    from shiftgauge.methods.range import Span
 
     answer = SimpleNamespace(
         span=lambda level: Span(0.45, low, high, 0.45, 0.45, floor),

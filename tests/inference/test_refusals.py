@@ -148,8 +148,8 @@ def test_what_nothing_would_read_is_refused_too(call, line):
 
 
 def test_progress_says_whether_an_interval_is_on_its_way():
-    from shiftgauge.inference.answers import compared
-    from shiftgauge.inference.bootstrap import Resampling
+    from shiftgauge.inference.estimates import compared
+    from shiftgauge.inference.resampling import Resampling
     from shiftgauge.methods import Pair
 
     for settings, said in ((None, ["ac"]), (Resampling(20), ["ac, with its interval"])):

@@ -7,7 +7,7 @@ import pytest
 
 import shiftgauge as sg
 from shiftgauge.errors import InputError
-from shiftgauge.inference.bootstrap import Resampling, bootstrap, with_interval
+from shiftgauge.inference.resampling import Resampling, bootstrap, with_interval
 from shiftgauge.labelshift import JTest, resample_to
 from shiftgauge.methods import Auto, Pair
 from shiftgauge.methods.auto import choose, weakness

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import shiftgauge as sg
-from shiftgauge.inference.bootstrap import Resampling
+from shiftgauge.inference.resampling import Resampling
 from shiftgauge.inference.diagnosis import RANGE
 from shiftgauge.methods import Pair
 from shiftgauge.reports import report

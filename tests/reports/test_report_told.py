@@ -6,7 +6,7 @@ import re
 import numpy as np
 
 import shiftgauge as sg
-from shiftgauge.inference.bootstrap import Resampling
+from shiftgauge.inference.resampling import Resampling
 from shiftgauge.methods import Pair
 from shiftgauge.reports import report
 from shiftgauge.reports.figures import pictures

@@ -11,7 +11,7 @@ from shiftgauge.calibration.fit import (
 )
 from shiftgauge.calibration.metrics import ece, mean_nll
 from shiftgauge.calibration.offsets import BiasCorrected, bias_corrected
-from shiftgauge.calibration.temperature import Temperature, fit_temperature
+from shiftgauge.calibration.temperature import Temperature, fit_temperature, refit_temperature, tempered
 from shiftgauge.calibration.vector import Vector, fit_vector
 
 __all__ = [
@@ -29,5 +29,7 @@ __all__ = [
     "fit_vector",
     "log_scores",
     "mean_nll",
+    "refit_temperature",
     "softmax",
+    "tempered",
 ]

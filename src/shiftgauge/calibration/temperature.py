@@ -13,6 +13,9 @@ from shiftgauge.validation import chunks
 
 #: The range in which the temperature is sought.
 LOWEST, HIGHEST = 0.05, 20.0
+#: Steps of Newton's method from a temperature nearby; the one that moves 1/T by less than this fraction is the last,
+#: since the next would move it by about the square of that.
+NEWTON_STEPS, NEWTON_LAST = 8, 1e-5
 
 
 @dataclass(frozen=True)
@@ -93,13 +96,26 @@ def tempered(z: npt.NDArray[np.float64], b: float) -> npt.NDArray[np.float64]:
     return np.asarray(out)
 
 
-def cumulants(z: npt.NDArray[np.float64], b: float) -> npt.NDArray[np.float64]:
-    """(n, 4) the first four cumulants of z_i under softmax(b z_i), for z (n, K) with rows of maximum 0."""
-    p = tempered(z, b)
-    mean = np.einsum("ij,ij->i", p, z)
-    d = z - mean[:, None]
-    second, third, fourth = (np.einsum("ij,ij->i", p, d**power) for power in (2, 3, 4))
-    return np.column_stack([mean, second, third, fourth - 3.0 * second**2])
+def refit_temperature(
+    z: npt.NDArray[np.float64],
+    labels: npt.NDArray[np.intp],
+    mass: npt.NDArray[np.float64],
+    start: float,
+) -> Temperature:
+    """`fit_temperature` by Newton's method from a temperature nearby, for z (n, K) with rows of maximum 0."""
+    of_label = float(mass @ z[np.arange(len(z)), labels])
+    b = 1.0 / start
+    for _ in range(NEWTON_STEPS):
+        p = tempered(z, b)
+        mean = np.einsum("ij,ij->i", p, z)
+        rate = float(mass @ (np.einsum("ij,ij,ij->i", p, z, z) - mean**2))
+        step = (float(mass @ mean) - of_label) / rate if rate > 0.0 else np.inf
+        b -= step
+        if not 1.0 / HIGHEST < b < 1.0 / LOWEST:
+            break
+        if abs(step) <= NEWTON_LAST * b:
+            return Temperature(1.0 / b)
+    return fit_temperature(z, labels, mass)
 
 
 def _root(slope: Any, low: float, high: float) -> float:

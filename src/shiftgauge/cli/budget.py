@@ -39,7 +39,9 @@ def budget(
             "do not matter then"
         ),
     ] = None,
-    weight: Annotated[str, typer.Option(help="How far to rely on the doubts: a number, or 'fitted'")] = "1.0",
+    weight: Annotated[
+        str, typer.Option(help="How far to rely on the error probabilities: a number, or 'fitted'")
+    ] = "1.0",
     calibration: files.Calibration = "temperature",
     marginal: options.GivenMarginal = None,
     seed: files.Seed = 0,

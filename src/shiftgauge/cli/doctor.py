@@ -30,11 +30,11 @@ def doctor(
     reading: files.Reading,
 ) -> None:
     """Check SOURCE and TARGET for everything that makes an estimate untrustworthy; exit code 1 on stop."""
-    from shiftgauge.inference import doctor as examine
+    from shiftgauge.inference import doctor as diagnose
 
     with working() as say:
         known, unknown, _ = reading.both(source, target, say)
-        found = examine(
+        found = diagnose(
             known, unknown, calibration=calibration, proportions=proportions, seed=seed, progress=say
         )
     if as_json:

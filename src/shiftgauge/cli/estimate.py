@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,8 +17,8 @@ from shiftgauge.errors import InputError, Note, ascribed
 if TYPE_CHECKING:
     from shiftgauge.methods import Pair
     from shiftgauge.results import Comparison
-    from shiftgauge.samples import Source, Target
-    from shiftgauge.scans import Scan
+    from shiftgauge.rows import Rows
+    from shiftgauge.samples import Target
 
 DEFAULT_METHOD = "auto"
 
@@ -57,21 +58,36 @@ def estimate(
 
         check_ending(rows)
         files.refuse_overwriting(rows, [source, target, second, reading.labels, target_labels, marginal])
+    from shiftgauge.inference import compare
+    from shiftgauge.inference.estimates import true_error
+    from shiftgauge.methods import Pair
+
     with working() as say:
         known, unknown, truth = reading.both(
             source, target, say, second=second, target_labels=target_labels, check=check
         )
         shares = files.marginal_of(marginal, known)
         _refuse_before_work(marginal, proportions, method, rows, unknown)
-        settings = _resampling(
+        settings = _bootstrap(
             replicates,
-            level,
-            seed,
             groups and files.column_of(target, groups, unknown),
             source_groups and files.column_of(source, source_groups, known),
         )
-        pair = _met(known, unknown, calibration, seed, say)
-        answer = _answer(pair, unknown, truth, method, shares, proportions, settings, level, say)
+        say("calibration")
+        pair = Pair(known, unknown, calibration, seed=seed, function="estimate")
+        answer = compare(
+            pair,
+            methods=_methods(method),
+            level=level,
+            seed=seed,
+            marginal=shares,
+            proportions=proportions,
+            progress=say,
+            **settings,
+        )
+        if truth is not None:
+            checked = {**answer.target, "true_error": true_error(unknown, truth)}
+            answer = replace(answer, target=checked)
         if rows is not None:
             _write_rows(rows, pair, _first(method), shares, proportions, say)
     if as_json:
@@ -90,50 +106,20 @@ def _keep(limit: limits.Limit | None, answer: Comparison, quiet: bool) -> None:
     raise typer.Exit(1)
 
 
-def _met(known: Source, unknown: Target | Scan, calibration: str, seed: int, say: Any) -> Pair:
-    from shiftgauge.methods import Pair
-
-    say("calibration")
-    return Pair(known, unknown, calibration, seed=seed, verb="estimate")
-
-
-def _answer(
-    pair: Pair,
-    unknown: Target | Scan,
-    truth: Any,
-    method: list[str] | None,
-    shares: Any,
-    proportions: str,
-    settings: Any,
-    level: float,
-    say: Any,
-) -> Comparison:
-    from shiftgauge.inference.answers import compared, true_error
-
-    return compared(
-        pair,
-        _methods(method),
-        settings,
-        level=level,
-        marginal=shares,
-        proportions=proportions,
-        truth=true_error(unknown, truth),
-        progress=say,
-    )
-
-
 def _refuse_before_work(
-    marginal: str, proportions: str, method: list[str] | None, rows: Path | None, unknown: Target | Scan
+    marginal: str, proportions: str, method: list[str] | None, rows: Path | None, unknown: Target | Rows
 ) -> None:
-    """What would change nothing, or could not be written in the end."""
+    """Refuse options that would change nothing, and output that could not be written in the end."""
+    from shiftgauge.samples import Target
+
     _refuse_idle_marginal(marginal, method)
     _refuse_idle_proportions(proportions, method)
-    if rows is not None and unknown.scanned:
+    if rows is not None and not isinstance(unknown, Target):
         _refuse_one_file(rows, unknown.n)
 
 
 def _refuse_one_file(rows: Path, n: int) -> None:
-    """Rows of a scanned TARGET go into a folder of Parquet parts: refuse, before the work, what cannot be one."""
+    """Rows of a TARGET that is read in passes go into a folder of Parquet parts; anything else is refused."""
     if rows.suffix.lower() != ".parquet" or rows.exists():
         why = "there is something of that name" if rows.exists() else f"{rows.suffix} is one file"
         raise InputError(
@@ -144,28 +130,23 @@ def _refuse_one_file(rows: Path, n: int) -> None:
 
 def _write_rows(rows: Path, pair: Pair, method: str, shares: Any, proportions: str, say: Any) -> None:
     from shiftgauge import io
-    from shiftgauge.inference.posteriors import row_reader, row_table
-    from shiftgauge.methods.scanned import ScanView
+    from shiftgauge.inference.row_tables import row_reader, row_table
 
     say("rows")
-    if isinstance(pair.target, ScanView):
+    if not pair.target.in_memory:
         read = row_reader(pair, method, marginal=shares, proportions=proportions)
-        io.write_parts(rows, pair.target.each(read))
+        io.write_parts(rows, pair.target.iterate(read))
     else:
         io.write_table(rows, row_table(pair, method, marginal=shares, proportions=proportions))
 
 
-def _resampling(replicates: int, level: float, seed: int, groups: Any, source_groups: Any) -> Any:
-    """The bootstrap's settings, or None where no interval is wanted."""
-    from shiftgauge.inference.bootstrap import Resampling
-    from shiftgauge.validation import check_fraction
-
+def _bootstrap(replicates: int, groups: Any, source_groups: Any) -> dict[str, Any]:
+    """The options of `compare` that ask for intervals; none if no interval is wanted."""
     if replicates:
-        return Resampling(replicates, level, seed, groups, source_groups)
-    check_fraction(level, "level", 0.95)
+        return {"interval": True, "replicates": replicates, "groups": groups, "source_groups": source_groups}
     if groups is not None or source_groups is not None:
         raise InputError("--groups are for the intervals, and there are none; pass --replicates 200 too")
-    return None
+    return {}
 
 
 def _methods(named: list[str] | None) -> list[str] | None:

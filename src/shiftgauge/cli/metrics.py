@@ -55,29 +55,39 @@ def metrics(
 ) -> None:
     """Estimate every metric of the classifier on TARGET from the posterior behind a method's answer."""
     from shiftgauge import io
-    from shiftgauge.inference.bootstrap import Resampling
-    from shiftgauge.inference.posteriors import measured
-    from shiftgauge.inference.posteriors.proportions import check_method, estimated_shares
-    from shiftgauge.methods.pair import Pair, meant
+    from shiftgauge.inference import label_shares
+    from shiftgauge.inference import metrics as estimate_metrics
+    from shiftgauge.inference.proportions import check_method
+    from shiftgauge.methods import Pair
+    from shiftgauge.validation import check_fraction
 
     if bias_correction and shares is None:
         raise InputError("--bias-correction is about the label shares; pass --shares mlls too")
     with working() as say:
         known, unknown, _ = reading.both(source, target, say)
-        settings = Resampling(replicates, level, seed)
+        check_fraction(level, "level", 0.95)
         if shares is not None:
             check_method(shares, bias_correction)
         say("transport")
-        name, own = meant(
-            method, None if marginal is None else files.marginal_of(marginal, known), proportions
+        pair = Pair(known, unknown, calibration, function="metrics")
+        found = estimate_metrics(
+            pair,
+            method=method,
+            marginal=None if marginal is None else files.marginal_of(marginal, known),
+            proportions=proportions,
+            cost=None if cost is None else io.read_costs(cost, known.k),
         )
-        pair = Pair(known, unknown, calibration, verb="metrics")
-        costs = None if cost is None else io.read_costs(cost, known.k)
-        found = measured(pair, name, cost=costs, **own)
         estimated = None
         if shares is not None:
             say("resampling")
-            estimated = estimated_shares(pair, shares, settings, bias_correction=bias_correction)
+            estimated = label_shares(
+                pair,
+                method=shares,
+                bias_correction=bias_correction,
+                level=level,
+                replicates=replicates,
+                seed=seed,
+            )
     if as_json:
         beside = {} if estimated is None else {"label_shares": estimated.content()}
         print_json({**found.to_dict(), **beside}, context, known, unknown)

@@ -1,4 +1,4 @@
-"""What every verb's JSON carries beside its answer: the time, the version, the options, digests of the inputs."""
+"""What every command's JSON carries beside its answer: the time, the version, the options, digests of the inputs."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
+    from shiftgauge.rows import Rows
     from shiftgauge.samples import Source, Target
-    from shiftgauge.scans import Scan
 
 
 def print_json(
-    document: dict[str, Any], context: typer.Context, source: Source, target: Target | Scan | None = None
+    document: dict[str, Any], context: typer.Context, source: Source, target: Target | Rows | None = None
 ) -> None:
-    """Print a verb's answer as JSON, with its provenance."""
+    """Print a command's answer as JSON, with its provenance."""
     import json
 
     from shiftgauge.reports.provenance import provenance

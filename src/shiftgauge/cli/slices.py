@@ -32,7 +32,7 @@ def slices(
         typer.Option(
             "--by",
             help="TARGET's column (or .npz key) to slice by, times in bins: day:1d, :6h, :1week; may be repeated; "
-            "where SOURCE has it too, intervals hold what the scores missed there",
+            "where SOURCE has it too, intervals cover what the scores missed there",
         ),
     ],
     data: Data = None,
@@ -52,7 +52,8 @@ def slices(
     reading: files.Reading,
 ) -> None:
     """Estimate the error of each slice of TARGET, with intervals that hold for all slices at once."""
-    from shiftgauge.inference import slices as cut
+    from shiftgauge.inference import slices as estimate_slices
+    from shiftgauge.rows import Rows
 
     if groups is not None and Path(groups).is_file():  # what --data was called
         data, groups = now_called("--groups FILE", "--data FILE", Path(groups), data), None
@@ -62,10 +63,10 @@ def slices(
         columns = {name: files.column_of(data or target, name, unknown) for name in names}
         there, unread = files.on_source(source, names, known)
         say("resampling")
-        found = cut(
+        found = estimate_slices(
             known,
             unknown,
-            names if unknown.scanned else columns if len(columns) > 1 else columns[names[0]],
+            names if isinstance(unknown, Rows) else columns if len(columns) > 1 else columns[names[0]],
             method,
             calibration=calibration,
             marginal=None if marginal is None else files.marginal_of(marginal, known),

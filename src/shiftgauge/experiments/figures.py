@@ -16,7 +16,9 @@ from shiftgauge.experiments.protocol import Row, label_shares
 from shiftgauge.experiments.scores import Scores
 from shiftgauge.experiments.tables import title_of
 from shiftgauge.labelshift.marginal import total_variation
-from shiftgauge.methods.view import View
+from shiftgauge.methods.threshold import cut_at_share
+from shiftgauge.rows import Block, Rows, run
+from shiftgauge.transport import exact_transport
 
 
 def save(figure: Any, folder: Path, name: str) -> list[Path]:
@@ -91,38 +93,42 @@ def _three(rows: Sequence[Row]) -> dict[str, str]:
     }
 
 
-def _views(scores: Scores, shift: str) -> tuple[View, View, float]:
+def _pair(scores: Scores, shift: str) -> tuple[sg.Pair, float]:
     recorded, target = scores.read(), scores.read(shift)
     source = sg.Source(logits=recorded.logits, labels=recorded.labels)
-    ac = sg.AC().fit(source)
-    return View(source, ac.calibration_), View(sg.Target(logits=target.logits), ac.calibration_), target.error
+    return sg.Pair(source, sg.Target(logits=target.logits)), target.error
 
 
 def triangle_of(scores: Scores, shift: str, marginal: str = "source") -> Any:
     """Figure 1 for one shift, to measured lengths."""
-    source, target, truth = _views(scores, shift)
-    q = label_shares(marginal, source.labels, target.pseudo_labels.size)
-    ac = float(np.mean(1 - target.confidence))
-    cot = target.transport(q).value
-    return plots.triangle(ac, cot, total_variation(target.pseudo_labels, q), truth, shift.replace("_", " "))
+    pair, truth = _pair(scores, shift)
+    q = label_shares(marginal, pair.source_sample.labels, pair.k)
+    ac, cot = pair.error("ac"), pair.error("cot", marginal=q)
+    predicted = run(pair.target.moments()).pseudo_labels
+    return plots.triangle(ac, cot, total_variation(predicted, q), truth, shift.replace("_", " "))
 
 
 def costs_of(scores: Scores, shift: str, marginal: str = "source") -> Any:
     """The last figure for one shift: costs and thresholds of AC/ATC-MC and of COT/COTT."""
-    source, target, truth = _views(scores, shift)
+    pair, truth = _pair(scores, shift)
+    source, target = pair.source_block, pair.target_block
     # The threshold's transport is to the source's own labels, whatever the target's is to.
-    own, q = (label_shares(m, source.labels, target.pseudo_labels.size) for m in ("source", marginal))
-    share = float(np.mean(source.predictions != source.labels))
+    own, q = (label_shares(m, pair.source_sample.labels, pair.k) for m in ("source", marginal))
+    share = pair.source_sample.error
     panels = []
     for name, a, b in (
         ("AC and ATC-MC", 1 - source.confidence, 1 - target.confidence),
-        ("COT and COTT", source.transport(own).cost, target.transport(q).cost),
+        ("COT and COTT", _costs(pair.source, source, own), _costs(pair.target, target, q)),
     ):
         panels.append((name, a, b, _cut(a, share)))
     return plots.cost_distribution(panels, truth, shift.replace("_", " "))
 
 
-def _cut(costs: Any, share: float) -> float:
-    from shiftgauge.methods.threshold import cut_at_share
+def _costs(rows: Rows, block: Block, masses: Any) -> Any:
+    """(n,) the mean transport cost of each row."""
+    pieces = run(exact_transport(rows, masses)).pieces(block)
+    return np.bincount(pieces.row, pieces.mass * pieces.cost, len(block)) / block.mass
 
+
+def _cut(costs: Any, share: float) -> float:
     return float(cut_at_share(costs, np.full(len(costs), 1 / len(costs)), share).value)

@@ -21,7 +21,7 @@ from shiftgauge.experiments.sweep import Sweep, Unit
 from shiftgauge.labelshift.marginal import total_variation
 from shiftgauge.methods import METHODS
 from shiftgauge.methods.registry import accepts, make
-from shiftgauge.methods.view import View
+from shiftgauge.rows import Rows
 
 SHRUNK = "+shrunk"
 """Suffix of a method with the noise-aware marginal."""
@@ -80,7 +80,8 @@ class Panel:
     ) -> None:
         check_shares(marginal)
         sample = sg.Source(logits=source.logits, labels=source.labels)
-        self._view = View(sample, fit_calibration(calibration, sample))
+        self._calibration = fit_calibration(calibration, sample)
+        rows = Rows.of(sample).calibrated(self._calibration)
         classes = source.logits.shape[1]
         plain: Any = "source" if marginal == "source" else label_shares(marginal, source.labels, classes)
         self._methods = []
@@ -90,19 +91,19 @@ class Panel:
                 if methods and name + suffix not in methods:
                     continue
                 options: dict[str, Any] = {} if masses is None else {"marginal": masses}
-                estimator = make(name, calibration=calibration, **options).fit_view(self._view)
+                estimator = make(name, calibration=calibration, **options).fit_rows(rows)
                 self._methods.append((name + suffix, estimator))
 
     def estimate(
         self, logits: NDArray[Any], second: NDArray[Any] | None = None
     ) -> dict[str, tuple[float, bool]]:
         """Method -> (estimate, whether it is a score); GDE only where ``second`` predictions are given."""
-        view = View(sg.Target(logits=logits, second=second), self._view.calibration)
+        target = Rows.of(sg.Target(logits=logits, second=second)).calibrated(self._calibration)
         found = {}
         for label, estimator in self._methods:
             if estimator.needs_second and second is None:
                 continue
-            estimate = estimator.estimate_view(view)
+            estimate = estimator.estimate_rows(target)
             value = estimate.score if estimate.error is None else estimate.error
             if value is not None:
                 found[label] = (value, estimate.error is None)

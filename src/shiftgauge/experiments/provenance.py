@@ -97,7 +97,7 @@ def code_digest(*more: str) -> str:
 def method_digest() -> str:
     """Digest of the code that turns scores into estimates: the methods, all they lean on, and the protocol."""
     here, top = Path(__file__).parent, Path(__file__).parent.parent
-    rooms = ("calibration", "transport", "labelshift", "estimators", "scans")
+    rooms = ("calibration", "transport", "labelshift", "methods", "rows")
     alone = ("ablation.py", "protocol.py", "resampling.py", "sweep.py")
     methods = [path for room in rooms for path in (top / room).rglob("*.py")]
     return _code([*(here / name for name in alone), *top.glob("*.py"), *methods])

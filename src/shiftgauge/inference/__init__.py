@@ -1,15 +1,19 @@
-"""How far to trust the number: one room per concern.
+"""From estimates to decisions: intervals, metrics, slices, diagnosis, backtests, label plans.
 
-`answers` (estimates with their intervals and doubts), `resampling` (the joint bootstrap), `posteriors` (metrics,
-slices, class proportions, rows), `diagnosis` (the doctor), `backtests`, `labelling` (the label budget).
+Every function takes a source and a target, or the `shiftgauge.Pair` of the two.
 """
 
-from shiftgauge.inference.answers import compare, estimate, interval, shift_test
 from shiftgauge.inference.backtests import Backtest, backtest
-from shiftgauge.inference.bootstrap import Resampling, bootstrap
-from shiftgauge.inference.diagnosis import Check, Diagnosis, doctor
-from shiftgauge.inference.label_plans import Labelled, Plan, budget, with_labels
-from shiftgauge.inference.posteriors import Metrics, Shares, Slice, Slices, label_shares, metrics, slices
+from shiftgauge.inference.checks import Check
+from shiftgauge.inference.confusion import Metrics, metrics
+from shiftgauge.inference.decisions import ceiling, rank, suitable
+from shiftgauge.inference.diagnosis import Diagnosis, doctor
+from shiftgauge.inference.estimates import compare, estimate, interval, shift_test
+from shiftgauge.inference.label_plans import Plan, budget
+from shiftgauge.inference.labelled import Labelled, with_labels
+from shiftgauge.inference.proportions import Shares, label_shares
+from shiftgauge.inference.resampling import Resampling, bootstrap
+from shiftgauge.inference.segments import Slice, Slices, slices
 
 __all__ = [
     "Backtest",
@@ -25,13 +29,16 @@ __all__ = [
     "backtest",
     "bootstrap",
     "budget",
+    "ceiling",
     "compare",
     "doctor",
     "estimate",
     "interval",
     "label_shares",
     "metrics",
+    "rank",
     "shift_test",
     "slices",
+    "suitable",
     "with_labels",
 ]

@@ -106,7 +106,8 @@ class Pair:
         step = max(1, -(-len(rows) * rows.k // BOOTSTRAP_ENTRIES))
         if len(rows) == self.target.n and step == 1:
             return self.subsample
-        thinned = rows.take(np.arange(0, len(rows), step))
+        kept = np.arange(0, len(rows), step)
+        thinned = replace(rows.take(kept), row_numbers=rows.numbers[kept])
         return self._with_rows(
             Rows.of_block(thinned, self.target.classes).with_n_effective(self.target.n_effective)
         )

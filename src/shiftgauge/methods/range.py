@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from shiftgauge._proportion import joint_rows, wilson
+from shiftgauge.errors import InputError
 from shiftgauge.results import Estimate, Interval
 
 #: The level of the range beside the answer.
@@ -148,6 +149,12 @@ def range_of(
         proportions=details["proportions"],
         level=level,
     )
+
+
+def check_level(function: str, level: float) -> None:
+    """Refuse levels outside those that were measured."""
+    if not isinstance(level, int | float) or isinstance(level, bool) or not 0.5 <= level <= 0.99:
+        raise InputError(f"{function}: level is {level!r}; wanted a number from 0.5 to 0.99, such as 0.95")
 
 
 def at_level(estimate: Estimate, n_source: float, n_target: float, level: float) -> Estimate:

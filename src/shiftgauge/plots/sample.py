@@ -13,7 +13,6 @@ import numpy as np
 from shiftgauge.calibration import fit_calibration
 from shiftgauge.labelshift import Marginal
 from shiftgauge.methods import Pair
-from shiftgauge.methods.view import View
 from shiftgauge.plots._style import INK, PALETTE, axes, percent
 from shiftgauge.plots.evidence import (
     confidence_table,
@@ -21,8 +20,8 @@ from shiftgauge.plots.evidence import (
     proportions_table,
     reliability_table,
 )
+from shiftgauge.rows import Rows, to_source
 from shiftgauge.samples import Source, Target
-from shiftgauge.scans import Scan, as_source
 
 SOURCE, TARGET = PALETTE[0], PALETTE[1]
 #: More classes than this are not drawn: those that changed most are.
@@ -31,31 +30,31 @@ WIDTH, HEIGHT = 4.6, 3.2
 SMALL = 8
 
 
-def confidence(source: Source | Scan, target: Target | Scan, *, calibration: str = "temperature") -> Any:
+def confidence(source: Source | Rows, target: Target | Rows, *, calibration: str = "temperature") -> Any:
     """How sure the model is on source and on target: two histograms of (calibrated) confidence."""
-    return draw_confidence(confidence_table(Pair(source, target, calibration, verb="plots")))
+    return draw_confidence(confidence_table(Pair(source, target, calibration, function="plots")))
 
 
-def proportions(source: Source | Scan, target: Target | Scan, *, calibration: str = "temperature") -> Any:
+def proportions(source: Source | Rows, target: Target | Rows, *, calibration: str = "temperature") -> Any:
     """Class shares: source labels and predictions, target predictions, estimated target labels."""
-    return draw_proportions(proportions_table(Pair(source, target, calibration, verb="plots")))
+    return draw_proportions(proportions_table(Pair(source, target, calibration, function="plots")))
 
 
 def costs(
-    source: Source | Scan,
-    target: Target | Scan,
+    source: Source | Rows,
+    target: Target | Rows,
     *,
     calibration: str = "temperature",
     marginal: Marginal = "source",
 ) -> Any:
     """Transport costs of source and target rows with the threshold that COTT learned on the source."""
-    return draw_costs(costs_table(Pair(source, target, calibration, verb="plots"), marginal))
+    return draw_costs(costs_table(Pair(source, target, calibration, function="plots"), marginal))
 
 
-def reliability(source: Source | Scan, *, calibration: str = "temperature") -> Any:
+def reliability(source: Source | Rows, *, calibration: str = "temperature") -> Any:
     """Accuracy against confidence on the source, before and after calibration; the diagonal is perfect."""
-    known = as_source(source, "plots.reliability")
-    return draw_reliability(reliability_table(View(known, fit_calibration(calibration, known))))
+    sample = to_source(source, "plots.reliability")
+    return draw_reliability(reliability_table(sample, fit_calibration(calibration, sample)))
 
 
 def draw_confidence(table: dict[str, Any]) -> Any:
@@ -117,19 +116,19 @@ def draw_reliability(table: dict[str, Any]) -> Any:
     ax.plot([0, 1], [0, 1], color=INK, linewidth=1, alpha=0.5)
     parts = [("before", TARGET, "s", "--"), ("after", SOURCE, "o", "-")]
     for name, colour, marker, style in parts if table["calibration"] != "none" else parts[1:]:
-        held = table[name]
+        curve = table[name]
         text = "as the scores came" if name == "before" or table["calibration"] == "none" else "calibrated"
-        ax.plot(held["confidence"], held["accuracy"], style, color=colour, linewidth=1, alpha=0.7)
-        size = 12 + 160 * np.sqrt(held["mass"])
+        ax.plot(curve["confidence"], curve["accuracy"], style, color=colour, linewidth=1, alpha=0.7)
+        size = 12 + 160 * np.sqrt(curve["mass"])
         ax.scatter(
-            held["confidence"],
-            held["accuracy"],
+            curve["confidence"],
+            curve["accuracy"],
             size,
             color=colour,
             marker=marker,
             alpha=0.75,
             linewidth=0,
-            label=f"{text}: off by {held['ece']:.1%} on average",
+            label=f"{text}: off by {curve['ece']:.1%} on average",
         )
     ax.set(xlabel="confidence on the source", ylabel="accuracy on the source", xlim=(0, 1.02), ylim=(0, 1.04))
     percent(ax.xaxis)

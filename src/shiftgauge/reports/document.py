@@ -13,8 +13,8 @@ from shiftgauge.labelshift import Marginal
 from shiftgauge.methods import DEFAULT
 from shiftgauge.reports.summary import summarise
 from shiftgauge.results import Result, told
+from shiftgauge.rows import Rows
 from shiftgauge.samples import Source, Target
-from shiftgauge.scans import Scan
 
 FORMATS = {"html": ".html", "md": ".md", "json": ".json"}
 
@@ -44,8 +44,8 @@ class Report(Result):
     @property
     def warnings(self) -> tuple[str, ...]:
         """Those of the comparison and of the answer, each once."""
-        held = self.summary
-        return tuple(dict.fromkeys([*held["comparison"]["warnings"], *held["answer"]["warnings"]]))
+        both = [*self.summary["comparison"]["warnings"], *self.summary["answer"]["warnings"]]
+        return tuple(dict.fromkeys(both))
 
     def content(self) -> dict[str, Any]:
         """The summary."""
@@ -73,13 +73,13 @@ class Report(Result):
         )
 
     def __repr__(self) -> str:
-        held = self.summary
-        return told([f"Report({held['answer']['sentence']} {held['verdict']['headline']})"])
+        answer, verdict = self.summary["answer"], self.summary["verdict"]
+        return told([f"Report({answer['sentence']} {verdict['headline']})"])
 
 
 def report(
-    source: Source | Scan,
-    target: Target | Scan,
+    source: Source | Rows,
+    target: Target | Rows,
     method: str = DEFAULT,
     *,
     calibration: str = "temperature",
@@ -106,14 +106,14 @@ def report(
         marginal: for the methods that take one.
         proportions: for `auto`: what is known of the target's class proportions.
         by: (n_target,) the slice of each target row, or a mapping from a name to such an array.
-        source_by: as `by`, of the source's rows, for intervals that hold what the scores missed of a slice there; see
+        source_by: as `by`, of the source's rows, for intervals that cover what the scores missed of a slice there; see
             `shiftgauge.slices`.
-        groups, source_groups: (n,) the group of each row, where rows come in correlated groups that are
+        groups, source_groups: (n,) the group of each row, if rows come in correlated groups that are
             resampled together; see `shiftgauge.interval`.
         level: of the intervals.
         replicates: of the bootstrap behind the intervals; 0 for none.
         seed: of the bootstrap.
-        target_labels: true labels of the target, where they are known and the report is to be checked.
+        target_labels: true labels of the target, if they are known and the report is to be checked.
         about: where the data came from (`source`, `target`: names of files; `command`; `made`), printed as it is.
         progress: called with the name of each step as it begins.
     """

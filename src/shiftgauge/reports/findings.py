@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from shiftgauge.errors import Note
-from shiftgauge.inference.diagnosis import RANGE, examined
+from shiftgauge.inference import doctor
+from shiftgauge.inference.checks import RANGE
 from shiftgauge.methods import Pair
-from shiftgauge.methods.span import CAUTION, OK, STOP
+from shiftgauge.methods.range import CAUTION, OK, STOP
 
 LEVELS = (OK, CAUTION, STOP)
 HEADLINES = {
@@ -26,7 +27,7 @@ def findings(
     proportions: str = "unknown",
 ) -> list[dict[str, Any]]:
     """One entry per check: its level, the measured value, what it means, what to do; the worst first."""
-    diagnosis = examined(pair, progress, proportions)
+    diagnosis = doctor(pair, proportions=proportions, progress=progress)
     found: list[dict[str, Any]] = []
     for check in diagnosis.checks:
         found.append(
@@ -45,7 +46,7 @@ def findings(
 
 
 def verdict(found: list[dict[str, Any]]) -> dict[str, Any]:
-    """`stop` where any finding says so, else the grade of the answer's range; with what brought it there as reasons."""
+    """`stop` if any finding says so, else the grade of the answer's range; with what brought it there as reasons."""
     graded = [one["level"] for one in found if one["level"] == "stop" or one["check"] == RANGE]
     level = max(graded, key=LEVELS.index, default="ok")
     reasons = (

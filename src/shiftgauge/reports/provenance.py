@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 
 from shiftgauge._version import __version__
+from shiftgauge.rows import Rows
 from shiftgauge.samples import Sample, Source
-from shiftgauge.scans import Scan
 from shiftgauge.validation import chunks
 
 PACKAGES = ("numpy", "scipy", "numba")
 
 
 def provenance(
-    source: Source, target: Sample | Scan | None, options: dict[str, Any], about: dict[str, Any]
+    source: Source, target: Sample | Rows | None, options: dict[str, Any], about: dict[str, Any]
 ) -> dict[str, Any]:
-    """Versions, options, where the data came from, and what they were; the same in the JSON of every verb."""
+    """Versions, options, where the data came from, and what they were; the same in the JSON of every command."""
     return {
         "shiftgauge": __version__,
         "python": platform.python_version(),
@@ -36,7 +36,7 @@ def provenance(
     }
 
 
-def fingerprint(sample: Sample | Scan) -> str:
+def fingerprint(sample: Sample | Rows) -> str:
     """SHA-256 over everything that can change the answer: scores and what they are, decisions, weights, labels.
 
     The same data give the same fingerprint from a CSV and from a Parquet file, if their precision is the same.
@@ -47,7 +47,7 @@ def fingerprint(sample: Sample | Scan) -> str:
     (True, False)
     """
     digest = hashlib.sha256()
-    if isinstance(sample, Scan):
+    if isinstance(sample, Rows):
         return sample.fingerprint
     head = (sample.kind, sample.scores.shape, sample.scores.dtype.str, sample.classes)
     digest.update(repr(head).encode())

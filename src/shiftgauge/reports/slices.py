@@ -7,32 +7,28 @@ from typing import Any
 
 import numpy as np
 
-from shiftgauge.inference.answers import answer
-from shiftgauge.inference.bootstrap import Resampling
-from shiftgauge.inference.posteriors import Slice, sliced
+from shiftgauge.inference import Slice, estimate, slices
 from shiftgauge.methods import Pair
-from shiftgauge.methods.posterior import Belief
-from shiftgauge.methods.scanned import ScanView
-from shiftgauge.methods.view import View
-from shiftgauge.scans import Total
+from shiftgauge.methods.posterior import Posterior
+from shiftgauge.rows import Block, Rows, Totals, run
 
 #: Only so many slices of one column are listed, the largest ones.
 MOST_SLICES = 50
 
 
-def class_table(target: View | ScanView, believed: Belief) -> list[dict[str, Any]]:
+def class_table(target: Rows, posterior: Posterior) -> list[dict[str, Any]]:
     """For every class: the share of rows predicted as it, and how many of those are estimated to be wrong."""
     k = target.k
 
-    def read(rows: View) -> Total:
-        wrong = np.bincount(rows.predictions, rows.weights * rows.doubt(believed(rows)), k)
-        return Total((wrong, np.bincount(rows.predictions, minlength=k), float(rows.weights.sum())))
+    def read(rows: Block) -> Totals:
+        wrong = np.bincount(rows.predictions, rows.mass * rows.error_probability(posterior(rows)), k)
+        return Totals((wrong, np.bincount(rows.predictions, minlength=k), float(rows.mass.sum())))
 
-    wrong, count, mass = target.fold(read)
-    share, wrong = target.pseudo_labels, wrong / mass
+    wrong, count, mass = run(target.fold(read))
+    share, wrong = run(target.moments()).pseudo_labels, wrong / mass
     return [
         {
-            "class": str(target.sample.class_name(j)),
+            "class": str(target.class_name(j)),
             "rows": int(count[j]),
             "share": float(share[j]),
             "error": float(wrong[j] / share[j]) if share[j] > 0 else None,
@@ -42,17 +38,19 @@ def class_table(target: View | ScanView, believed: Belief) -> list[dict[str, Any
 
 
 def slice_tables(
-    pair: Pair, by: Any, settings: Resampling, method: str, source_by: Any = None, **options: Any
+    pair: Pair, by: Any, method: str, source_by: Any = None, **options: Any
 ) -> list[dict[str, Any]]:
     """For every column of slices: its slices with simultaneous intervals, the largest slices first."""
     if by is None:
         return []
-    named = by if isinstance(by, Mapping) else {"group": by}
-    there = source_by if isinstance(source_by, Mapping) else {"group": source_by}
-    said = answer(pair, method, **options).warnings
+    columns = by if isinstance(by, Mapping) else {"group": by}
+    of_source = source_by if isinstance(source_by, Mapping) else {"group": source_by}
+    said = estimate(
+        pair, method=method, **{k: v for k, v in options.items() if k in ("marginal", "proportions")}
+    )
     tables = []
-    for name, values in named.items():
-        found = sliced(pair, values, settings, method, there.get(name), **options)
+    for name, values in columns.items():
+        found = slices(pair, by=values, method=method, source_by=of_source.get(name), **options)
         order = sorted(found.slices, key=lambda one: -one.share)
         tables.append(
             {
@@ -61,7 +59,7 @@ def slice_tables(
                 "left_out": max(0, len(order) - MOST_SLICES),
                 "level": found.level,
                 "kind": found.kind,
-                "warnings": [text for text in found.warnings if text not in said],
+                "warnings": [text for text in found.warnings if text not in said.warnings],
             }
         )
     return tables

@@ -7,29 +7,28 @@ from dataclasses import replace
 from typing import Any
 
 from shiftgauge.errors import InputError
-from shiftgauge.inference.answers import answer as trusted_answer
-from shiftgauge.inference.answers import compared, true_error
-from shiftgauge.inference.bootstrap import Resampling
+from shiftgauge.inference import compare, estimate
+from shiftgauge.inference.estimates import true_error
 from shiftgauge.labelshift import MARGINALS, Marginal
 from shiftgauge.methods import METHODS, Pair
 from shiftgauge.methods.marginal import MarginalEstimator
-from shiftgauge.methods.pair import taken
+from shiftgauge.methods.pair import accepted_options
 from shiftgauge.methods.registry import find
 from shiftgauge.plots.evidence import confidence_table, costs_table, proportions_table, reliability_table
 from shiftgauge.reports.findings import findings, verdict
 from shiftgauge.reports.provenance import provenance
 from shiftgauge.reports.slices import class_table, slice_tables
 from shiftgauge.results import SCHEMA, Comparison, Estimate, Interval, percent
+from shiftgauge.rows import Rows
 from shiftgauge.samples import Source, Target
-from shiftgauge.scans import Scan, as_source
 
-#: Slices have intervals even where the answer was asked for without.
+#: Slices have intervals even if the answer was asked for without.
 FEWEST_REPLICATES = 50
 
 
 def summarise(
-    source: Source | Scan,
-    target: Target | Scan,
+    source: Source | Rows,
+    target: Target | Rows,
     method: str,
     *,
     calibration: str,
@@ -48,19 +47,22 @@ def summarise(
 ) -> dict[str, Any]:
     """Everything that the renderings show; see `shiftgauge.reports.report` for the arguments."""
     find(method)
-    settings = Resampling(max(replicates, FEWEST_REPLICATES), level, seed, groups, source_groups)
+    bootstrap = {"level": level, "seed": seed, "groups": groups, "source_groups": source_groups}
+    bootstrap |= {"replicates": max(replicates, FEWEST_REPLICATES)}
     progress("calibration")
-    pair = Pair(known := as_source(source, "report"), target, calibration, seed=seed, verb="report")
-    truth = true_error(target, target_labels)
-    comparison = compared(
-        pair, level=level, marginal=marginal, proportions=proportions, truth=truth, progress=progress
+    pair = Pair(source, target, calibration, seed=seed, function="report")
+    comparison = compare(
+        pair, level=level, marginal=marginal, proportions=proportions, seed=seed, progress=progress
     )
+    if target_labels is not None:
+        checked = {**comparison.target, "true_error": true_error(target, target_labels)}
+        comparison = replace(comparison, target=checked)
     answer = _chosen(pair, comparison, method)
-    own = taken(method, marginal=marginal, proportions=proportions)
+    own = accepted_options(method, marginal=marginal, proportions=proportions)
     warnings = answer.warnings
     if replicates:
         progress("interval")
-        answer = trusted_answer(pair, method, settings, level=level, **own)
+        answer = estimate(pair, method=method, interval=True, **bootstrap, **own)
         comparison = _with(comparison, answer)
     found = findings(pair, method, warnings, progress, proportions)
     progress("tables")
@@ -70,7 +72,7 @@ def summarise(
     return {
         "schema": SCHEMA,
         "answer": {
-            **_answer(answer, known, about),
+            **_answer(answer, pair.source_sample, about),
             "interval_notes": [text for text in answer.warnings if text not in warnings],
         },
         "verdict": verdict(found),
@@ -79,11 +81,11 @@ def summarise(
         "confidence": confidence_table(pair),
         "proportions": proportions_table(pair),
         "costs": costs_table(pair, marginal) if pair.follows_argmax else None,
-        "reliability": reliability_table(pair.source),
-        "classes": class_table(pair.target, pair.belief(method, **own)),
-        "slices": slice_tables(pair, by, settings, method, source_by, **own),
+        "reliability": reliability_table(pair.source_sample, pair.calibration),
+        "classes": class_table(pair.target, pair.posterior(method, **own)),
+        "slices": slice_tables(pair, by, method, source_by, **bootstrap, **own),
         "findings": found,
-        "provenance": provenance(known, target, options, about),
+        "provenance": provenance(pair.source_sample, target, options, about),
     }
 
 
@@ -135,7 +137,7 @@ def _with(comparison: Comparison, answer: Estimate) -> Comparison:
 
 
 def _marginals(pair: Pair, method: str) -> dict[str, Any]:
-    """The answer under each assumption about the target's labels; by SCOT where the method takes none."""
+    """The answer under each assumption about the target's labels; by SCOT if the method takes none."""
     name = method if issubclass(METHODS[method], MarginalEstimator) else "scot"
     rows: list[dict[str, Any]] = []
     for marginal, assumption in MARGINALS.items():

@@ -7,10 +7,10 @@
 
 from shiftgauge.transport._audit import audit
 from shiftgauge.transport._prepare import warm_up
+from shiftgauge.transport._shim import SoftTransport, Transport, WarmStart, exact_transport, soft_transport
 from shiftgauge.transport.blocks import Block, Blocks, Pile, Threads, cut
 from shiftgauge.transport.problem import Problem
 from shiftgauge.transport.smoothing import Smoothed, smoothed
-from shiftgauge.transport._shim import SoftTransport, Transport, exact_transport, soft_transport
 from shiftgauge.transport.solution import Certificate
 from shiftgauge.transport.solver import solve
 from shiftgauge.transport.streamed import Sample, Streamed, solve_blocks, take_sample
@@ -30,6 +30,7 @@ __all__ = [
     "Streamed",
     "Threads",
     "Transport",
+    "WarmStart",
     "audit",
     "cut",
     "exact_transport",

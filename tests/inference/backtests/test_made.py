@@ -7,11 +7,11 @@ from sklearn.cluster import KMeans
 
 import shiftgauge as sg
 from shiftgauge.inference import backtest
-from shiftgauge.inference.backtests.judgement import judged, sureness_of
-from shiftgauge.inference.backtests.natural import MOST_GROUPS, _edge, cuts, largest
-from shiftgauge.inference.backtests.record import NotTried, Trial
-from shiftgauge.inference.backtests.shifts import _clusters, _confused, _excess, made_shifts
-from shiftgauge.inference.backtests.trials import _covers
+from shiftgauge.inference.backtests import judged, sureness_of
+from shiftgauge.inference.shifts import MOST_GROUPS, _edge, cuts, largest
+from shiftgauge.inference.backtests import NotTried, Trial
+from shiftgauge.inference.shifts import _clusters, _confused, _excess, made_shifts
+from shiftgauge.inference.backtests import _covers
 from shiftgauge.inference.columns import row_groups
 from shiftgauge.results import Estimate, Interval
 

@@ -7,9 +7,9 @@ import pytest
 
 import shiftgauge as sg
 from shiftgauge.inference import backtest
-from shiftgauge.inference.backtests.judgement import mean_miss
-from shiftgauge.inference.backtests.record import Trial
-from shiftgauge.inference.backtests.trials import _covers
+from shiftgauge.inference.backtests import mean_miss
+from shiftgauge.inference.backtests import Trial
+from shiftgauge.inference.backtests import _covers
 from shiftgauge.results import Estimate, Interval
 
 from ..conftest import scores

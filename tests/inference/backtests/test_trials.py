@@ -11,9 +11,9 @@ import pytest
 import shiftgauge as sg
 from shiftgauge.errors import InputError
 from shiftgauge.inference import backtest
-from shiftgauge.inference.backtests.judgement import mean_miss, sureness_of
-from shiftgauge.inference.backtests.record import Trial
-from shiftgauge.inference.backtests.shifts import Shift, made_shifts
+from shiftgauge.inference.backtests import mean_miss, sureness_of
+from shiftgauge.inference.backtests import Trial
+from shiftgauge.inference.shifts import Shift, made_shifts
 from shiftgauge.inference.columns import row_groups, row_times
 
 from ..conftest import scores

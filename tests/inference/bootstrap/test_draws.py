@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 import shiftgauge as sg
-from shiftgauge.inference.bootstrap.intervals import Draws, bounds
-from shiftgauge.inference.bootstrap.replicates import Side
+from shiftgauge.inference.resampling import Draws, bounds
+from shiftgauge.inference.resampling import Side
 
 
 def angle(share):

@@ -13,7 +13,7 @@ import shiftgauge as sg
 from shiftgauge.calibration import fit_temperature
 from shiftgauge.errors import InputError
 from shiftgauge.inference import Resampling, bootstrap, interval
-from shiftgauge.inference.bootstrap import Replicator
+from shiftgauge.inference.resampling import Replicator
 
 from ..conftest import scores
 

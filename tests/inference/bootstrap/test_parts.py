@@ -6,10 +6,10 @@ import pytest
 import shiftgauge as sg
 from shiftgauge.calibration import fit_temperature
 from shiftgauge.inference import Resampling, bootstrap
-from shiftgauge.inference.bootstrap import Replicator
-from shiftgauge.inference.bootstrap.intervals import Draws, blended
-from shiftgauge.inference.bootstrap.replicates import EXPANSION
-from shiftgauge.inference.bootstrap.settings import group_numbers
+from shiftgauge.inference.resampling import Replicator
+from shiftgauge.inference.resampling import Draws, blended
+from shiftgauge.inference.resampling import EXPANSION
+from shiftgauge.inference.resampling import group_numbers
 
 from ..conftest import scores
 

@@ -9,7 +9,7 @@ import pytest
 
 import shiftgauge as sg
 from shiftgauge.inference import doctor
-from shiftgauge.inference.diagnosis.checks import grade, overconfidence, size
+from shiftgauge.inference.checks import grade, overconfidence, size
 from shiftgauge.methods import Pair
 
 from ..conftest import scores
@@ -210,6 +210,6 @@ def test_few_errors_by_share_or_by_number_are_worth_a_word(rows, errors, status)
     z = rng.normal(size=(rows, 3)) * 2
     labels = z.argmax(1)
     labels[:errors] = (labels[:errors] + 1) % 3
-    from shiftgauge.inference.diagnosis.checks import leakage
+    from shiftgauge.inference.checks import leakage
 
     assert leakage(sg.Pair(sg.Source(z, labels), sg.Target(z))).status == status

@@ -5,7 +5,7 @@ import pytest
 
 import shiftgauge as sg
 from shiftgauge.inference import doctor
-from shiftgauge.inference.diagnosis.checks import (
+from shiftgauge.inference.checks import (
     CHECKS,
     Check,
     _row_numbers,
@@ -18,7 +18,7 @@ from shiftgauge.inference.diagnosis.checks import (
     temperature,
     unseen,
 )
-from shiftgauge.inference.diagnosis.diagnosis import Diagnosis, shown
+from shiftgauge.inference.diagnosis import Diagnosis, shown
 from shiftgauge.methods import Pair
 
 from ..conftest import scores

@@ -8,9 +8,9 @@ from scipy import stats
 
 import shiftgauge as sg
 from shiftgauge.inference import budget, with_labels
-from shiftgauge.inference.label_plans.plan import Plan, _strata, row_numbers
-from shiftgauge.inference.label_plans.returns import _difference
-from shiftgauge.inference.label_plans.strata import DOUBT, LEAST, Strata, plain_labels, student
+from shiftgauge.inference.label_plans import Plan, _strata, row_numbers
+from shiftgauge.inference.labelled import _difference
+from shiftgauge.inference.strata import DOUBT, LEAST, Strata, plain_labels, student
 
 from ..conftest import scores
 

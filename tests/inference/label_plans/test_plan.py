@@ -10,9 +10,9 @@ import pytest
 import shiftgauge as sg
 from shiftgauge.errors import InputError
 from shiftgauge.inference import Plan, budget, with_labels
-from shiftgauge.inference.label_plans.plan import _strata
-from shiftgauge.inference.label_plans.returns import as_mapping
-from shiftgauge.inference.label_plans.strata import Strata, plain_labels, student
+from shiftgauge.inference.label_plans import _strata
+from shiftgauge.inference.labelled import as_mapping
+from shiftgauge.inference.strata import Strata, plain_labels, student
 
 
 @pytest.fixture(scope="module")

@@ -6,9 +6,9 @@ from sklearn import metrics as sk
 
 import shiftgauge as sg
 from shiftgauge.inference import metrics, slices
-from shiftgauge.inference.posteriors.confusion import Metrics, soft_auc, soft_average_precision
-from shiftgauge.inference.posteriors.cuts import Cut, by_slice, slice_numbers
-from shiftgauge.inference.posteriors.rows import row_table
+from shiftgauge.inference.confusion import Metrics, soft_auc, soft_average_precision
+from shiftgauge.inference.segments import Cut, by_slice, slice_numbers
+from shiftgauge.inference.row_tables import row_table
 
 
 def test_curves_count_weights_and_ties_as_scikit_learn_does():

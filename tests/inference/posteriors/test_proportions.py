@@ -8,7 +8,7 @@ import pytest
 import shiftgauge as sg
 from shiftgauge.errors import InputError
 from shiftgauge.inference import label_shares
-from shiftgauge.inference.posteriors.proportions import bounds
+from shiftgauge.inference.proportions import bounds
 
 
 def sample(rng, n, shares):

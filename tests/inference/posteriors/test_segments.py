@@ -10,8 +10,8 @@ import shiftgauge as sg
 from shiftgauge.errors import InputError
 from shiftgauge.inference import slices
 from shiftgauge.inference.posteriors import segments
-from shiftgauge.inference.posteriors.cuts import slice_numbers
-from shiftgauge.inference.posteriors.segments import _max_t
+from shiftgauge.inference.segments import slice_numbers
+from shiftgauge.inference.segments import _max_t
 
 from ..conftest import scores
 
@@ -222,7 +222,7 @@ def test_correlated_rows_widen_the_intervals_of_slices(pair):
 
 
 def test_what_can_be_believed_of_a_slice_goes_from_the_least_to_the_most(source, target):
-    from shiftgauge.inference.posteriors.cuts import OTHERS, Cut, by_slice
+    from shiftgauge.inference.segments import OTHERS, Cut, by_slice
 
     pair, number = sg.Pair(source, target), np.arange(target.n) % 2
     said = [by_slice(pair.target, pair.posterior(name, **options), number, 2) for name, options in OTHERS]

@@ -10,7 +10,7 @@ import numpy as np
 
 from shiftgauge._labels import MISSING
 from shiftgauge.inference import estimate
-from shiftgauge.methods.span import span_of
+from shiftgauge.methods.range import range_of
 from shiftgauge.monitor.jobs.learning import UNIT_LEVEL
 from shiftgauge.monitor.settings import Settings
 from shiftgauge.monitor.store.payloads import Rows
@@ -88,7 +88,7 @@ def answer(source: Source, rows: Rows, kind: str, settings: Settings, about: dic
     band = details.get("band") or {}
     unit = None
     if band:
-        unit = span_of(found["error"], details, source.n_effective, target.n_effective, UNIT_LEVEL)
+        unit = range_of(found["error"], details, source.n_effective, target.n_effective, UNIT_LEVEL)
     values = {
         "method": settings.method,
         "error": error,

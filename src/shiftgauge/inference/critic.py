@@ -7,17 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from shiftgauge.methods.scanned import ScanView
-from shiftgauge.methods.view import View
+from shiftgauge.rows import Block, Rows, run
 
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 
-#: Rows of either sample that the critic is fitted on, at most; it has only K (K + 1) numbers to learn.
+#: Rows of either sample that the critic is fitted on, at most; it has only K (K + 1) weights.
 MOST_ROWS = 20_000
-#: Steps of L-BFGS. The loss is convex; beyond this the discrepancy no longer moves by a point.
+#: Steps of L-BFGS. The loss is convex; more steps change the discrepancy by less than a point.
 STEPS = 100
-#: A log-probability below this is as good as zero: saturated scores must not rule the fit.
+#: Log-probabilities are clipped here, so that saturated scores do not dominate the fit.
 LEAST_LOG = -12.0
 
 
@@ -27,7 +26,7 @@ class Discrepancy:
 
     Attributes:
         target, source: the share of rows where the critic predicts another class.
-        noise: the margin that sampling of both shares calls for at the level asked for.
+        noise: the margin for the sampling error of both shares, at the level asked for.
     """
 
     target: float
@@ -40,7 +39,7 @@ class Discrepancy:
         return max(0.0, self.target - self.source)
 
 
-def discrepancy(source: View, target: View | ScanView, *, level: float = 0.95) -> Discrepancy:
+def discrepancy(source: Rows, target: Rows, *, level: float = 0.95) -> Discrepancy:
     """Fit a linear critic on log-probabilities that agrees on the source and disagrees on the target.
 
     The bound of Rosenfeld and Garg: if no critic of the class disagrees with the model more, in target beyond
@@ -56,32 +55,33 @@ def discrepancy(source: View, target: View | ScanView, *, level: float = 0.95) -
     Discrepancy, 2023.
     """
     k = source.k
-    n_target, target = target.n_effective, target.home
     if k < 2:
         return Discrepancy(0.0, 0.0, 0.0)
-    left, right = _features(source), _features(target)
-    W = _fit(*_thinned(left, source), *_thinned(right, target), k)
+    blocks = [run(source.collect()), run(run(target.subsample()).collect())]
+    features = [_features(block) for block in blocks]
+    W = _fit(*_thin(features[0], blocks[0]), *_thin(features[1], blocks[1]), k)
     off_source, off_target = (
-        float(view.mass @ ((z @ W).argmax(axis=1) != view.predictions))
-        for z, view in ((left, source), (right, target))
+        block.share((z @ W).argmax(axis=1) != block.predictions)
+        for z, block in zip(features, blocks, strict=True)
     )
+    n_source, n_target = source.n_effective, target.n_effective
     slack = np.log(1.0 / (1.0 - level))
-    noise = np.sqrt(slack * (source.n_effective + 4.0 * n_target) / (2.0 * source.n_effective * n_target))
+    noise = np.sqrt(slack * (n_source + 4.0 * n_target) / (2.0 * n_source * n_target))
     return Discrepancy(off_target, off_source, float(noise))
 
 
-def _features(view: View) -> Array:
+def _features(block: Block) -> Array:
     """(n, K + 1) centred log-probabilities and a constant."""
-    z = np.maximum(np.log(np.maximum(view.probs, 1e-300)), LEAST_LOG)
+    z = np.maximum(np.log(np.maximum(block.probs, 1e-300)), LEAST_LOG)
     z -= z.mean(axis=1, keepdims=True)
-    return np.column_stack([z, np.ones(view.n)])
+    return np.column_stack([z, np.ones(len(block))])
 
 
-def _thinned(z: Array, view: View) -> tuple[Array, Indices, Array]:
+def _thin(z: Array, block: Block) -> tuple[Array, Indices, Array]:
     """Evenly spaced rows, at most MOST_ROWS: features, predictions, masses."""
-    rows = np.unique(np.linspace(0, view.n - 1, min(view.n, MOST_ROWS)).astype(np.intp))
-    mass = view.mass[rows]
-    return z[rows], view.predictions[rows], mass / mass.sum()
+    rows = np.unique(np.linspace(0, len(block) - 1, min(len(block), MOST_ROWS)).astype(np.intp))
+    mass = block.mass[rows]
+    return z[rows], block.predictions[rows], mass / mass.sum()
 
 
 def _fit(z_s: Array, y_s: Indices, m_s: Array, z_t: Array, y_t: Indices, m_t: Array, k: int) -> Array:

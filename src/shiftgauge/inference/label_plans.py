@@ -12,14 +12,14 @@ import numpy.typing as npt
 
 from shiftgauge import validation
 from shiftgauge.errors import InputError
-from shiftgauge.inference.answers import answer
-from shiftgauge.inference.label_plans.strata import DOUBT, LEAST, Strata, plain_labels
-from shiftgauge.inference.words import renamed
+from shiftgauge.inference.estimates import estimate
+from shiftgauge.inference.pairs import SourceOrPair, to_pair
+from shiftgauge.inference.strata import LEAST, LEAST_PROBABILITY, Strata, plain_labels
 from shiftgauge.labelshift import Marginal
-from shiftgauge.methods.pair import Pair, meant
+from shiftgauge.methods.pair import Pair, resolve_method
 from shiftgauge.results import Result, percent, told
-from shiftgauge.samples import Source, Target
-from shiftgauge.scans import Scan
+from shiftgauge.rows import Block, RowBuffer, Rows, run
+from shiftgauge.samples import Target
 
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
@@ -27,7 +27,7 @@ Indices = npt.NDArray[np.intp]
 #: Strata of the rows' error probability.
 STRATA = 5
 #: How far what a file says may lie from what is computed again: spreadsheets round.
-ROUNDED_LABELS, ROUNDED_DOUBT = 0.01, 1e-3
+ROUNDED_LABELS, ROUNDED_PROBABILITY = 0.01, 1e-3
 
 
 @dataclass(frozen=True, repr=False)
@@ -38,7 +38,7 @@ class Plan(Result):
         rows: (m,) the rows picked, sorted.
         stratum: (n,) the stratum of every target row.
         inclusion: (m,) the probability with which each pick was picked: labels bought / rows in its stratum.
-        doubt: (n,) the error probability of every target row; its mean is the estimate.
+        error_probability: (n,) the error probability of every target row; its mean is the estimate.
         mass: (n,) the rows' masses.
         margin, level: the half-width that the plan should reach, +- margin at the level; 0 if all is labelled.
         expected: the error that the plan expects.
@@ -49,7 +49,7 @@ class Plan(Result):
     rows: Indices
     stratum: Indices
     inclusion: Array
-    doubt: Array
+    error_probability: Array
     mass: Array
     margin: float
     level: float
@@ -58,7 +58,7 @@ class Plan(Result):
     warnings: tuple[str, ...] = ()
 
     @property
-    def taken(self) -> Indices:
+    def allocation(self) -> Indices:
         """(H,) how many rows of each stratum were picked, by the inclusion probabilities."""
         counts = np.bincount(self.stratum)
         mine = self.stratum[self.rows]
@@ -76,22 +76,22 @@ class Plan(Result):
             "row": self.rows,
             "stratum": self.stratum[self.rows],
             "inclusion_probability": self.inclusion,
-            "error_probability": self.doubt[self.rows],
+            "error_probability": self.error_probability[self.rows],
         }
 
     @classmethod
     def from_table(
         cls,
         table: Mapping[str, Any],
-        source: Source | Scan,
-        target: Target,
+        source: SourceOrPair,
+        target: Target | Rows | None = None,
         *,
         level: float = 0.95,
         calibration: str = "temperature",
         marginal: Marginal | None = None,
         what: str = "picks",
     ) -> Plan:
-        """The plan that `table` was written from: picks are read, strata and doubts computed again.
+        """The plan that `table` was written from: picks are read, strata and error probabilities computed again.
 
         Margin, count and seed are not needed. Picks that are no longer in the table still count as picked.
 
@@ -104,26 +104,29 @@ class Plan(Result):
         """
         validation.check_fraction(level, "level", 0.95)
         rows = row_numbers(_column(table, "row", what), what)
-        pair = Pair(source, target, calibration, verb="budget")
-        doubt, mass = _doubts(pair, marginal)
-        stratum = _strata(doubt, mass)
-        taken = _checked(table, rows, stratum, doubt, mass, what)
+        pair = to_pair("budget", source, target, calibration)
+        error_probability, mass = _error_probabilities(pair, marginal)
+        stratum = _strata(error_probability, mass)
+        allocation = _check_table(table, rows, stratum, error_probability, mass, what)
         rows.sort()
-        return replace(_made(rows, taken, stratum, doubt, mass, level), warnings=_warnings(pair, marginal))
+        return replace(
+            _make_plan(rows, allocation, stratum, error_probability, mass, level),
+            warnings=_warnings(pair, marginal),
+        )
 
     def content(self) -> dict[str, Any]:
         """The plan as plain values, strata by strata, then pick by pick."""
-        counts, taken = np.bincount(self.stratum), self.taken
+        counts, allocation = np.bincount(self.stratum), self.allocation
         strata = [
             {
                 "rows": int(counts[h]),
-                "labels": int(taken[h]),
-                "error_probability": float(self.doubt[self.stratum == h].mean()),
+                "labels": int(allocation[h]),
+                "error_probability": float(self.error_probability[self.stratum == h].mean()),
             }
             for h in range(len(counts))
         ]
         return {
-            "labels": int(taken.sum()),
+            "labels": int(allocation.sum()),
             "plain_labels": self.plain,
             "margin": self.margin,
             "level": self.level,
@@ -144,16 +147,15 @@ class Plan(Result):
 
     def __repr__(self) -> str:
         line = (
-            f"label {self.taken.sum():,} rows for +-{at_most(self.margin)} at {percent(self.level)}; "
+            f"label {self.allocation.sum():,} rows for +-{at_most(self.margin)} at {percent(self.level)}; "
             f"plain sampling would need {self.plain:,}; expected error {percent(self.expected)}"
         )
         return told([line], self.warnings)
 
 
-@renamed(labels="count")
 def budget(
-    source: Source | Scan,
-    target: Target,
+    source: SourceOrPair,
+    target: Target | Rows | None = None,
     *,
     margin: float = 0.02,
     level: float = 0.95,
@@ -164,14 +166,14 @@ def budget(
 ) -> Plan:
     """Plan which target rows to label so that the error is known to within +- margin.
 
-    Rows are stratified by the error probability of the posterior behind the estimate, `auto`'s, or SCOT's where a
-    marginal is given (times the row's weight, where there are weights); every
-    stratum is sampled, at random without replacement. Each label is bought where it takes most off the
-    variance that `with_labels` will report: Neyman's allotment in whole numbers, with no stratum overdrawn.
-    If the estimate is wrong the margin is wider than planned, but the estimate stays unbiased.
+    Rows are stratified by the error probability of the posterior behind the estimate, `auto`'s, or SCOT's if a
+    marginal is given (times the row's weight, if there are weights). Every stratum is sampled, at random without
+    replacement. Each label is bought where it takes most off the variance that `with_labels` will report: Neyman's
+    allocation in whole numbers, with no stratum overdrawn. If the estimate is wrong the margin is wider than planned,
+    but the estimate stays unbiased.
 
     Args:
-        source: scores with labels.
+        source: scores with labels; or a `Pair`, and no target.
         target: scores without.
         margin: the half-width wanted, a fraction; the plan reaches it or a smaller one.
         level: of the interval.
@@ -188,21 +190,14 @@ def budget(
     validation.check_count(seed, "seed", 0)
     if count is not None:
         validation.check_count(count, "count", 1)
-    pair = Pair(source, target, calibration, verb="budget")
-    return planned(pair, margin=margin, level=level, count=count, marginal=marginal, seed=seed)
-
-
-def planned(
-    pair: Pair, *, margin: float, level: float, count: int | None, marginal: Marginal | None, seed: int
-) -> Plan:
-    """The plan of a pair that has met already; arguments as for `budget`, checked."""
-    doubt, mass = _doubts(pair, marginal)
-    stratum = _strata(doubt, mass)
-    strata = Strata.of(stratum, doubt, mass)
-    taken = strata.reaching(margin, level) if count is None else strata.buying(int(count))
+    pair = to_pair("budget", source, target, calibration)
+    probability, mass = _error_probabilities(pair, marginal)
+    stratum = _strata(probability, mass)
+    strata = Strata.of(stratum, probability, mass)
+    allocation = strata.reaching(margin, level) if count is None else strata.buying(int(count))
     rng = np.random.default_rng(int(seed))
-    picks = [rng.permutation(np.flatnonzero(stratum == h))[:m] for h, m in enumerate(taken)]
-    plan = _made(np.sort(np.concatenate(picks)), taken, stratum, doubt, mass, level)
+    picks = [rng.permutation(np.flatnonzero(stratum == h))[:m] for h, m in enumerate(allocation)]
+    plan = _make_plan(np.sort(np.concatenate(picks)), allocation, stratum, probability, mass, level)
     return replace(plan, warnings=_warnings(pair, marginal))
 
 
@@ -239,28 +234,38 @@ def at_most(margin: float) -> str:
     return f"{math.ceil(100 * margin * 10**digits - 1e-6) / 10**digits:.{digits}f}%"
 
 
-def _doubts(pair: Pair, marginal: Marginal | None) -> tuple[Array, Array]:
-    """(n,) each: the error probability of every target row, whose mean is the estimate's, and the rows' masses."""
-    name, options = meant(None, marginal)
-    view = pair.whole
-    return view.doubt(pair.belief(name, **options)(view)), view.mass
+def _error_probabilities(pair: Pair, marginal: Marginal | None) -> tuple[Array, Array]:
+    """(n,) each: the error probability of every target row, whose mean is the estimate, and the rows' masses."""
+    name, options = resolve_method(None, marginal)
+    posterior = pair.posterior(name, **options)
+
+    def read(block: Block) -> RowBuffer:
+        return RowBuffer.of(block.error_probability(posterior(block)), block.mass)
+
+    probability, mass = run(pair.target.fold(read)).joined()
+    return probability, mass / mass.sum()
 
 
 def _warnings(pair: Pair, marginal: Marginal | None) -> tuple[str, ...]:
-    name, options = meant(None, marginal)
-    return answer(pair, name, **options).warnings
+    name, options = resolve_method(None, marginal)
+    return estimate(pair, method=name, **options).warnings
 
 
-def _strata(doubt: Array, mass: Array) -> Indices:
-    """(n,) strata of about equal total w sqrt(doubt): the doubtful and the heavy are fewer and cut finer.
+def _strata(error_probability: Array, mass: Array) -> Indices:
+    """(n,) strata of about equal total w sqrt(error probability): probable errors and heavy rows are cut finer.
 
-    Rows without mass have nothing to tell; they come last, in a stratum of their own.
+    Rows without mass come last, in a stratum of their own.
     """
-    out = np.full(len(doubt), STRATA, dtype=np.intp)
+    out = np.full(len(error_probability), STRATA, dtype=np.intp)
     heavy = np.flatnonzero(mass > 0.0)
     # Rounded, so that the last bits, which differ between machines, do not decide where a row goes.
-    f = np.round(doubt[heavy], 9)
-    size = np.round(len(doubt) * mass[heavy] * np.sqrt(np.clip(f, DOUBT, 1.0 - DOUBT)), 12)
+    f = np.round(error_probability[heavy], 9)
+    size = np.round(
+        len(error_probability)
+        * mass[heavy]
+        * np.sqrt(np.clip(f, LEAST_PROBABILITY, 1.0 - LEAST_PROBABILITY)),
+        12,
+    )
     order = np.lexsort((f, size))
     total = np.cumsum(size[order])
     parts = STRATA if len(heavy) >= 2 * LEAST * STRATA else 1
@@ -268,17 +273,19 @@ def _strata(doubt: Array, mass: Array) -> Indices:
     return np.asarray(np.unique(out, return_inverse=True)[1].reshape(-1), dtype=np.intp)
 
 
-def _made(rows: Indices, taken: Indices, stratum: Indices, doubt: Array, mass: Array, level: float) -> Plan:
-    """The plan to label these rows, sorted; `taken` of each stratum were picked."""
-    strata = Strata.of(stratum, doubt, mass)
-    margin = min(1.0, strata.half_width(taken, level))  # the interval ends at 0 and 1
-    error = float(mass @ doubt)
-    cautious = min(max(error, DOUBT), 1.0 - DOUBT)  # as in the strata
+def _make_plan(
+    rows: Indices, allocation: Indices, stratum: Indices, error_probability: Array, mass: Array, level: float
+) -> Plan:
+    """The plan to label these rows, sorted; `allocation` of each stratum were picked."""
+    strata = Strata.of(stratum, error_probability, mass)
+    margin = min(1.0, strata.half_width(allocation, level))  # the interval ends at 0 and 1
+    error = float(mass @ error_probability)
+    cautious = min(max(error, LEAST_PROBABILITY), 1.0 - LEAST_PROBABILITY)  # as in the strata
     return Plan(
         rows=rows,
         stratum=stratum,
-        inclusion=(taken / strata.counts)[stratum[rows]],
-        doubt=doubt,
+        inclusion=(allocation / strata.counts)[stratum[rows]],
+        error_probability=error_probability,
         mass=mass,
         margin=margin,
         level=float(level),
@@ -306,8 +313,13 @@ def _numbers(table: Mapping[str, Any], name: str, rows: Indices, what: str) -> A
     return values
 
 
-def _checked(
-    table: Mapping[str, Any], rows: Indices, stratum: Indices, doubt: Array, mass: Array, what: str
+def _check_table(
+    table: Mapping[str, Any],
+    rows: Indices,
+    stratum: Indices,
+    error_probability: Array,
+    mass: Array,
+    what: str,
 ) -> Indices:
     """(H,) how many rows of each stratum were picked; refuses picks of another plan."""
     differ = "target, calibration or marginal differ from those of the plan"
@@ -324,21 +336,26 @@ def _checked(
             f"{what}: row {row} has no stratum; wanted the rows that were picked only (others would bias the estimate)"
         )
     number = _numbers(table, "inclusion_probability", rows, what) * counts[mine]
-    taken = np.zeros(len(counts), dtype=np.intp)
+    allocation = np.zeros(len(counts), dtype=np.intp)
     with np.errstate(invalid="ignore"):
         whole = np.nan_to_num(np.rint(number), nan=0.0, posinf=0.0, neginf=0.0)
-    np.maximum.at(taken, mine, whole.astype(np.intp))
+    np.maximum.at(allocation, mine, whole.astype(np.intp))
     listed = np.bincount(mine, minlength=len(counts))
     lost = (listed == 0) & (np.bincount(stratum, mass) > 0.0)
     if lost.any():
         h = int(np.argmax(lost))
         raise InputError(f"{what}: no row of stratum {h} is left; wanted labelled rows of every stratum")
     fits = (
-        (np.abs(number - taken[mine]) <= ROUNDED_LABELS) & (taken >= listed)[mine] & (taken <= counts)[mine]
+        (np.abs(number - allocation[mine]) <= ROUNDED_LABELS)
+        & (allocation >= listed)[mine]
+        & (allocation <= counts)[mine]
     )
     near = np.ones(len(rows), dtype=bool)
     if "error_probability" in table:
-        near = ~(np.abs(_numbers(table, "error_probability", rows, what) - doubt[rows]) > ROUNDED_DOUBT)
+        near = ~(
+            np.abs(_numbers(table, "error_probability", rows, what) - error_probability[rows])
+            > ROUNDED_PROBABILITY
+        )
     for good, name in (
         (said == mine, "stratum"),
         (fits, "inclusion_probability"),
@@ -347,4 +364,4 @@ def _checked(
         if not good.all():
             row = rows[int(np.argmin(good))]
             raise InputError(f"{what}: the {name} of row {row} does not fit the target's rows: {differ}")
-    return taken
+    return allocation

@@ -1,4 +1,4 @@
-"""When labels come back: one estimate from the rows' error probabilities and the labelled rows, unbiased by design."""
+"""One estimate from the rows' error probabilities and the labelled rows, unbiased by design."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ import numpy.typing as npt
 from shiftgauge import validation
 from shiftgauge.errors import InputError
 from shiftgauge.inference.columns import is_missing
-from shiftgauge.inference.label_plans.plan import Plan, row_numbers
-from shiftgauge.inference.label_plans.strata import plain_labels, student
+from shiftgauge.inference.label_plans import Plan, row_numbers
+from shiftgauge.inference.strata import plain_labels, student
 from shiftgauge.results import Interval, Result, percent, told
+from shiftgauge.rows import Block, RowBuffer, Rows, run
 from shiftgauge.samples import Target
 
 Array = npt.NDArray[np.float64]
@@ -27,7 +28,7 @@ DESIGN, ASYMPTOTIC = "design", "design, asymptotic"
 
 @dataclass(frozen=True, repr=False)
 class Labelled(Result):
-    """The error by labels and doubts together.
+    """The error by labels and error probabilities together.
 
     Attributes:
         error: the point estimate; never clipped, so that it stays unbiased.
@@ -35,7 +36,7 @@ class Labelled(Result):
         labels: how many labels were used.
         picks: how many rows were picked to be labelled.
         missing: the picks that were never labelled, as far as their row numbers came back.
-        weight: lambda, how much the doubts were relied on.
+        weight: lambda, how much the error probabilities were relied on.
         saved: labels saved against plain sampling for the same half-width at the error found; negative if more
             were needed.
         observed_errors: labelled rows whose prediction was wrong.
@@ -88,13 +89,13 @@ class Labelled(Result):
 
 def with_labels(
     plan: Plan,
-    target: Target,
+    target: Target | Rows,
     labels: Mapping[int, Any],
     *,
     weight: float | str = 1.0,
     level: float | None = None,
 ) -> Labelled:
-    """Combine the labels that came back with the doubts of the rows that have none.
+    """Combine the labels that came back with the error probabilities of the rows that have none.
 
     With f_i the plan's error probability, e_i = 1 where the label is not the prediction, and s_h the rows labelled
     in stratum h,
@@ -123,14 +124,14 @@ def with_labels(
     _check(plan, target, labels, weight)
     level = plan.level if level is None else level
     validation.check_fraction(level, "level", 0.95)
-    rows, wrong, missing = _judged(plan, target, labels)
+    rows, wrong, missing = _observed_errors(plan, target, labels)
     count = np.bincount(plan.stratum)
     have = _labelled(plan, rows, count)
     lam = _weights(weight, plan, rows, wrong)
     value, variance = _difference(plan, rows, wrong, lam, have, count)
     half = student(level, have, count) * float(np.sqrt(variance))
     low, high = max(0.0, value - half), min(1.0, max(value + half, 0.0))
-    picks = int(plan.taken.sum())
+    picks = int(plan.allocation.sum())
     return Labelled(
         error=float(value),
         interval=Interval(
@@ -169,11 +170,13 @@ def _difference(
     for h in np.flatnonzero(have).tolist():
         mine = plan.stratum[rows] == h
         i = rows[mine]
-        rest = scale[i] * (wrong[mine] - lam[mine] * plan.doubt[i])
-        known = float(np.mean(lam[mine])) * float(np.mean((scale * plan.doubt)[plan.stratum == h]))
+        rest = scale[i] * (wrong[mine] - lam[mine] * plan.error_probability[i])
+        known = float(np.mean(lam[mine])) * float(
+            np.mean((scale * plan.error_probability)[plan.stratum == h])
+        )
         value += share[h] * (known + rest.mean())
         size = float(scale[i].mean())
-        middle = float(np.mean(lam[mine] * plan.doubt[i]))
+        middle = float(np.mean(lam[mine] * plan.error_probability[i]))
         padded = np.append(rest, [size * (0.0 - middle), size * (1.0 - middle)])
         variance += share[h] ** 2 * (1.0 - have[h] / count[h]) * float(padded.var(ddof=1)) / have[h]
     return value, variance
@@ -188,7 +191,7 @@ def as_mapping(rows: Any, labels: Any) -> Mapping[int, Any]:
 
 
 def _check(plan: Any, target: Any, labels: Any, weight: Any) -> None:
-    if not isinstance(plan, Plan) or not isinstance(target, Target):
+    if not isinstance(plan, Plan) or not isinstance(target, Target | Rows):
         raise InputError(
             f"with_labels: arrived {type(plan).__name__} and {type(target).__name__}; "
             "wanted the plan that shiftgauge.budget(...) made, and its shiftgauge.Target(...)"
@@ -205,12 +208,14 @@ def _check(plan: Any, target: Any, labels: Any, weight: Any) -> None:
         )
 
 
-def _judged(plan: Plan, target: Target, labels: Mapping[int, Any]) -> tuple[Indices, Array, Indices]:
+def _observed_errors(
+    plan: Plan, target: Target | Rows, labels: Mapping[int, Any]
+) -> tuple[Indices, Array, Indices]:
     picked = set(plan.rows.tolist())
-    strange = [r for r in labels if r not in picked]
-    if strange:
+    others = [r for r in labels if r not in picked]
+    if others:
         raise InputError(
-            f"labels: row {strange[0]} was not picked; wanted labels of picked rows only "
+            f"labels: row {others[0]} was not picked; wanted labels of picked rows only "
             "(others would bias the estimate)"
         )
     there = np.array([r in labels and not is_missing(labels[r]) for r in plan.rows.tolist()], dtype=bool)
@@ -218,11 +223,24 @@ def _judged(plan: Plan, target: Target, labels: Mapping[int, Any]) -> tuple[Indi
     if not len(rows):
         raise InputError("labels: none of the picked rows has a label; wanted at least two per stratum")
     truth = _classes([labels[r] for r in rows.tolist()], rows, target)
-    return rows, (target.predictions[rows] != truth).astype(np.float64), missing
+    return rows, (_predictions(target, rows) != truth).astype(np.float64), missing
 
 
-def _classes(values: list[Any], rows: Indices, target: Target) -> Indices:
-    """(m,) class indices; a label that is no class is named with its row of the target."""
+def _predictions(target: Target | Rows, rows: Indices) -> Indices:
+    """(m,) the predictions of some rows, by their sorted numbers."""
+    if isinstance(target, Target):
+        return target.predictions[rows]
+
+    def read(block: Block) -> RowBuffer:
+        first, last = np.searchsorted(rows, [block.start, block.start + len(block)])
+        return RowBuffer.of(block.predictions[rows[first:last] - block.start])
+
+    predictions: Indices = run(target.fold(read)).joined()[0]
+    return predictions
+
+
+def _classes(values: list[Any], rows: Indices, target: Target | Rows) -> Indices:
+    """(m,) class indices; a label that is not a class is named with its row of the target."""
     try:
         return validation.check_labels(values, len(values), target.k, target.classes, "labels")
     except InputError:
@@ -239,7 +257,7 @@ def _weights(weight: float | str, plan: Plan, rows: Indices, wrong: Array) -> Ar
     """(m,) lambda for each labelled row; fitted on the other half of the labels."""
     if weight != "fitted":
         return np.full(len(rows), float(weight))
-    f = plan.doubt[rows]
+    f = plan.error_probability[rows]
     half = np.arange(len(rows)) % 2 == 0
     out = np.empty(len(rows))
     for side in (half, ~half):

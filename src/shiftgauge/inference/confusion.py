@@ -10,12 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from shiftgauge.errors import InputError, Note, ascribed
-from shiftgauge.inference.answers import answer
+from shiftgauge.inference.estimates import estimate
+from shiftgauge.inference.pairs import SourceOrPair, to_pair
 from shiftgauge.labelshift import Marginal
-from shiftgauge.methods.pair import Pair, meant, taken
+from shiftgauge.methods.pair import accepted_options, resolve_method
+from shiftgauge.methods.posterior import Posterior
 from shiftgauge.results import Result, percent, told
-from shiftgauge.samples import Source, Target
-from shiftgauge.scans import Scan, Total
+from shiftgauge.rows import Block, Rows, Totals, run
+from shiftgauge.samples import Target
 
 Array = npt.NDArray[np.float64]
 
@@ -38,11 +40,11 @@ class Metrics(Result):
         confusion: (K, K) estimated shares, true classes in rows, predictions in columns; sums to 1.
         classes: the names of rows and columns.
         error: the method's error, the mass off the diagonal.
-        cott_error: COTT's, beside it; the two are different estimates and not forced to agree. None where deployed
+        cott_error: COTT's, beside it; the two are different estimates and not forced to agree. None if deployed
             decisions differ from the largest score.
         cost: the mean cost under the cost matrix given, or None.
-        roc_auc, average_precision: for two classes (the second is the positive one), else None; of a scanned target
-            over the sample of its rows that is kept in memory.
+        roc_auc, average_precision: for two classes (the second is the positive one), else None; of a large target
+            over a subsample of its rows.
         warnings: what the method and COTT warn of on this source and target.
         method: whose posterior it was read off.
         note: what the numbers per class rest on.
@@ -135,8 +137,8 @@ class Metrics(Result):
 
 
 def metrics(
-    source: Source | Scan,
-    target: Target | Scan,
+    source: SourceOrPair,
+    target: Target | Rows | None = None,
     method: str | None = None,
     *,
     calibration: str = "temperature",
@@ -151,9 +153,9 @@ def metrics(
     hardly ever predicted, its precision can be far off.
 
     Args:
-        source: scores with labels.
+        source: scores with labels; or a `Pair`, and no target.
         target: scores without.
-        method: whose posterior; by default `auto`'s, or SCOT's where a marginal is given.
+        method: whose posterior; by default `auto`'s, or SCOT's if a marginal is given.
         calibration: as for every method.
         marginal: the target's label shares, for the methods that transport to some.
         proportions: for `auto`: what is known of the target's class proportions, as in `shiftgauge.estimate`.
@@ -165,39 +167,39 @@ def metrics(
     >>> m.confusion.round(3).tolist()
     [[0.45, 0.05], [0.05, 0.45]]
     """
-    name, options = meant(method, marginal, proportions)
-    return measured(Pair(source, target, calibration, verb="metrics"), name, cost=cost, **options)
-
-
-def measured(pair: Pair, method: str, *, cost: Any = None, **options: Any) -> Metrics:
-    """The metrics of a pair that has met already."""
+    name, options = resolve_method(method, marginal, proportions)
+    pair = to_pair("metrics", source, target, calibration)
     costs = None if cost is None else _costs(cost, pair.k)
-    beside = [("cott", taken("cott", **options))] if pair.follows_argmax else []
-    pair.read_together([(method, options), *beside], shift=True)
-    believed = pair.belief(method, **options)
-    C, mass = pair.target.fold(
-        lambda rows: Total(
-            (soft_confusion(believed(rows), rows.predictions, rows.weights), float(rows.weights.sum()))
-        )
-    )
+    cott = [("cott", accepted_options("cott", **options))] if pair.follows_argmax else []
+    pair.estimate_all([(name, options), *cott], shift=True)
+    posterior = pair.posterior(name, **options)
+    C, mass = run(pair.target.fold(_confusion, posterior))
     C = C / mass
-    binary = pair.k == 2
-    mine = answer(pair, method, **options)
-    hard = pair.estimate(beside[0][0], **beside[0][1]) if beside else None
+    mine = estimate(pair, method=name, **options)
+    hard = pair.estimate("cott", **cott[0][1]) if cott else None
     of_cott = () if hard is None else hard.warnings
-    view = pair.home.whole  # curves over all thresholds: of the rows at home
-    r = believed(view) if binary else None
+    roc_auc = average_precision = None
+    if pair.k == 2:  # curves over all thresholds, on the subsample
+        rows = pair.subsample.target_block
+        positive = posterior(rows)[:, 1]
+        roc_auc = soft_auc(rows.probs[:, 1], positive, rows.mass)
+        average_precision = soft_average_precision(rows.probs[:, 1], positive, rows.mass)
     return Metrics(
         confusion=C,
         classes=pair.classes,
         error=float(1.0 - np.trace(C)),
         cott_error=None if hard is None else hard.error,
         cost=None if costs is None else float((C * costs).sum()),
-        roc_auc=None if r is None else soft_auc(view.probs[:, 1], r[:, 1], view.mass),
-        average_precision=None if r is None else soft_average_precision(view.probs[:, 1], r[:, 1], view.mass),
+        roc_auc=roc_auc,
+        average_precision=average_precision,
         warnings=(*mine.warnings, *(ascribed("COTT", w) for w in of_cott if w not in mine.warnings)),
-        method=method,
+        method=name,
     )
+
+
+def _confusion(block: Block, posterior: Posterior) -> Totals:
+    C = soft_confusion(posterior(block), block.predictions, block.mass)
+    return Totals((C, float(block.mass.sum())))
 
 
 def soft_confusion(posterior: Array, predictions: npt.NDArray[np.intp], mass: Array) -> Array:
@@ -211,7 +213,7 @@ def soft_confusion(posterior: Array, predictions: npt.NDArray[np.intp], mass: Ar
 def soft_auc(score: Array, positive: Array, mass: Array) -> float | None:
     """P(score of a positive > score of a negative) + half the ties, where rows are positive with probability r.
 
-    None where one of the two classes has no mass.
+    None if one of the two classes has no mass.
     """
     up, down = _by_score(score, positive * mass), _by_score(score, (1.0 - positive) * mass)
     if up.sum() <= 0.0 or down.sum() <= 0.0:

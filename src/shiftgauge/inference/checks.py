@@ -12,26 +12,24 @@ import numpy.typing as npt
 from shiftgauge.calibration import Temperature, log_scores, softmax
 from shiftgauge.calibration.temperature import HIGHEST, LOWEST
 from shiftgauge.methods.pair import Pair
+from shiftgauge.methods.range import CAUTION, OK, STOP
 from shiftgauge.methods.registry import find
-from shiftgauge.methods.span import CAUTION, OK, STOP
-from shiftgauge.methods.view import View
 from shiftgauge.results import percent
-from shiftgauge.samples import Sample, Source
-from shiftgauge.validation import chunks
+from shiftgauge.rows import Block, run
 
-#: The methods whose answers are compared, and what SCOT is asked under.
+#: The methods whose answers are compared, and the marginals of SCOT that are.
 COMPARED, ASSUMED = ("atc-ne", "doc", "cott", "scot", "label-shift"), ("source", "shrunk", "rlls", "mlls")
 #: The check whose grade was calibrated on data: "ok" and "caution" of the whole are its.
 RANGE = "range of the answer"
 
 
 def compared_methods(pair: Pair) -> list[str]:
-    """The methods whose answers are compared; without COTT where deployed decisions differ from the largest score."""
+    """The methods whose answers are compared; without COTT if deployed decisions differ from the largest score."""
     return [name for name in COMPARED if pair.follows_argmax or not find(name).needs_argmax]
 
 
 def needed_estimates(pair: Pair) -> list[tuple[str, dict[str, Any]]]:
-    """What the checks ask of methods beside `auto`, for one reading of the target."""
+    """The estimates that the checks need beside `auto`, to be computed together."""
     return [
         *((name, {}) for name in compared_methods(pair)),
         *(("scot", {"marginal": name}) for name in ASSUMED),
@@ -47,7 +45,7 @@ class Check:
         status: `"ok"`, `"caution"` or `"stop"`.
         value: what was measured; a number, a text, or None.
         meaning: what it means.
-        advice: what to do; empty where nothing needs doing.
+        advice: what to do; empty if nothing needs doing.
     """
 
     name: str
@@ -57,7 +55,7 @@ class Check:
     advice: str = ""
 
     def __post_init__(self) -> None:
-        if self.status == OK:  # where all is well there is nothing to do
+        if self.status == OK:
             object.__setattr__(self, "advice", "")
 
     def to_dict(self) -> dict[str, Any]:
@@ -71,15 +69,14 @@ def names(pair: Pair, which: npt.NDArray[np.intp]) -> str:
 
 
 def row_numbers(pair: Pair) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """A number for each row of source and of target: the same where the scores are exactly the same.
+    """A number for each row of source and of target: the same if the scores are exactly the same.
 
-    Of a target that is not all in memory, for the rows at home (`shiftgauge.Pair.home`).
+    Of a large target, for the rows of its subsample.
     """
-    home = pair.home
-    return home.once("row numbers", lambda: _row_numbers(home.source.sample, home.whole.sample))
+    return pair.once("row numbers", lambda: _row_numbers(pair.source_block, pair.subsample.target_block))
 
 
-def _row_numbers(source: Sample, target: Sample) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+def _row_numbers(source: Block, target: Block) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
     left, right = source.scores, target.scores
     if source.kind != target.kind:  # logits never equal probabilities
         own = _numbers(left)
@@ -99,14 +96,14 @@ def answer_range(pair: Pair, proportions: str = "unknown") -> Check:
     found = pair.estimate("auto", proportions=proportions)
     assert found.error is not None
     assert found.interval is not None
-    held = found.interval
+    limits = found.interval
     status = found.details["grade"]
     return Check(
         RANGE,
         status,
-        {"error": found.error, "low": held.low, "high": held.high},
-        f"auto says {percent(found.error)}; the range that held where it was measured is "
-        f"{percent(held.low)} to {percent(held.high)}",
+        {"error": found.error, "low": limits.low, "high": limits.high},
+        f"auto says {percent(found.error)}; the {100 * limits.level:g}% range is "
+        f"{percent(limits.low)} to {percent(limits.high)}",
         "do not act on the number alone: label some rows (shiftgauge budget)",
     )
 
@@ -127,7 +124,7 @@ def size(pair: Pair) -> Check:
 
 def correction(pair: Pair) -> Check:
     """Probabilities that had to be renormalised."""
-    worst = max(pair.source.sample.correction, pair.target.sample.correction)
+    worst = max(pair.source.correction, pair.target.correction)
     return Check(
         "row sums",
         grade(worst, 1e-3, 1.0),
@@ -141,10 +138,10 @@ def correction(pair: Pair) -> Check:
 
 def overconfidence(pair: Pair) -> Check:
     """Confidence before calibration against accuracy on the source."""
-    source = pair.source.sample
-    raw = softmax(log_scores(source, slice(None)))
-    confidence = float(source.mass @ raw[np.arange(source.n), source.predictions])
-    accuracy = 1.0 - _source(pair).error
+    source = pair.source_block
+    raw = softmax(log_scores(source.scores, source.kind))
+    confidence = float(source.row_share @ source.at_prediction(raw))
+    accuracy = 1.0 - pair.source_sample.error
     gap = confidence - accuracy
     return Check(
         "source confidence",
@@ -158,7 +155,7 @@ def overconfidence(pair: Pair) -> Check:
 
 def leakage(pair: Pair) -> Check:
     """A source without errors was probably trained on."""
-    error = _source(pair).error
+    error = pair.source_sample.error
     errors = error * pair.source.n
     status = STOP if errors == 0 else CAUTION if error < 0.005 or errors < 10 else OK
     return Check(
@@ -202,8 +199,8 @@ def temperature(pair: Pair) -> Check:
 
 def unseen(pair: Pair) -> Check:
     """Classes without source labels, or never predicted on the target."""
-    no_label = np.flatnonzero(pair.source.label_marginal == 0.0)
-    no_prediction = np.flatnonzero(pair.target.pseudo_labels == 0.0)
+    no_label = np.flatnonzero(pair.source_sample.label_marginal == 0.0)
+    no_prediction = np.flatnonzero(run(pair.target.moments()).pseudo_labels == 0.0)
     said = []
     if len(no_label):
         said.append(f"no source label is {names(pair, no_label)}")
@@ -220,10 +217,12 @@ def unseen(pair: Pair) -> Check:
 
 def saturation(pair: Pair) -> Check:
     """Scores that are exactly 0 or 1."""
-    kinds = (pair.source.sample.kind, pair.target.sample.kind)
-    shares = [0.0 if pair.k == 1 else view.share(_certain) for view in (pair.source, pair.target)]
+    both = (pair.source, pair.target)
+    shares = [0.0 if pair.k == 1 else run(rows.share(_certain)) for rows in both]
     worst = max(shares)
-    rounded = max([share for share, kind in zip(shares, kinds, strict=True) if kind == "probs"], default=0.0)
+    rounded = max(
+        [share for share, rows in zip(shares, both, strict=True) if rows.kind == "probs"], default=0.0
+    )
     advice = "are these logits as they leave the network? such large ones say certain where nothing is"
     if rounded >= 0.05:
         advice = "pass logits instead of probabilities: rounded certainty cannot be calibrated"
@@ -237,14 +236,10 @@ def saturation(pair: Pair) -> Check:
     )
 
 
-def _certain(rows: View) -> npt.NDArray[np.bool_]:
-    """(n,) whether the highest probability is exactly 1."""
-    sample = rows.sample
-    certain = np.empty(sample.n, dtype=bool)
-    for part in chunks(sample.n, sample.k):
-        p = sample.scores[part] if sample.kind == "probs" else softmax(log_scores(sample, part))
-        certain[part] = p.max(axis=1) >= 1.0
-    return certain
+def _certain(rows: Block) -> npt.NDArray[np.bool_]:
+    """(b,) whether the highest probability is exactly 1."""
+    p = rows.scores if rows.kind == "probs" else softmax(log_scores(rows.scores, rows.kind))
+    return np.asarray(p.max(axis=1) >= 1.0)
 
 
 def ties(pair: Pair) -> Check:
@@ -290,9 +285,9 @@ def shared(pair: Pair) -> Check:
 
 
 def _looked_at(pair: Pair) -> str:
-    """How many of the target's rows were looked at, where not all were."""
-    home = pair.home.whole.n
-    return "" if home == pair.target.n else f" (of {home:,} target rows looked at)"
+    """How many of the target's rows were looked at, if not all were."""
+    n = pair.subsample.target.n
+    return "" if n == pair.target.n else f" (of {n:,} target rows looked at)"
 
 
 def _both(shares: Sequence[float]) -> str:
@@ -300,11 +295,6 @@ def _both(shares: Sequence[float]) -> str:
     if shares[0] == shares[1] == 0.0:
         return "no"
     return f"{percent(shares[0])} of source and {percent(shares[1])} of target"
-
-
-def _source(pair: Pair) -> Source:
-    assert isinstance(pair.source.sample, Source)
-    return pair.source.sample
 
 
 def _numbers(scores: npt.NDArray[Any]) -> npt.NDArray[np.intp]:

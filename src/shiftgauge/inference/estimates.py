@@ -1,4 +1,4 @@
-"""One answer for a source and a target: the estimate, its interval if asked for, and what speaks against it."""
+"""Estimates for a source and a target: by one method or several, with an interval if asked for, and with warnings."""
 
 from __future__ import annotations
 
@@ -6,25 +6,26 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from shiftgauge import validation
 from shiftgauge.errors import InputError, Note
-from shiftgauge.inference.bootstrap import REPLICATES, Resampling, with_interval
-from shiftgauge.inference.decisions.answers import check_level
-from shiftgauge.inference.words import renamed
+from shiftgauge.inference.pairs import SourceOrPair, to_pair
+from shiftgauge.inference.resampling import REPLICATES, Resampling, with_interval
 from shiftgauge.labelshift import LABEL_SHIFT, Marginal, check_marginal
 from shiftgauge.methods.auto import check_proportions
-from shiftgauge.methods.pair import Pair, taken
+from shiftgauge.methods.pair import Pair, accepted_options
+from shiftgauge.methods.range import RANGE_LEVEL, at_level, check_level
 from shiftgauge.methods.registry import DEFAULT, METHODS, accepts, find
 from shiftgauge.methods.shift import ShiftVerdict
-from shiftgauge.methods.span import RANGE_LEVEL, at_level
 from shiftgauge.results import Comparison, Estimate
-from shiftgauge.samples import Sample, Source, Target
-from shiftgauge.scans import Scan
+from shiftgauge.rows import Block, RowBuffer, Rows, run
+from shiftgauge.samples import Source, Target
 
 Progress = Callable[[str], None]
 
-#: What a kind of shift says against a method that it refutes.
-DOUBTS = {
+#: What is said against a method if the kind of shift refutes what it assumes of the class proportions.
+REFUTED = {
     "label": "only class proportions seem to have changed, and this takes the source's; try auto",
     "other": "more than class proportions changed, and this assumes that only they did; try auto",
 }
@@ -34,13 +35,14 @@ DECIDED = "they estimate the error of the largest score, and deployed decisions 
 
 
 def estimate(
-    source: Source | Scan,
-    target: Target | Scan,
+    source: SourceOrPair,
+    target: Target | Rows | None = None,
     method: str = DEFAULT,
     *,
+    calibration: str = "temperature",
     interval: bool = False,
     replicates: int = REPLICATES,
-    level: float = 0.95,
+    level: float = RANGE_LEVEL,
     groups: Any = None,
     source_groups: Any = None,
     seed: int = 0,
@@ -49,39 +51,42 @@ def estimate(
     """Estimate the error on the target by one method.
 
     Args:
-        source: scores with labels.
+        source: scores with labels; or a `Pair`, and no target.
         target: scores without.
         method: a name from `shiftgauge.METHODS`.
+        calibration: `"temperature"`, `"vector"` or `"none"`; fitted on the source.
         interval: whether to resample for an interval of the sampling error; see `shiftgauge.interval`.
         replicates, groups, source_groups, seed: of the interval.
         level: of the interval, and of the range of `auto`.
-        options: the method's own, such as `calibration=` and `marginal=`.
+        options: the method's own, such as `marginal=`.
 
     >>> import shiftgauge as sg
     >>> source = sg.Source(probs=[[.9, .1], [.2, .8], [.6, .4]], labels=[0, 1, 1])
     >>> sg.estimate(source, sg.Target(probs=[[.7, .3], [.4, .6]]), method="ac", calibration="none")
     ac: error 35.0% (3 source rows, 2 target rows)
     """
-    calibration = options.pop("calibration", "temperature")
     settings = Resampling(replicates, level, seed, groups, source_groups)
-    pair = Pair(source, target, calibration, seed=seed, verb="estimate")
-    return answer(pair, method, settings if interval else None, level=level, **options)
+    pair = to_pair("estimate", source, target, calibration, seed)
+    pair.estimate_all([(method, options)], shift=_refuting_shift(find(method).name, options) is not None)
+    return _estimate(pair, method, settings if interval else None, level, options)
 
 
-def interval(source: Source | Scan, target: Target | Scan, method: str = DEFAULT, **options: Any) -> Estimate:
+def interval(
+    source: SourceOrPair, target: Target | Rows | None = None, method: str = DEFAULT, **options: Any
+) -> Estimate:
     """Estimate the error on the target with an interval for its sampling error: `estimate(..., interval=True)`.
 
     The estimand is the error of the population that the target rows came from, under the method's own
     assumption; what the assumption is worth is not covered. (The error on just these rows differs from it
     by label noise with standard deviation `details["label_noise"]`.) See
-    `shiftgauge.inference.bootstrap.with_interval` for how it is made.
+    `shiftgauge.inference.resampling.with_interval` for how it is made.
 
     Args:
-        source: scores with labels.
+        source: scores with labels; or a `Pair`, and no target.
         target: scores without.
         method: a name from `shiftgauge.METHODS`, not a score.
         options: those of `estimate`: `level` (the nominal coverage), `replicates` (how often to resample),
-            `groups` and `source_groups` (the group of each row, where rows come in correlated groups), `seed`,
+            `groups` and `source_groups` (the group of each row, if rows come in correlated groups), `seed`,
             and the method's own, such as `calibration=` and `marginal=`.
 
     Returns:
@@ -98,10 +103,9 @@ def interval(source: Source | Scan, target: Target | Scan, method: str = DEFAULT
     return estimate(source, target, method, interval=True, **options)
 
 
-@renamed(level="false_alarms")
 def shift_test(
-    source: Source | Scan,
-    target: Target | Scan,
+    source: SourceOrPair,
+    target: Target | Rows | None = None,
     *,
     calibration: str = "temperature",
     false_alarms: float = 0.05,
@@ -110,11 +114,11 @@ def shift_test(
     """Test whether the target is the source with other class proportions.
 
     Args:
-        source: scores with labels.
+        source: scores with labels; or a `Pair`, and no target.
         target: scores without.
         calibration: of the confidence that defines the cells (it hardly matters).
         false_alarms: the share of them to allow, among targets that only have other class proportions.
-        seed: of the parametric bootstrap, where counts are sparse.
+        seed: of the parametric bootstrap, if counts are sparse.
 
     >>> import numpy as np, shiftgauge as sg
     >>> rng = np.random.default_rng(0); y = rng.integers(2, size=4000)
@@ -124,12 +128,12 @@ def shift_test(
     """
     validation.check_fraction(false_alarms, "false_alarms", 0.05)
     validation.check_count(seed, "seed", 0)
-    return Pair(source, target, calibration, seed=seed, verb="shift_test").shift.at(false_alarms)
+    return to_pair("shift_test", source, target, calibration, seed).shift.at(false_alarms)
 
 
 def compare(
-    source: Source | Scan,
-    target: Target | Scan,
+    source: SourceOrPair,
+    target: Target | Rows | None = None,
     methods: Sequence[str] | None = None,
     *,
     calibration: str = "temperature",
@@ -138,7 +142,7 @@ def compare(
     target_labels: Any = None,
     interval: bool = False,
     replicates: int = REPLICATES,
-    level: float = 0.95,
+    level: float = RANGE_LEVEL,
     groups: Any = None,
     source_groups: Any = None,
     seed: int = 0,
@@ -147,13 +151,13 @@ def compare(
     """Estimate by several methods at once; calibration, transport and the shift test are computed once.
 
     Args:
-        source: scores with labels.
+        source: scores with labels; or a `Pair`, and no target.
         target: scores without.
         methods: names in the order wanted; by default every method the evidence allows.
         calibration: for all methods.
         marginal: for the methods that take one.
         proportions: for `auto`: `"same"`, `"changed"` or `"unknown"`, as in `estimate`.
-        target_labels: true labels of the target, where they are known and the methods are to be checked.
+        target_labels: true labels of the target, if they are known and the methods are to be checked.
         interval: whether to resample for an interval of every estimated error.
         replicates, groups, source_groups, seed: of the intervals.
         level: of the intervals, and of the range of `auto`.
@@ -161,68 +165,37 @@ def compare(
     """
     say = progress or (lambda step: None)
     settings = Resampling(replicates, level, seed, groups, source_groups)
-    say("calibration")
-    pair = Pair(source, target, calibration, seed=seed, verb="compare")
-    return compared(
-        pair,
-        methods,
-        settings if interval else None,
-        level=level,
-        marginal=marginal,
-        proportions=proportions,
-        truth=true_error(target, target_labels),
-        progress=say,
-    )
-
-
-def compared(
-    pair: Pair,
-    methods: Sequence[str] | None = None,
-    settings: Resampling | None = None,
-    *,
-    level: float = RANGE_LEVEL,
-    marginal: Marginal = "source",
-    proportions: str = "unknown",
-    truth: float | None = None,
-    progress: Progress = lambda step: None,
-) -> Comparison:
-    """Several methods' answers for one pair, with intervals where settings are given."""
     check_marginal(marginal)
     check_proportions(proportions)
-    chosen, warnings = _chosen(pair, methods)
-    asked = [(name, taken(name, marginal=marginal, proportions=proportions)) for name in chosen]
-    doubtful = any(_refuted_by(name, own.get("marginal", "source")) for name, own in asked)
-    pair.read_together(asked, shift=doubtful)
+    say("calibration")
+    pair = to_pair("compare", source, target, calibration, seed)
+    truth = (
+        None
+        if target_labels is None
+        else true_error(pair.target if target is None else target, target_labels)
+    )
+    chosen, warnings = _choose_methods(pair, methods)
+    asked = [(name, accepted_options(name, marginal=marginal, proportions=proportions)) for name in chosen]
+    pair.estimate_all(asked, shift=any(_refuting_shift(name, own) for name, own in asked))
     estimates = []
     for name, options in asked:
-        progress(name if settings is None else f"{name}, with its interval")
-        own = None if _is_score(pair, name, options) else settings
-        estimates.append(answer(pair, name, own, level=level, **options))
+        say(name if not interval else f"{name}, with its interval")
+        is_score = pair.estimate(name, **options).error is None
+        resampled = settings if interval and not is_score else None
+        estimates.append(_estimate(pair, name, resampled, level, options))
     shared = [w for w in estimates[0].warnings if all(w in e.warnings for e in estimates)]
-    known = pair.source.sample
-    assert isinstance(known, Source)
     return Comparison(
         estimates=tuple(estimates),
-        source={**_summary(known), "error": known.error},
-        target={**_summary(pair.target.sample), **({} if truth is None else {"true_error": truth})},
+        source={**_summary(pair.source_sample), "error": pair.source_sample.error},
+        target={**_summary(pair.target), **({} if truth is None else {"true_error": truth})},
         warnings=(*warnings, *shared),
     )
 
 
-def answer(
-    pair: Pair,
-    method: str,
-    settings: Resampling | None = None,
-    *,
-    level: float = RANGE_LEVEL,
-    **options: Any,
+def _estimate(
+    pair: Pair, method: str, settings: Resampling | None, level: float, options: dict[str, Any]
 ) -> Estimate:
-    """One method's answer for a pair: with an interval where settings are given, with its doubts always.
-
-    The range of `auto` is at the level asked for. An interval stands beside it and never changes it.
-    """
-    doubtful = _refuted_by(find(method).name, options.get("marginal", "source")) is not None
-    pair.read_together([(method, options)], shift=doubtful)
+    """One method's estimate for a pair; the range of `auto` is at the level, and an interval never changes it."""
     if method == DEFAULT:
         check_level("estimate", level)
     found = pair.estimate(method, **options)
@@ -230,27 +203,21 @@ def answer(
         found = at_level(found, pair.source.n_effective, pair.target.n_effective, level)
     if settings is not None:
         found = with_interval(pair, found, settings, **options)
-    against = doubts(pair, method, options.get("marginal", "source"))
+    refuting = _refuting_shift(method, options)
+    against = [REFUTED[refuting]] if refuting is not None and pair.shift.kind == refuting else []
     return replace(found, warnings=(*found.warnings, *against))
 
 
-def doubts(pair: Pair, method: str, marginal: Marginal) -> list[str]:
-    """What the kind of shift says against what the method assumes of the class proportions."""
-    against = _refuted_by(method, marginal)
-    if against is None or pair.shift.kind != against:
-        return []
-    return [DOUBTS[against]]
-
-
-def _refuted_by(method: str, marginal: Marginal) -> str | None:
-    """The kind of shift under which the method's class proportions are wrong; None where it assumes none."""
+def _refuting_shift(method: str, options: dict[str, Any]) -> str | None:
+    """The kind of shift under which the method's class proportions are wrong; None if it assumes none."""
+    marginal = options.get("marginal", "source")
     transports = accepts(METHODS[method], "marginal") and isinstance(marginal, str)
     if method == "label-shift" or (transports and marginal in LABEL_SHIFT):
         return "other"
     return "label" if transports else None
 
 
-def _chosen(pair: Pair, methods: Sequence[str] | None) -> tuple[list[str], list[str]]:
+def _choose_methods(pair: Pair, methods: Sequence[str] | None) -> tuple[list[str], list[str]]:
     """The names of the methods to run, and what to say of those that were left out."""
     if methods is not None:
         names = [methods] if isinstance(methods, str) else methods
@@ -260,7 +227,7 @@ def _chosen(pair: Pair, methods: Sequence[str] | None) -> tuple[list[str], list[
         return chosen, []
     chosen = list(METHODS)
     left_out: list[str] = []
-    if pair.target.second is None:
+    if not pair.target.has_second:
         chosen = [name for name in chosen if not METHODS[name].needs_second]
         left_out.append(Note("gde left out: it needs a second model's predictions (second=, --second)"))
     if not pair.follows_argmax:
@@ -271,24 +238,20 @@ def _chosen(pair: Pair, methods: Sequence[str] | None) -> tuple[list[str], list[
     return chosen, left_out
 
 
-def _is_score(pair: Pair, name: str, options: dict[str, Any]) -> bool:
-    return pair.estimate(name, **options).error is None
-
-
-def _summary(sample: Sample | Scan) -> dict[str, Any]:
+def _summary(sample: Source | Rows) -> dict[str, Any]:
     names = None
     if sample.classes is not None:  # names that JSON does not know, such as dates, are written as text
         names = [c if isinstance(c, str | int | float) else str(c) for c in sample.classes]
     return {"n": sample.n, "k": sample.k, "classes": names, "scores": sample.kind}
 
 
-def true_error(target: Target | Scan, labels: Any) -> float | None:
-    """The error by labels of the target that were given to check; None where there are none."""
-    if labels is None:
-        return None
-    if isinstance(target, Scan):
-        raise InputError(
-            "target labels: a scanned target is not checked against labels; pass shiftgauge.Target of some rows"
-        )
+def true_error(target: Target | Rows, labels: Any) -> float:
+    """The error by labels of the target that were given to check."""
     truth = validation.check_labels(labels, target.n, target.k, target.classes, "target labels")
-    return target.share(target.predictions != truth)
+    rows = target if isinstance(target, Rows) else Rows.of(target)
+    predictions, mass = run(rows.fold(_predictions)).joined()
+    return float(min(1.0, mass[predictions != truth].sum() / mass.sum()))
+
+
+def _predictions(block: Block) -> RowBuffer:
+    return RowBuffer.of(np.asarray(block.predictions), block.mass)

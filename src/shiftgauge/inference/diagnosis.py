@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from shiftgauge.inference.diagnosis.checks import CHECKS, RANGE, Check, answer_range, needed_estimates
+from shiftgauge.inference.checks import CHECKS, RANGE, Check, answer_range, needed_estimates
+from shiftgauge.inference.pairs import SourceOrPair, to_pair
 from shiftgauge.methods.auto import check_proportions
-from shiftgauge.methods.pair import Pair
+from shiftgauge.methods.range import CAUTION, OK, STOP
 from shiftgauge.methods.shift import ShiftVerdict
-from shiftgauge.methods.span import CAUTION, OK, STOP
 from shiftgauge.results import Result, p_value, told
-from shiftgauge.samples import Source, Target
-from shiftgauge.scans import Scan
+from shiftgauge.rows import Rows
+from shiftgauge.samples import Target
 
 #: Of each status in a notebook: dark enough for a white page, light enough for a black one.
 COLOURS = {OK: "#0a8a64", CAUTION: "#b86e00", STOP: "#d6344e"}
@@ -34,15 +34,15 @@ class Diagnosis(Result):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What was done to the two samples on their way in; everything else is a check."""
+        """What was done to the two samples when they were read; everything else is a check."""
         return self.shift_test.warnings
 
     @property
     def status(self) -> str:
-        """The verdict: `"stop"` where any check says so, else the grade of the answer's range.
+        """The verdict: `"stop"` if any check says so, else the grade of the answer's range.
 
-        Many things deserve a word of caution and few of them move the answer: only the range's grade was
-        calibrated on data (`benchmarks/silent.py`).
+        Many checks advise caution and few of them concern the answer: only the range's grade was calibrated on data
+        (`benchmarks/silent.py`).
         """
         if any(check.status == STOP for check in self.checks):
             return STOP
@@ -106,8 +106,8 @@ class Diagnosis(Result):
 
 
 def doctor(
-    source: Source | Scan,
-    target: Target | Scan,
+    source: SourceOrPair,
+    target: Target | Rows | None = None,
     *,
     calibration: str = "temperature",
     proportions: str = "unknown",
@@ -117,11 +117,11 @@ def doctor(
     """Look for every known reason not to believe an estimate for this source and target.
 
     Args:
-        source: scores with labels.
+        source: scores with labels; or a `Pair`, and no target.
         target: scores without.
         calibration: as for every method.
         proportions: what is known of the target's class proportions, as in `shiftgauge.estimate`.
-        seed: of the label-shift test's bootstrap, where one is needed.
+        seed: of the label-shift test's bootstrap, if one is needed.
         progress: called with the name of each check as it begins.
 
     >>> import numpy as np, shiftgauge as sg
@@ -130,15 +130,9 @@ def doctor(
     >>> doctor(sg.Source(logits=z[:5000], labels=y[:5000]), sg.Target(logits=z[5000:])).status
     'ok'
     """
-    return examined(Pair(source, target, calibration, seed=seed, verb="doctor"), progress, proportions)
-
-
-def examined(
-    pair: Pair, progress: Callable[[str], None] | None = None, proportions: str = "unknown"
-) -> Diagnosis:
-    """The diagnosis of a pair that has met already."""
     check_proportions(proportions)
-    pair.read_together([("auto", {"proportions": proportions}), *needed_estimates(pair)], shift=True)
+    pair = to_pair("doctor", source, target, calibration, seed)
+    pair.estimate_all([("auto", {"proportions": proportions}), *needed_estimates(pair)], shift=True)
     found = []
     for check in CHECKS:
         if progress is not None:

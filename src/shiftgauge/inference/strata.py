@@ -16,13 +16,13 @@ Indices = npt.NDArray[np.intp]
 #: The fewest labels bought in a stratum.
 LEAST = 5
 #: Error probabilities are kept this far from 0 and 1 when labels are allotted: the model may be wrong.
-DOUBT = 0.05
+LEAST_PROBABILITY = 0.05
 
 
 def plain_labels(error: float, margin: float, level: float, mass: Array) -> int:
     """How many rows plain sampling without replacement needs for +- margin.
 
-    That is the interval of `with_labels` for one stratum and without doubts; and with no errors among m
+    That is the interval of `with_labels` for one stratum and without error probabilities; and with no errors among m
     labels it reaches up to the rule of three, 1 - level = (1 - m / n)^(n margin), whatever the variance.
     Unequal masses make every row tell n sum(mass^2) times less (Kish); rows without mass are left alone.
     """
@@ -52,14 +52,17 @@ class Strata:
     square: Array
 
     @classmethod
-    def of(cls, stratum: Indices, doubt: Array, mass: Array) -> Strata:
+    def of(cls, stratum: Indices, error_probability: Array, mass: Array) -> Strata:
         """The strata of a target; errors are means weighted by w_i^2, kept away from 0 and 1."""
         counts = np.bincount(stratum)
         w = len(mass) * mass
         square = np.bincount(stratum, w**2)
-        error = np.bincount(stratum, w**2 * doubt) / np.where(square > 0.0, square, 1.0)
+        error = np.bincount(stratum, w**2 * error_probability) / np.where(square > 0.0, square, 1.0)
         return cls(
-            counts, np.clip(error, DOUBT, 1.0 - DOUBT), np.bincount(stratum, w) / counts, square / counts
+            counts,
+            np.clip(error, LEAST_PROBABILITY, 1.0 - LEAST_PROBABILITY),
+            np.bincount(stratum, w) / counts,
+            square / counts,
         )
 
     @property
@@ -78,10 +81,10 @@ class Strata:
         padded = self.square[h] * e * (1.0 - e) * n / (n + 2) + pseudo
         return np.asarray((N / self.counts.sum()) ** 2 * (1 / n - 1 / N) * padded)
 
-    def half_width(self, taken: Indices, level: float) -> float:
+    def half_width(self, allocation: Indices, level: float) -> float:
         """The half-width of the interval that so many labels are expected to give; 0 if all are labelled."""
-        variance = float(self.variance(np.arange(len(taken)), taken).sum())
-        return student(level, taken, self.counts) * math.sqrt(variance)
+        variance = float(self.variance(np.arange(len(allocation)), allocation).sum())
+        return student(level, allocation, self.counts) * math.sqrt(variance)
 
     def reaching(self, margin: float, level: float) -> Indices:
         """(H,) the fewest labels whose half-width is no more than the margin."""
@@ -89,12 +92,12 @@ class Strata:
 
         bought, left = self._purchases()
         known = int(np.argmax(ndtri(0.5 + level / 2) * np.sqrt(left) <= margin))
-        taken = self._first(bought, known)
+        allocation = self._first(bought, known)
         for h in bought[known:]:  # Student's quantile asks for a few more than the normal one
-            if self.half_width(taken, level) <= margin:
+            if self.half_width(allocation, level) <= margin:
                 break
-            taken[h] += 1
-        return taken
+            allocation[h] += 1
+        return allocation
 
     def buying(self, labels: int) -> Indices:
         """(H,) just so many labels."""
@@ -124,9 +127,9 @@ class Strata:
         return h[order], np.append(np.cumsum(gain[order][::-1])[::-1], 0.0)
 
 
-def student(level: float, taken: Indices, counts: Indices) -> float:
+def student(level: float, allocation: Indices, counts: Indices) -> float:
     """Student's quantile; degrees of freedom come from strata that are not labelled to the last row."""
     from scipy.special import stdtrit
 
-    df = int(np.maximum(taken - 1, 0)[taken < counts].sum())
+    df = int(np.maximum(allocation - 1, 0)[allocation < counts].sum())
     return float(stdtrit(max(df, 1), 0.5 + level / 2))

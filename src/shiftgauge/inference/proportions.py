@@ -11,19 +11,19 @@ import numpy.typing as npt
 
 from shiftgauge.calibration import bias_corrected
 from shiftgauge.errors import InputError, nearest
-from shiftgauge.inference.bootstrap import FEWEST, Replicator, Resampling
+from shiftgauge.inference.pairs import SourceOrPair, to_pair
+from shiftgauge.inference.resampling import FEWEST, Replicates, Resampling
 from shiftgauge.labelshift import LABEL_SHIFT, bbse, joint_confusion, mlls, rlls
 from shiftgauge.methods.pair import Pair
-from shiftgauge.methods.view import View
 from shiftgauge.results import Interval, Result, percent, told
-from shiftgauge.samples import Source, Target
-from shiftgauge.scans import Scan
+from shiftgauge.rows import Rows, run
+from shiftgauge.samples import Target
 
 Array = npt.NDArray[np.float64]
 
 #: What the intervals cover.
 KIND = "sampling error only"
-#: What is said where the label-shift test refutes what the shares assume.
+#: The warning if the label-shift test refutes what the shares assume.
 REFUTED = "more than class proportions changed, and these shares assume that only they did"
 
 
@@ -38,7 +38,7 @@ class Shares(Result):
         low, high: (K,) their intervals at the level, class by class, sampling error only.
         source: (K,) the source's shares, to compare.
         level: the intervals' level.
-        warnings: what was done to the samples on their way in, and whether the scores refute the assumption.
+        warnings: what was done to the samples when they were read, and whether the scores refute the assumption.
     """
 
     method: str
@@ -98,8 +98,8 @@ class Shares(Result):
 
 
 def label_shares(
-    source: Source | Scan,
-    target: Target | Scan,
+    source: SourceOrPair,
+    target: Target | Rows | None = None,
     method: str = "mlls",
     *,
     bias_correction: bool = False,
@@ -116,7 +116,7 @@ def label_shares(
     `benchmarks/share_coverage.py`). With fewer than ten rows on either side they are all of [0, 1].
 
     Args:
-        source: scores with labels.
+        source: scores with labels; or a `Pair`, and no target.
         target: scores without.
         method: `"bbse"`, `"rlls"` or `"mlls"`.
         bias_correction: for MLLS, calibrate with one temperature and an offset per class (BCTS) instead.
@@ -131,12 +131,25 @@ def label_shares(
     """
     settings = Resampling(replicates, level, seed)
     check_method(method, bias_correction)
-    pair = Pair(source, target, calibration, verb="label_shares")
-    return estimated_shares(pair, method, settings, bias_correction=bias_correction)
+    pair = to_pair("label_shares", source, target, calibration)
+    drawn = draws(pair, method, settings, bias_correction=bias_correction)
+    low, high = bounds(drawn, level, pair.target.n_effective)
+    if min(pair.source.n, pair.target.n) < FEWEST:
+        low, high = np.zeros(pair.k), np.ones(pair.k)
+    return Shares(
+        method=method + (" with bias correction" if bias_correction else ""),
+        classes=pair.classes,
+        shares=drawn[0],
+        low=low,
+        high=high,
+        source=pair.source_sample.label_marginal,
+        level=level,
+        warnings=(*pair.notes, *((REFUTED,) if pair.shift.kind == "other" else ())),
+    )
 
 
 def check_method(method: str, bias_correction: bool) -> None:
-    """Refuse a way to label shares that is not known, and a correction that it has no use for."""
+    """Refuse an unknown method for label shares, and a correction that it has no use for."""
     if method not in LABEL_SHIFT:
         raise InputError(
             f"label shares by {method!r} are not known; wanted one of {', '.join(LABEL_SHIFT)}"
@@ -148,39 +161,33 @@ def check_method(method: str, bias_correction: bool) -> None:
         )
 
 
-def estimated_shares(
-    pair: Pair, method: str, settings: Resampling, *, bias_correction: bool = False
-) -> Shares:
-    """The label shares of a pair that has met already."""
-    check_method(method, bias_correction)
-    drawn = draws(pair, method, settings, bias_correction=bias_correction)
-    low, high = bounds(drawn, settings.level, pair.target.n_effective)
-    if min(pair.source.n, pair.target.n) < FEWEST:
-        low, high = np.zeros(pair.k), np.ones(pair.k)
-    return Shares(
-        method=method + (" with bias correction" if bias_correction else ""),
-        classes=pair.classes,
-        shares=drawn[0],
-        low=low,
-        high=high,
-        source=pair.source.label_marginal,
-        level=settings.level,
-        warnings=(*pair.notes, *((REFUTED,) if pair.shift.kind == "other" else ())),
-    )
-
-
 def draws(pair: Pair, method: str, settings: Resampling, *, bias_correction: bool = False) -> Array:
     """(1 + B, K) the shares of the full sample, and of every replicate."""
-    work = Replicator(pair)
+    replicates = Replicates(pair, settings)
 
-    def read(left: View, right: View) -> Array:
+    def read(source: Rows, target: Rows) -> Array:
         if method == "mlls":
-            return _mlls(left, right, (work.left.z, work.right.z) if bias_correction else None)
-        C = joint_confusion(left.predictions, left.labels, left.mass, left.k)
-        h = right.pseudo_labels
+            if bias_correction:
+                source, target = _bias_corrected(replicates, source, target)
+            return run(mlls(target, run(source.moments()).mean_posterior)).shares
+        rows = run(source.collect())
+        assert rows.labels is not None
+        C = joint_confusion(rows.predictions, rows.labels, rows.row_share, rows.k)
+        h = run(target.moments()).pseudo_labels
         return bbse(C, h) if method == "bbse" else rlls(C, h, pair.source.n_effective)
 
-    return np.array(work.run(read, settings.replicates, settings.seed))
+    return np.array(replicates.map(read))
+
+
+def _bias_corrected(replicates: Replicates, source: Rows, target: Rows) -> tuple[Rows, Rows]:
+    """A replicate calibrated with one temperature and an offset per class instead."""
+    left, right = run(source.collect()), run(target.collect())
+    assert left.labels is not None
+    fitted = bias_corrected(replicates.source.z, left.labels, left.row_share)
+    return (
+        Rows.of_block(left.with_probs(fitted.probs(replicates.source.z))),
+        Rows.of_block(right.with_probs(fitted.probs(replicates.target.z))),
+    )
 
 
 def bounds(drawn: Array, level: float, n_target: float) -> tuple[Array, Array]:
@@ -193,12 +200,3 @@ def bounds(drawn: Array, level: float, n_target: float) -> tuple[Array, Array]:
     low, high = np.quantile(drawn[1:], [tail, 1.0 - tail], axis=0, method="weibull")
     least = tail ** (1.0 / n_target)
     return np.minimum(np.minimum(low, point), least), np.maximum(np.maximum(high, point), 1.0 - least)
-
-
-def _mlls(left: View, right: View, scores: tuple[Array, Array] | None) -> Array:
-    """(K,) the shares by MLLS; with the log-scores of both sides, after a bias-corrected calibration."""
-    if scores is None:
-        return mlls(right.probs, left.mean_posterior, right.mass, tol=1e-7).shares
-    fitted = bias_corrected(scores[0], left.labels, left.mass)
-    prior = left.mass @ fitted.probs(scores[0])
-    return mlls(fitted.probs(scores[1]), prior, right.mass, tol=1e-7).shares
