@@ -1,13 +1,14 @@
-"""The scanned answer is the one in memory, however rows are cut, whoever carries them."""
+"""The answer of rows read in passes is the one in memory, however they are cut."""
 
 import numpy as np
 import pytest
+from engines import samples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import shiftgauge as sg
-
-from . import samples
+from shiftgauge.inference.row_tables import row_reader, row_table
+from shiftgauge.rows import Rows
 
 METHODS = list(sg.METHODS)
 N, K = 1200, 4
@@ -173,24 +174,24 @@ def test_what_needs_every_row_is_refused_in_one_line():
         sg.interval(source, scan, groups=target["site"])
 
 
-def test_a_large_target_in_memory_is_read_in_chunks(monkeypatch):
+def test_a_large_target_in_memory_is_read_in_blocks(monkeypatch):
     source, target = world(7)
     whole = [sg.estimate(source, in_memory(target), m) for m in ("scot", "cott", "auto")]
-    rows = sg.trust.posteriors.row_table(sg.Pair(source, in_memory(target)), "scot")
-    monkeypatch.setattr("shiftgauge.transport.streamed.KEPT", 100)
-    monkeypatch.setattr("shiftgauge.transport.streamed.WHOLE", 100)
+    rows = row_table(sg.Pair(source, in_memory(target)), "scot")
+    for name in ("WHOLE_ENTRIES", "WIDE_ENTRIES", "KEPT_ENTRIES", "BLOCK_ENTRIES"):
+        monkeypatch.setattr(f"shiftgauge.rows.rows.{name}", 400)
+    monkeypatch.setattr("shiftgauge.rows.rows.SUBSAMPLE_ENTRIES", 2000)
     pair = sg.Pair(source, in_memory(target))
-    assert pair.target.sample.scanned
-    assert pair.home.target.n < N
+    assert len(pair.target.parts) == 12
+    assert pair.subsample.target.n < N
     for a in whole:
         assert pair.estimate(a.method).error == pytest.approx(
             a.error, abs=0.02 if a.method == "auto" else 1e-9
         )
-    read = sg.trust.posteriors.row_reader(pair, "scot")
-    tables = [table for part in pair.target.each(read) for table in part]
+    tables = [table for part in pair.target.iterate(row_reader(pair, "scot")) for table in part]
     for name, values in rows.items():
         joined = np.concatenate([table[name] for table in tables])
-        counts = target["weights"] > 0.0  # a row of no weight may be said to go anywhere
+        counts = target["weights"] > 0.0  # a row without weight may be said to go anywhere
         if values.dtype.kind == "f":
             np.testing.assert_allclose(joined[counts], values[counts], atol=1e-9)
         else:
@@ -201,7 +202,7 @@ def test_rows_are_never_written_of_some_of_a_part():
     """A part that gives fewer rows than it has, as a cluster's does to this process, is refused and not cut short."""
     source, target = world(8)
     scan = scanned(target, [400])
-    read = sg.trust.posteriors.row_reader(sg.Pair(source, scan), "ac")
+    read = row_reader(sg.Pair(source, scan), "ac")
     scan.parts[1].read = lambda columns=(): iter([next(samples.PartOfArrays.read(scan.parts[1]))])
     with pytest.raises(sg.FileError, match="part 1: other than 800 rows were read"):
-        list(sg.Pair(source, scan).target.each(read))
+        list(sg.Pair(source, scan).target.iterate(read))

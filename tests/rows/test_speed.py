@@ -1,4 +1,4 @@
-"""Scans read few times, with a compiled softmax that is numpy's, and with memory that does not grow with rows."""
+"""Rows are read few times, with a compiled softmax that is numpy's, and with memory that does not grow with rows."""
 
 import subprocess
 import sys
@@ -9,8 +9,6 @@ import pytest
 import shiftgauge as sg
 from shiftgauge import validation
 from shiftgauge.calibration import Calibration, Identity, Temperature, Vector
-from shiftgauge.methods.scanned import calibrated
-from shiftgauge.transport import Block, _steps
 
 #: Passes over ten classes that may be made in all, the test of shift included.
 LIMITS = {"ac": 1, "atc-mc": 1, "scot": 6, "cot": 5, "cott": 6, "auto": 16}
@@ -36,13 +34,19 @@ def scores(k, dtype):
     return z.astype(dtype)
 
 
+@pytest.fixture(autouse=True)
+def _compiled(monkeypatch):
+    """However few the rows are."""
+    monkeypatch.setattr("shiftgauge.calibration.fit.COMPILED_FROM", 0)
+
+
 @pytest.mark.parametrize("name", ["none", "temperature", "vector"])
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("k", [1, 2, 10, 1000, 3001])
 def test_the_compiled_softmax_is_the_one_of_numpy(name, dtype, k):
     target = sg.Target(logits=scores(k, dtype), insist=True)
-    probs, largest = calibrated(target, calibration(name, k))
-    wanted = calibration(name, k).probs(target)
+    probs, largest = calibration(name, k).calibrate(target.scores, target.kind)
+    wanted = calibration(name, k).probs(target.scores, target.kind)
     np.testing.assert_allclose(
         probs, wanted, rtol=1e-13, atol=1e-300
     )  # exponents near -700 double their rounding
@@ -55,8 +59,10 @@ def test_logits_of_any_size():
         [[1e100, -1e100, 0.0], [-1e100, -1e100, -1e100], [0.0, -744.0, -746.0], [1e-300, 0.0, -1e-300]]
     )
     target = sg.Target(logits=z)
-    probs, largest = calibrated(target, calibration("none", 3))
-    np.testing.assert_allclose(probs, calibration("none", 3).probs(target), rtol=0.0, atol=1e-15)
+    probs, largest = calibration("none", 3).calibrate(target.scores, target.kind)
+    np.testing.assert_allclose(
+        probs, calibration("none", 3).probs(target.scores, target.kind), rtol=0.0, atol=1e-15
+    )
     assert probs[2, 1] > 0.0 == probs[2, 2]  # as small as a double can be, and smaller
     assert largest.tolist() == [0, 0, 0, 0]
 
@@ -68,32 +74,19 @@ def test_probabilities_with_zeros(name, dtype):
     p[::3, 1] = 0.0
     p = (p / p.sum(axis=1, keepdims=True)).astype(dtype)
     target = sg.Target(probs=p)
-    probs, largest = calibrated(target, calibration(name, 5))
-    np.testing.assert_allclose(probs, calibration(name, 5).probs(target), rtol=1e-13, atol=2e-15)
+    probs, largest = calibration(name, 5).calibrate(target.scores, target.kind)
+    np.testing.assert_allclose(
+        probs, calibration(name, 5).probs(target.scores, target.kind), rtol=1e-13, atol=2e-15
+    )
     np.testing.assert_array_equal(largest, validation.argmax(target.scores))
 
 
 def test_a_row_is_the_same_wherever_it_is_cut():
     z = scores(10, np.float32)
-    whole = calibrated(sg.Target(logits=z), calibration("temperature", 10))[0]
+    whole = calibration("temperature", 10).calibrate(z, "logits")[0]
     for lo, hi in [(0, 1), (1, 4), (5, 336), (336, 700)]:
-        part = calibrated(sg.Target(logits=z[lo:hi]), calibration("temperature", 10))[0]
+        part = calibration("temperature", 10).calibrate(z[lo:hi], "logits")[0]
         np.testing.assert_array_equal(part, whole[lo:hi])
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("dead", [(), (0, 3)])
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-def test_moments_of_few_classes_are_those_of_many(monkeypatch, weighted, dead, dtype):
-    rng = np.random.default_rng(0)
-    p = rng.dirichlet(np.full(6, 0.3), 500).astype(dtype)
-    live = ~np.isin(np.arange(6), dead)
-    v = np.where(live, rng.normal(size=6) * 3, -np.inf)
-    block = Block(p, 0, rng.random(500) if weighted else None, rng.integers(0, 6, 500))
-    few = _steps.weighed(block, v, live)
-    monkeypatch.setattr(_steps, "FEW", 0)
-    for found, wanted in zip(few, _steps.weighed(block, v, live), strict=True):
-        np.testing.assert_allclose(found, wanted, rtol=1e-12)
 
 
 def network(n, k=10, seed=0):
@@ -128,22 +121,26 @@ def test_methods_share_their_passes(world):
     assert scan.passes <= 7
 
 
-def test_the_steps_of_a_pass_share_a_view(world, monkeypatch):
-    from shiftgauge.methods import scanned
-
+def test_the_steps_of_a_pass_share_calibrated_rows(world, monkeypatch):
     source, file = world
-    made = []
-    monkeypatch.setattr(scanned, "calibrated", lambda *args: made.append(1) or calibrated(*args))
+    calibrate, made = Calibration.calibrate, []
+
+    def counted(self, scores, kind):
+        made.append(len(scores))
+        return calibrate(self, scores, kind)
+
     scan = sg.scan(file, kind="logits")
+    monkeypatch.setattr(Calibration, "calibrate", counted)
     sg.compare(source, scan, ["ac", "entropy", "atc-mc"])
     assert scan.passes == 1
-    assert len(made) == sum(-(-part.rows // part.layout.batch_rows) for part in scan.parts)
+    blocks = sum(-(-part.rows // part.layout.batch_rows) for part in scan.parts)
+    assert len([rows for rows in made if rows != source.n]) == blocks
 
 
 CHILD = """
 import sys, threading, time
 import numpy as np, shiftgauge as sg
-from shiftgauge.transport import streamed
+from shiftgauge.rows import rows as module
 from numpy.lib.format import open_memmap
 method, file, rows = sys.argv[1], sys.argv[2], int(sys.argv[3])
 held = open_memmap(file, "w+", np.float16, (rows, 10))
@@ -153,7 +150,7 @@ for lo in range(0, rows, 250_000):
     part[np.arange(250_000), rng.integers(0, 10, 250_000)] += 3
     held[lo : lo + 250_000] = part
 held.flush()
-streamed.SAMPLE = 1 << 20  # the sample grows up to its bound; here it has reached it
+module.SUBSAMPLE_ENTRIES = 1 << 20  # the subsample grows up to its bound; here it has reached it
 source = sg.Source(logits=np.array(held[:2000], np.float64), labels=rng.integers(0, 10, 2000))
 del held
 
