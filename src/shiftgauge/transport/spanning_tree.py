@@ -3,7 +3,7 @@
 Rows and classes are the nodes of a graph whose edges are the parts of split rows. All parts are tight at the
 optimal prices, so mass may be sent round any cycle without changing the cost: two consecutive edges of the
 cycle share a row (one gains what the other loses) or a class (likewise). Sending as much as possible empties
-an edge. A forest on s rows and K classes has at most s + K - 1 edges, and each split row has at least two:
+an edge. A graph without cycles on s rows and K classes has at most s + K - 1 edges, and each split row has at least two:
 2 s <= s + K - 1, so at most K - 1 rows stay split.
 """
 
@@ -34,7 +34,7 @@ def cancel_cycles(parts: dict[Part, int]) -> dict[Part, int]:
 
 
 def _path(neighbours: dict[int, set[int]], start: int, goal: int) -> list[int]:
-    """Return the nodes from start to goal in the forest, or nothing if they are not connected."""
+    """Return the nodes from start to goal, or nothing if they are not connected."""
     if start not in neighbours or goal not in neighbours:
         return []
     before = {start: start}
@@ -45,7 +45,7 @@ def _path(neighbours: dict[int, set[int]], start: int, goal: int) -> list[int]:
             while path[-1] != start:
                 path.append(before[path[-1]])
             return path[::-1]
-        for other in neighbours[node]:  # in any order: a forest has one path at most
+        for other in neighbours[node]:  # in any order: without cycles there is one path at most
             if other not in before:
                 before[other] = node
                 queue.append(other)

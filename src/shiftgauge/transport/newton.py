@@ -6,12 +6,12 @@ Rows i have scores s_ij, and v are K log-weights. The dual of entropic transport
 
 with the gradient (mass that each class holds) - q and the Hessian diag(held) - sum_i mass_i x_i x_i', where
 x_i = softmax(s_i + v) is the row's plan. SCOT has s = log p, smoothed transport s = p / eps. Whoever calls
-`newton` says how F is read at v; what is read, in memory or in passes over files, is its own affair.
+`newton` says how F is read at v, in memory or in passes over files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,14 +30,14 @@ class Reading:
     Attributes:
         value: F without its linear term.
         held: (K,) the mass that each class receives.
-        hessian: returns the (K, K) Hessian; None where only products with it are cheap.
+        hessian: (K, K) the Hessian; None where only products with it are cheap.
         product: returns the Hessian times a vector.
     """
 
     value: float
     held: Array
-    hessian: Callable[[], Array] | None = None
-    product: Callable[[Array], Array] | None = None
+    hessian: Array | None = None
+    product: Callable[[Array], Awaitable[Array]] | None = None
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,8 @@ class Optimum:
     error: float
 
 
-def newton(
-    read: Callable[[Array], Reading], v: Array, q: Array, *, tol: float, more: Callable[[], bool]
+async def newton(
+    read: Callable[[Array], Awaitable[Reading]], v: Array, q: Array, *, tol: float, more: Callable[[], bool]
 ) -> Optimum:
     """Minimise F from v on until no class mass is missed by more than tol.
 
@@ -65,14 +65,14 @@ def newton(
         tol: the largest class mass to miss.
         more: asked before each step; the best v so far is returned once it says no.
     """
-    here = read(v)
+    here = await read(v)
     F, g = here.value - q @ v, here.held - q
     damping = 0.0
     while np.abs(g).max() > tol and more():
-        step = _step(here, g, damping)
+        step = await _step(here, g, damping)
         trial = v + step
         trial -= trial.max()
-        there = read(trial)
+        there = await read(trial)
         new_F, new_g = there.value - q @ trial, there.held - q
         promised = -float(g @ step) / 2
         lower = new_F <= F - 1e-4 * promised and promised > 1e-12 * (1.0 + abs(F))
@@ -87,22 +87,22 @@ def newton(
     return Optimum(v, here, float(np.abs(g).max()))
 
 
-def _step(here: Reading, g: Array, damping: float) -> Array:
+async def _step(here: Reading, g: Array, damping: float) -> Array:
     """The damped Newton step; F is constant along (1, ..., 1), which the added term fixes."""
     k = len(g)
     ridge = damping + 1e-300
     if here.hessian is not None:
-        H = here.hessian() + 1.0 / k**2
+        H = here.hessian + 1.0 / k**2
         H[np.diag_indices(k)] += ridge
         step = _solved(H, -g)
     else:
         curved = here.product
         assert curved is not None
 
-        def product(d: Array) -> Array:
-            return np.asarray(curved(d) + ridge * d + d.mean() / k)
+        async def product(d: Array) -> Array:
+            return np.asarray(await curved(d) + ridge * d + d.mean() / k)
 
-        step = _conjugate_gradients(product, -g, 1.0 / (here.held + ridge + 1.0 / k**2))
+        step = await _conjugate_gradients(product, -g, 1.0 / (here.held + ridge + 1.0 / k**2))
     step = step - step.mean()
     return np.asarray(step * min(1.0, LONGEST / max(float(np.abs(step).max()), 1e-300)))
 
@@ -118,7 +118,9 @@ def _solved(H: Array, b: Array) -> Array:
     return np.asarray(np.linalg.lstsq(H, b, rcond=None)[0])
 
 
-def _conjugate_gradients(product: Callable[[Array], Array], b: Array, inverse_diagonal: Array) -> Array:
+async def _conjugate_gradients(
+    product: Callable[[Array], Awaitable[Array]], b: Array, inverse_diagonal: Array
+) -> Array:
     """Solve product(x) = b to a tenth of a percent, preconditioned by a diagonal."""
     x = np.zeros_like(b)
     residual = b.copy()
@@ -127,7 +129,7 @@ def _conjugate_gradients(product: Callable[[Array], Array], b: Array, inverse_di
     rho = float(residual @ z)
     enough = 1e-3 * np.linalg.norm(b)
     for _ in range(len(b)):
-        image = product(d)
+        image = await product(d)
         curvature = float(d @ image)
         if curvature <= 0.0:
             break

@@ -26,7 +26,7 @@ def row_unit(total_weight: float) -> float:
     >>> row_unit(1000.0) * 1000 < 2**61 <= row_unit(1000.0) * 2000
     True
     """
-    return float(2.0 ** (TOTAL_BITS - frexp(total_weight)[1]))
+    return float(2.0 ** min(TOTAL_BITS - frexp(total_weight)[1], 1000))
 
 
 def class_units(class_mass: npt.NDArray[np.float64], total: int, whole: int) -> Units:
