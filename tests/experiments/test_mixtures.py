@@ -18,6 +18,8 @@ from shiftgauge.experiments.recipes import RECIPES  # noqa: E402
 from shiftgauge.experiments.scores import Scores  # noqa: E402
 from shiftgauge.experiments.shards import merge  # noqa: E402
 
+pytestmark = pytest.mark.torch
+
 NAME = "fashion-mnist"
 
 

@@ -20,6 +20,8 @@ from shiftgauge.experiments.shards import Shard, merge  # noqa: E402
 
 from . import layouts  # noqa: E402
 
+pytestmark = pytest.mark.torch
+
 
 def stamps(runs):
     return {path: path.stat().st_mtime_ns for path in (runs / "scores").rglob("*.npz")}

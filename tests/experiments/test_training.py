@@ -16,6 +16,8 @@ from shiftgauge.experiments.projnorm import PAPER, TorchRefit, distance, paramet
 from shiftgauge.experiments.recipes import RECIPES, SEEDS, Recipe, recipe  # noqa: E402
 from shiftgauge.experiments.training import Run, load_checkpoint, make_optimiser, score, train  # noqa: E402
 
+pytestmark = pytest.mark.torch
+
 SHORT = Recipe("sgd", 0.1, 6, 16, 5e-4, nesterov=True, schedule="onecycle", warmup=0.5, augment=True)
 
 

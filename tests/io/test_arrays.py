@@ -24,7 +24,9 @@ def write(path, **held):
     return path
 
 
-@pytest.mark.parametrize("ending", ["npz", "pt", "pth"])
+@pytest.mark.parametrize(
+    "ending", ["npz", pytest.param("pt", marks=pytest.mark.torch), pytest.param("pth", marks=pytest.mark.torch)]
+)
 def test_every_key_is_read_for_what_it_is(tmp_path, ending):
     path = write(
         tmp_path / f"a.{ending}",
@@ -91,6 +93,7 @@ def test_an_empty_archive_holds_nothing(tmp_path):
         read_target(tmp_path / "a.npz")
 
 
+@pytest.mark.torch
 def test_a_torch_file_that_is_no_dictionary(tmp_path):
     torch = pytest.importorskip("torch")
     torch.save(torch.tensor(P), tmp_path / "a.pt")
@@ -110,6 +113,7 @@ class Hostile:
         return os.mkdir, (str(self.folder),)
 
 
+@pytest.mark.torch
 def test_a_torch_file_that_would_run_something(tmp_path):
     torch = pytest.importorskip("torch")
     torch.save({"logits": Hostile(tmp_path / "made")}, tmp_path / "a.pt")

@@ -21,8 +21,8 @@ from shiftgauge.monitor.service.windows import list_windows
 from shiftgauge.monitor.store import open_store, queue
 from shiftgauge.monitor.store.schema import jobs
 
-#: Kills of servers, workers and clients on each database; SHIFTGAUGE_KILLS asks for more, or fewer.
-KILLS = int(os.environ.get("SHIFTGAUGE_KILLS", "50"))
+#: Kills of servers, workers and clients on each database: 5 in `make test`, 20 in `make test-all`.
+KILLS = int(os.environ.get("SHIFTGAUGE_KILLS", "5"))
 BATCH, BATCHES, DAYS = 25, 48, 4
 
 
@@ -144,6 +144,7 @@ def _short_leases(monkeypatch):
     monkeypatch.setenv("SHIFTGAUGE_LEASE_SECONDS", "2")
 
 
+@pytest.mark.sized
 def test_killed_at_random_moments(tmp_path, database):
     """Every row that a client accepted is there once, and the numbers are those of a run in which nobody was killed."""
     todo = parts()
