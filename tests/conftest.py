@@ -12,7 +12,7 @@ settings.register_profile(
 settings.load_profile("project")
 
 #: Tests that ask for one of these fixtures need what its marker names.
-MARKERS = {"chromium": "browser", "cluster": "postgres", "setting": "torch"}
+MARKERS = {"chromium": "browser", "cluster": "postgres", "setting": "torch", "spark": "spark"}
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -18,6 +18,8 @@ from .samples import answers, folded, rows, wanted
 
 distributed = pytest.importorskip("distributed", reason="dask and distributed are not installed")
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def client():
