@@ -221,6 +221,7 @@ def shell(line, **variables):
     return done
 
 
+@pytest.mark.slow
 def test_broken_and_closed_streams(files):
     words = f"estimate {files[0]} {files[1]} -m ac"
     assert shell(f"shiftgauge {words} | head -1 >/dev/null").returncode == 0

@@ -177,7 +177,7 @@ def test_what_needs_every_row_is_refused_in_one_line():
 def test_a_large_target_in_memory_is_read_in_chunks(monkeypatch):
     source, target = world(7)
     whole = [sg.estimate(source, in_memory(target), m) for m in ("scot", "cott", "auto")]
-    rows = sg.trust.posteriors.row_table(sg.Pair(source, in_memory(target)), "scot")
+    rows = sg.inference.posteriors.row_table(sg.Pair(source, in_memory(target)), "scot")
     monkeypatch.setattr("shiftgauge.transport.streamed.KEPT", 100)
     monkeypatch.setattr("shiftgauge.transport.streamed.WHOLE", 100)
     pair = sg.Pair(source, in_memory(target))
@@ -187,7 +187,7 @@ def test_a_large_target_in_memory_is_read_in_chunks(monkeypatch):
         assert pair.estimate(a.method).error == pytest.approx(
             a.error, abs=0.02 if a.method == "auto" else 1e-9
         )
-    read = sg.trust.posteriors.row_reader(pair, "scot")
+    read = sg.inference.posteriors.row_reader(pair, "scot")
     tables = [table for part in pair.target.each(read) for table in part]
     for name, values in rows.items():
         joined = np.concatenate([table[name] for table in tables])
@@ -202,7 +202,7 @@ def test_rows_are_never_written_of_some_of_a_part():
     """A part that gives fewer rows than it has, as a cluster's does to this process, is refused and not cut short."""
     source, target = world(8)
     scan = scanned(target, [400])
-    read = sg.trust.posteriors.row_reader(sg.Pair(source, scan), "ac")
+    read = sg.inference.posteriors.row_reader(sg.Pair(source, scan), "ac")
     scan.parts[1].read = lambda columns=(): iter([next(samples.Rows.read(scan.parts[1]))])
     with pytest.raises(sg.FileError, match="part 1: other than 800 rows were read"):
         list(sg.Pair(source, scan).target.each(read))

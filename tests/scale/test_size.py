@@ -40,7 +40,7 @@ def test_a_label_budget_for_many_rows(many):
     assert len(sg.budget(*many, count=20).rows) == 20
 
 
-class MeanDoubt(sg.estimators.Estimator):
+class MeanDoubt(sg.Estimator):
     """A method of somebody else, written as the guide says."""
 
     name, title, meaning = "mean-doubt", "Mean doubt", "one minus the mean confidence"

@@ -74,6 +74,7 @@ def test_groups_widen_the_interval():
     assert ratio == pytest.approx(np.sqrt(10), rel=0.25)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "options"), [("scot", {"marginal": "shrunk"}), ("cott", {"marginal": "shrunk"})]
 )
