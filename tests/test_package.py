@@ -44,6 +44,7 @@ def modules(package):
         yield from (info.name for info in pkgutil.walk_packages(path, f"{package}."))
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("package", PACKAGES)
 def test_docstring_examples_run(package):
     tried, missing = 0, set()

@@ -11,6 +11,7 @@ from shiftgauge import FileError
 from shiftgauge.io import Form, read_labels, read_second, read_source, read_target
 
 P = np.array([[0.7, 0.2, 0.1], [0.1, 0.6, 0.3], [0.3, 0.3, 0.4]])
+PT, PTH = (pytest.param(ending, marks=pytest.mark.torch) for ending in ("pt", "pth"))
 
 
 def write(path, **held):
@@ -24,9 +25,7 @@ def write(path, **held):
     return path
 
 
-@pytest.mark.parametrize(
-    "ending", ["npz", pytest.param("pt", marks=pytest.mark.torch), pytest.param("pth", marks=pytest.mark.torch)]
-)
+@pytest.mark.parametrize("ending", ["npz", PT, PTH])
 def test_every_key_is_read_for_what_it_is(tmp_path, ending):
     path = write(
         tmp_path / f"a.{ending}",
@@ -51,7 +50,7 @@ def test_every_key_is_read_for_what_it_is(tmp_path, ending):
     assert read_target(path, prediction=None).predictions.tolist() == [0, 1, 2]  # the largest score
 
 
-@pytest.mark.parametrize("ending", ["npz", "pt"])
+@pytest.mark.parametrize("ending", ["npz", PT])
 @pytest.mark.parametrize(
     ("held", "said", "words"),
     [

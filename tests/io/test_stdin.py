@@ -15,7 +15,9 @@ from shiftgauge.io import read_target, stdin
 
 def run(code, data):
     """The lines that a new process prints, which finds the data on its standard input."""
-    imports = "from shiftgauge import FileError\nfrom shiftgauge.io import *\nfrom shiftgauge.io import stdin\n"
+    imports = (
+        "from shiftgauge import FileError\nfrom shiftgauge.io import *\nfrom shiftgauge.io import stdin\n"
+    )
     done = subprocess.run(
         [sys.executable, "-c", imports + code], input=data, capture_output=True, check=False, timeout=600
     )

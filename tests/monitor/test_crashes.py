@@ -144,7 +144,7 @@ def _short_leases(monkeypatch):
     monkeypatch.setenv("SHIFTGAUGE_LEASE_SECONDS", "2")
 
 
-@pytest.mark.sized
+@pytest.mark.extended
 def test_killed_at_random_moments(tmp_path, database):
     """Every row that a client accepted is there once, and the numbers are those of a run in which nobody was killed."""
     todo = parts()

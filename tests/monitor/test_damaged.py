@@ -119,7 +119,7 @@ BODIES = {
 }
 
 
-@pytest.mark.sized
+@pytest.mark.extended
 @pytest.mark.parametrize("name", BODIES)
 def test_flipped_bits(server, name):
     """One bit of the body flipped, anywhere; a change that still makes sense may be accepted."""
