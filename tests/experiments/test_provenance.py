@@ -123,7 +123,6 @@ def test_other_data_files_are_refused(setting, monkeypatch):
     collect.collect(setting, [0])
     model = setting.trained(0)
     monkeypatch.setattr(type(setting), "trained", lambda self, seed: model)
-    provenance._file_digest.cache_clear()
     before = provenance.files_digest(found(setting.root, setting.dataset.expects))
     for path in (setting.root / "fashion-mnist").iterdir():
         path.unlink()
