@@ -15,6 +15,7 @@ from monitor_data import client_of, free_port, labels_json, rows_json, settle_do
 from nursery import Nursery
 from sqlalchemy import func, select
 
+from shiftgauge.monitor.clock import now_us, pretend
 from shiftgauge.monitor.service.models import get_model, put_source
 from shiftgauge.monitor.service.settings import put_settings
 from shiftgauge.monitor.service.windows import list_windows
@@ -169,20 +170,19 @@ def test_killed_at_random_moments(tmp_path, database):
     assert found == undisturbed(tmp_path / "calm", todo)
 
 
-def test_the_lease_of_a_dead_worker_runs_out(store, monkeypatch):
-    monkeypatch.setattr(queue, "LEASE", 100_000)
+def test_the_lease_of_a_dead_worker_runs_out(store):
     with store.write() as connection:
         queue.ask(connection, "estimate", [1], 0)
     dead = queue.take(store, "dead")
     assert queue.take(store, "other") is None
-    time.sleep(0.15)
-    alive = queue.take(store, "other")
-    assert alive.id == dead.id
-    with store.write() as connection:
-        assert not queue.finish(connection, dead)  # what it did may not be kept
-    assert not queue.renew(store, dead)
-    with store.write() as connection:
-        assert queue.finish(connection, alive)
+    with pretend(now_us() + queue.LEASE + 1):
+        alive = queue.take(store, "other")
+        assert alive.id == dead.id
+        with store.write() as connection:
+            assert not queue.finish(connection, dead)  # what it did may not be kept
+        assert not queue.renew(store, dead)
+        with store.write() as connection:
+            assert queue.finish(connection, alive)
 
 
 def test_a_job_asked_for_while_under_way_is_done_again(store):
