@@ -140,9 +140,10 @@ def test_as_a_module():
     [
         ({"COLUMNS": "0", "MPLBACKEND": "module://no_such_backend"}, ""),
         pytest.param({"COLUMNS": "00"}, "", marks=pytest.mark.slow),
-        (
+        pytest.param(
             {"NUMBA_DISABLE_JIT": "1"},
             "shiftgauge: NUMBA_DISABLE_JIT is ignored: the solver runs compiled only\n",
+            marks=pytest.mark.slow,
         ),
     ],
 )

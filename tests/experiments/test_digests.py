@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import shiftgauge
 
 #: Makes each change in turn, takes it back, and prints which digests of the code noticed.
@@ -41,6 +43,7 @@ CHANGES = [
 ]
 
 
+@pytest.mark.slow
 def test_digests_change_with_the_code_that_scores_and_estimates(tmp_path):
     package = Path(shiftgauge.__file__).parent
     shutil.copytree(package, tmp_path / "shiftgauge", ignore=shutil.ignore_patterns("__pycache__"))

@@ -129,6 +129,7 @@ for method in ("scot", "cott"):
 """
 
 
+@pytest.mark.slow
 def test_same_seed_same_answer_whatever_the_threads(tmp_path):
     """One core and one thread of every library, against several."""
     said = {}
