@@ -183,6 +183,7 @@ def test_rows_and_labels_that_are_not_one_each(tmp_path, key):
         assert str(caught.value).endswith(f"have the shapes {rows} and {labels}; wanted one each")
 
 
+@pytest.mark.torch
 def test_picks_in_a_torch_file_have_plain_labels(tmp_path):
     torch = pytest.importorskip("torch")
     torch.save({"row": torch.tensor([4, 7]), "labels": torch.tensor([1, 0])}, tmp_path / "picks.pt")

@@ -67,6 +67,7 @@ def warm(tmp_path_factory):
     return folder, run(SOLVE, NUMBA_CACHE_DIR=str(folder))
 
 
+@pytest.mark.slow
 def test_compiles_once_and_says_so(warm):
     folder, first = warm
     assert float(first.stdout) == pytest.approx(0.25)
@@ -77,6 +78,7 @@ def test_compiles_once_and_says_so(warm):
     assert second.stderr == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", [".nbi", ".nbc"])
 @pytest.mark.parametrize("damage", ["truncated", "garbage", "flipped"])
 def test_damaged_machine_code_is_compiled_again(warm, tmp_path, ending, damage):
@@ -99,6 +101,7 @@ def test_damaged_machine_code_is_compiled_again(warm, tmp_path, ending, damage):
     assert run(SOLVE, NUMBA_CACHE_DIR=str(tmp_path)).stderr == ""
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_no_reason_to_fail(tmp_path):
     def full():
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
@@ -115,6 +118,7 @@ CacheImpl._locator_classes = [c for c in CacheImpl._locator_classes if "UserProv
 """
 
 
+@pytest.mark.slow
 def test_where_nothing_else_can_be_written_temporary_files_keep_the_code(tmp_path):
     environment = {"TMPDIR": str(tmp_path), "NUMBA_CACHE_DIR": ""}
     assert float(run(NO_LOCATOR + SOLVE, **environment).stdout) == pytest.approx(0.25)
@@ -123,6 +127,7 @@ def test_where_nothing_else_can_be_written_temporary_files_keep_the_code(tmp_pat
     assert run(NO_LOCATOR + SOLVE, **environment).stderr == ""
 
 
+@pytest.mark.slow
 def test_a_folder_that_others_can_write_is_not_trusted(tmp_path):
     folder = tmp_path / f"shiftgauge-{os.getuid()}"
     folder.mkdir()
@@ -133,6 +138,7 @@ def test_a_folder_that_others_can_write_is_not_trusted(tmp_path):
     assert list(folder.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_changed_kernels_are_compiled_again(tmp_path):
     """The content of all kernel sources decides, not the time of one of them."""
     copy = tmp_path / "shiftgauge"
@@ -211,6 +217,7 @@ def test_large_problems_are_compiled(cold, shape):
     assert cold == ["float64"]
 
 
+@pytest.mark.slow
 def test_the_first_small_call_compiles_nothing(tmp_path):
     count = "import numba.core.event as e\nwith e.install_recorder('numba:compile') as seen:\n"
     body = "\n".join("    " + line for line in MOVED.strip().splitlines()[:-1])
@@ -223,6 +230,7 @@ def test_the_first_small_call_compiles_nothing(tmp_path):
     assert "compiling the transport solver" in run(often, NUMBA_CACHE_DIR=str(tmp_path)).stderr
 
 
+@pytest.mark.slow
 def test_python_alone_gives_the_same(tmp_path):
     """NUMBA_DISABLE_JIT=1: slow, and equal to the last bit."""
     plain = run("import warnings; warnings.simplefilter('error')" + MOVED, NUMBA_DISABLE_JIT="1")
@@ -242,6 +250,7 @@ sg.estimate(source, sg.Target(logits=z[:1000]))
 """
 
 
+@pytest.mark.slow
 def test_warm_up_leaves_nothing_to_compile(tmp_path):
     code = "from shiftgauge.transport import warm_up; print(warm_up())"
     folder = run(code, NUMBA_CACHE_DIR=str(tmp_path)).stdout.strip()
