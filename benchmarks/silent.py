@@ -97,7 +97,7 @@ def trial(setting: Setting, seed: int) -> dict:
         "grade": grade_of(found),
         "details": {
             k: found.details[k]
-            for k in ("shift", "novelty", "unexplained_mass", "unlikeness", "answers", "p_value")
+            for k in ("shift", "excess_mass", "unexplained_mass", "ks_distance", "answers", "p_value")
         },
     }
 
