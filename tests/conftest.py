@@ -17,6 +17,14 @@ def rng():
     return np.random.default_rng(0)
 
 
+@pytest.fixture
+def small_parts(monkeypatch):
+    """Parts and blocks of a few hundred rows, so that small data is cut often."""
+    monkeypatch.setattr("shiftgauge.io.parts.PART_SCORES", 3 * 500)
+    monkeypatch.setattr("shiftgauge.io.layout.BATCH_SCORES", 3 * 100)
+    monkeypatch.setattr("shiftgauge.io.layout.BATCH_ROWS", 100)
+
+
 @pytest.fixture(scope="session")
 def scores():
     """An overconfident model of 5 classes on 600 labelled rows and on 800 shifted ones."""

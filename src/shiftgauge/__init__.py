@@ -64,7 +64,7 @@ from shiftgauge.monitor.client import Monitor
 from shiftgauge.reports import Report, report
 from shiftgauge.results import Comparison, Estimate, Interval
 from shiftgauge.samples import Source, Target
-from shiftgauge.scale import scan
+from shiftgauge.engines import scan
 
 __all__ = [
     "AC",

@@ -10,6 +10,8 @@ import re
 import unicodedata
 from collections.abc import Iterable
 from difflib import get_close_matches
+from importlib import import_module
+from typing import Any
 
 
 def printable(text: object, keep: str = "") -> str:
@@ -99,3 +101,17 @@ def nearest(word: str, known: Iterable[str]) -> str:
     """
     close = get_close_matches(word.lower(), list(known), n=1, cutoff=0.6)
     return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def optional(module: str, *, extra: str, purpose: str) -> Any:
+    """Import an optional third-party module; if it is missing, the error names the extra to install.
+
+    >>> optional("json", extra="dask", purpose="scan: Dask").__name__
+    'json'
+    """
+    try:
+        return import_module(module)
+    except ImportError:
+        raise MissingDependencyError(
+            f"{purpose} needs {module}; pip install 'shiftgauge[{extra}]'"
+        ) from None

@@ -21,7 +21,7 @@ LAST = {
 }
 #: What a verb cannot be called without.
 NEEDED = {"slices": ("--by", "user"), "report": ("--json",)}
-PAIR, READ, CHECKED = "shiftgauge.methods:Pair", "shiftgauge.io:read_source", "shiftgauge.io:read_checked"
+PAIR, READ, CHECKED = "shiftgauge.methods:Pair", "shiftgauge.io:open_source", "shiftgauge.io:read_checked"
 SHARES = "shiftgauge.inference.posteriors.proportions:estimated_shares"
 #: Options about the command's own output, with the test that shows what they do.
 ELSEWHERE = {
@@ -68,12 +68,12 @@ EVERYWHERE = {
     "negative": (("--negative", "no"), form("negative", "no")),
     "weight-column": (("--weight-column", "w"), form("weight", "w")),
     "prediction-column": (("--prediction-column", "d"), form("prediction", "d")),
-    "id": (("--id", "user"), ("shiftgauge.io:read_checked", "form", setting("id", is_("user")))),
+    "id": (("--id", "user"), ("shiftgauge.io:open_target", "form", setting("id", is_("user")))),
     "threshold": (("--threshold", "0.9"), form("threshold", 0.9)),
     "tolerance": (("--tolerance", "0.1"), form("tolerance", 0.1)),
     "insist": (("--insist",), form("insist", True)),
     "drop-unlabelled": (("--drop-unlabelled",), form("drop_unlabelled", True)),
-    "dask": (("--dask", "tcp://127.0.0.1:1"), ("shiftgauge.scale:scan", "dask", is_("tcp://127.0.0.1:1"))),
+    "dask": (("--dask", "tcp://127.0.0.1:1"), ("shiftgauge.engines:scan", "dask", is_("tcp://127.0.0.1:1"))),
     "checkpoint": (
         ("--checkpoint", "kept"),
         ("shiftgauge.scale:scan_if_large", "options", lambda value: ends("kept")(value["checkpoint"])),

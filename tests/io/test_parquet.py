@@ -9,7 +9,7 @@ from pyarrow import parquet
 
 from shiftgauge import FileError
 from shiftgauge.io import Form, read_checked, read_labels, read_source, read_target
-from shiftgauge.io.blocks import BLOCK_ROWS
+from shiftgauge.io.batches import BATCH_ROWS
 
 
 def table(n, seed, dtype=np.float32):
@@ -48,11 +48,11 @@ def test_a_folder_and_a_glob_are_one_table(folder):
 
 
 def test_more_rows_than_a_batch_and_more_precision(tmp_path):
-    parquet.write_table(table(BLOCK_ROWS + 7, 0), tmp_path / "a.parquet")
+    parquet.write_table(table(BATCH_ROWS + 7, 0), tmp_path / "a.parquet")
     parquet.write_table(table(5, 1, np.float64), tmp_path / "b.parquet")
     target, labels = read_checked(tmp_path)
     assert target.scores.dtype == np.float64
-    assert target.n == len(labels) == BLOCK_ROWS + 12
+    assert target.n == len(labels) == BATCH_ROWS + 12
     assert np.array_equal(target.scores[-5:, 0], table(5, 1, np.float64).column("prob_x").to_numpy())
 
 

@@ -19,7 +19,8 @@ from shiftgauge.io import (
     read_source,
     read_target,
 )
-from shiftgauge.io.tables import both_columns, open_table
+from shiftgauge.io.layout import both_columns
+from shiftgauge.io.tables import open_table
 from shiftgauge.io.values import numbers_of
 from shiftgauge.samples import meeting_notes
 
@@ -334,7 +335,7 @@ def test_a_wrong_cell_has_a_row_however_many_cores_there_are(tmp_path):
 
 
 def test_json_lines_are_read_in_blocks_that_know_their_place(tmp_path, monkeypatch):
-    monkeypatch.setattr(jsonlines, "BLOCK_ROWS", 4)
+    monkeypatch.setattr(jsonlines, "BATCH_ROWS", 4)
     path = write_jsonl(tmp_path / "a.jsonl", {"prob_a": [0.5] * 10, "site": [*range(9), "x"]})
     blocks = list(open_table(path).read(["prob_a"], ["site"]))
     assert [(block.first, block.batch.num_rows) for block in blocks] == [(0, 4), (4, 4), (8, 2)]
@@ -416,7 +417,7 @@ def test_values_of_a_column_stay_different(tmp_path, monkeypatch):
     assert found["list"].tolist() == ["[1]", "[2]", None, "[1]"] * 5
     assert found["coded"].tolist() == ["b", "a", None, "b"] * 5
     assert found["word"].tolist() == held["word"]
-    monkeypatch.setattr(jsonlines, "BLOCK_ROWS", 2)
+    monkeypatch.setattr(jsonlines, "BATCH_ROWS", 2)
     values = read_columns(write_jsonl(tmp_path / "a.jsonl", {"x": [1, 2, 1.0, 2.5]}), ["x"])["x"].tolist()
     assert repr(values) == "[1, 2, 1.0, 2.5]"
 

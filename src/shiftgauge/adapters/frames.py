@@ -10,12 +10,12 @@ import numpy.typing as npt
 
 from shiftgauge.adapters.collected import Collected
 from shiftgauge.errors import InputError
-from shiftgauge.io.blocks import in_memory
+from shiftgauge.io.batches import in_memory
 from shiftgauge.io.form import Form
-from shiftgauge.io.tables import score_columns
-from shiftgauge.io.values import gather, known, labels_in
+from shiftgauge.io.frames import WHERE, as_table
+from shiftgauge.io.layout import score_columns
+from shiftgauge.io.values import collect_columns, known, labels_in
 
-WHERE = "the frame"
 #: How scores are named: a prefix of their columns, the columns themselves, or class -> column.
 Columns = str | Sequence[str] | Mapping[Hashable, str | None]
 
@@ -65,7 +65,7 @@ def from_dataframe(
     if weights is not None:
         known(weights, table.column_names, WHERE)
     scores = [name for name in columns.values() if name is not None]
-    matrix, mass, held = gather(in_memory(table, WHERE), scores, list(texts.values()), weights)
+    matrix, mass, held = collect_columns(in_memory(table, WHERE), scores, list(texts.values()), weights)
     given = {
         word: held[name] if word == "ids" else labels_in(held[name], classes) for word, name in texts.items()
     }
@@ -77,26 +77,6 @@ def from_dataframe(
         indexed=False,
         **given,
     )
-
-
-def as_table(frame: Any) -> Any:
-    """The frame as a pyarrow table, without copying where its memory is Arrow already."""
-    import pyarrow as pa
-
-    try:
-        if isinstance(frame, pa.Table):
-            return frame
-        if hasattr(frame, "__arrow_c_stream__"):
-            return pa.RecordBatchReader.from_stream(frame).read_all()
-        if hasattr(frame, "with_format"):  # a Hugging Face data set
-            return frame.with_format("arrow")[:]
-        return pa.table(frame)
-    except (pa.ArrowException, TypeError, ValueError) as problem:
-        text = str(problem).strip().splitlines()[0][:160].rstrip(".")
-        raise InputError(
-            f"{WHERE}: a {type(frame).__name__} cannot be read through the Arrow interface ({text}); "
-            "wanted a pandas, polars or pyarrow frame, or a DuckDB relation"
-        ) from None
 
 
 def _columns(

@@ -32,8 +32,8 @@ from shiftgauge.errors import InputError
 if TYPE_CHECKING:
     from shiftgauge.cli.screen import Say
     from shiftgauge.io import Form
+    from shiftgauge.rows import Rows
     from shiftgauge.samples import Sample, Source, Target
-    from shiftgauge.scans import Scan
 
 __all__ = [
     "AsJson",
@@ -145,8 +145,10 @@ class Reading:
 
     def source(self, path: Path) -> Source:
         """SOURCE alone."""
-        self._refuse_scanning(f"{path} is read once")
-        return self._known(path, self.form(path, self.labels))
+        from shiftgauge.io import open_source
+
+        self._refuse_engines(f"{path} is read once")
+        return open_source(path, self.form(path, self.labels), self.labels)
 
     def both(
         self,
@@ -158,10 +160,10 @@ class Reading:
         target_labels: Path | None = None,
         check: bool = False,
         whole: bool = False,
-    ) -> tuple[Source, Target | Scan, Any]:
+    ) -> tuple[Source, Target | Rows, Any]:
         """SOURCE, TARGET, and TARGET's labels if they are to be checked against; `others` are read later.
 
-        A TARGET of too many rows for memory is scanned, unless it is wanted `whole`.
+        A TARGET with too many rows for memory is read in passes, unless it is wanted `whole`.
         """
         from shiftgauge import io
 
@@ -170,14 +172,12 @@ class Reading:
         _refuse_two_from_stdin(source, target, self.labels, second, target_labels, *others)
         form = self.form(source, target, self.labels, second, target_labels, *others)
         say(f"reading {source}")
-        known = self._known(source, form.but(id=None), say)  # TARGET's rows are the ones that are named
-        form = form.facing(known)
+        # ids are those of TARGET's rows
+        known = io.open_source(source, form.but(id=None), self.labels, Pace(say))
         say(f"reading {target}")
         if not (whole or check or second is not None):
-            found = self._scanned(target, form, say)
-            if found is not None:
-                return known, found, None
-        self._refuse_scanning(f"{target} is read whole")
+            return known, self._target(target, form, known, say), None
+        self._refuse_engines(f"{target} is read whole")
         unknown, truth = io.read_checked(target, form, second, like=known)
         if target_labels is not None:
             if truth is not None:
@@ -187,37 +187,32 @@ class Reading:
             raise InputError(f"{target}: --check was asked for, but there are no labels to check against")
         return known, unknown, truth if check else None
 
-    def _known(self, path: Path, form: Form, say: Say | None = None) -> Source:
-        """SOURCE; of one that is large no row is held twice, and of too many rows some are kept."""
-        from shiftgauge import io
-        from shiftgauge.scale import source_if_large
-
-        pace = None if say is None else Pace(say)
-        found = None if io.is_stream(path) else source_if_large(path, form, self.labels, pace)
-        return io.read_source(path, form, self.labels) if found is None else found
-
-    def _refuse_scanning(self, why: str) -> None:
-        """Options about scans change nothing where nothing is scanned."""
+    def _refuse_engines(self, why: str) -> None:
+        """Options about passes change nothing if rows are in memory."""
         for option, value in (("--dask", self.dask), ("--checkpoint", self.checkpoint)):
             if value is not None:
                 raise InputError(
                     f"{option} {value}: {why}, and this is about scans of large ones; leave it out"
                 )
 
-    def _scanned(self, target: Path, form: Form, say: Say) -> Scan | None:
-        """TARGET in parts, where it is too large to be kept in memory or workers are to read it; else None."""
-        from shiftgauge.io import is_stream
-        from shiftgauge.scale import scan, scan_if_large
+    def _target(self, path: Path, form: Form, source: Source, say: Say) -> Target | Rows:
+        """TARGET in memory; or its rows, if they are too many or workers are to read them."""
+        from shiftgauge.engines import checkpointed, scan
+        from shiftgauge.io import open_target
+        from shiftgauge.rows import Rows
 
         if self.dask is not None:
-            found = scan(target, form, dask=self.dask, checkpoint=self.checkpoint)
+            rows = scan(path, form.for_target(source), dask=self.dask, checkpoint=self.checkpoint)
         else:
-            made = None if is_stream(target) else scan_if_large(target, form, checkpoint=self.checkpoint)
-            if made is None:
-                return None
-            found = made
-        found.progress = Pace(say)
-        return found
+            opened = open_target(path, form, source)
+            if not isinstance(opened, Rows):
+                self._refuse_engines(f"{path} is read whole")
+                return opened
+            rows = opened
+            if self.checkpoint is not None:
+                rows.engine = checkpointed(rows.engine, self.checkpoint, path)
+        rows.progress = Pace(say)
+        return rows
 
 
 class Pace:
@@ -333,10 +328,10 @@ def _fits(name: str, pattern: str) -> bool:
     return fnmatch.fnmatch(name, pattern) and not hidden
 
 
-def column_of(path: Path, name: str, rows: int | Sample | Scan) -> Any:
+def column_of(path: Path, name: str, rows: int | Sample | Rows) -> Any:
     """A column or key that says something of each of the scores' rows; times may be binned (`time:1d`).
 
-    Of scores that are scanned, its name: it is read along with them.
+    Of rows that are read in passes, its name: it is read along with them.
 
     Args:
         path: the file that holds it.
@@ -344,9 +339,9 @@ def column_of(path: Path, name: str, rows: int | Sample | Scan) -> Any:
         rows: the number of rows; or the sample, so that rows it dropped are dropped here too.
     """
     from shiftgauge.io import read_groups
-    from shiftgauge.scans import Scan
+    from shiftgauge.rows import Rows
 
-    if isinstance(rows, Scan):
+    if isinstance(rows, Rows):
         return name
     if isinstance(rows, int):
         return read_groups(path, [name], rows)[name]

@@ -1,17 +1,24 @@
-"""Scores in numpy's and torch's own files: `.npz`, `.npy`, `.pt`."""
+"""Scores in numpy's and torch's own files: `.npz`, `.npy`, `.pt`; and `.npy` files in parts."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import math
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.lib import format as npy
 
-from shiftgauge._npz import read_npy, read_npz
+from shiftgauge._npz import read_npy, read_npz, refusal
 from shiftgauge._samples import KEYS
-from shiftgauge.errors import FileError, MissingDependencyError
+from shiftgauge.errors import FileError, optional
+from shiftgauge.io.files import FileStamp, files_behind
 from shiftgauge.io.form import Content, Form, refuse_misspelt
+from shiftgauge.io.layout import Layout
+from shiftgauge.io.parts import join_parts, rows_per_part
+from shiftgauge.rows import Block, Part, row_location
 
 
 def read_mapping(path: Path, keys: Collection[str]) -> tuple[dict[str, Any], list[str]]:
@@ -23,12 +30,21 @@ def read_mapping(path: Path, keys: Collection[str]) -> tuple[dict[str, Any], lis
 
 
 def read_scores_npy(path: Path, form: Form) -> Content:
-    """Scores alone in an `.npy`; whether logits or probabilities must be said."""
+    """Scores alone in one or several `.npy` files; whether logits or probabilities must be said."""
+    kind = _npy_kind(path, form)
+    files = files_behind(path)
+    if len(files) == 1:
+        return Content(scores=read_npy(files[0]), kind=kind)
+    npy_parts(path, form)  # the same columns in all
+    return Content(scores=np.concatenate([read_npy(file) for file in files]), kind=kind)
+
+
+def _npy_kind(path: Path, form: Form) -> str:
     if form.kind is None:
         raise FileError(
             f"{path}: a .npy file does not say what it holds; pass --logits or --probs (kind='logits')"
         )
-    return Content(scores=read_npy(path), kind=form.kind)
+    return form.kind
 
 
 def read_scores_mapping(path: Path, form: Form) -> Content:
@@ -56,12 +72,7 @@ def read_scores_mapping(path: Path, form: Form) -> Content:
 
 
 def _read_torch(path: Path) -> dict[str, Any]:
-    try:
-        import torch
-    except ImportError:
-        raise MissingDependencyError(
-            f"{path}: reading torch files needs torch; pip install 'shiftgauge[torch]'"
-        ) from None
+    torch = optional("torch", extra="torch", purpose=f"{path}: reading torch files")
     try:
         held = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as problem:  # torch raises many kinds; whatever it is, the file is refused
@@ -74,3 +85,116 @@ def _read_torch(path: Path) -> dict[str, Any]:
             f"{path}: holds a {type(held).__name__}; wanted a dictionary with 'logits' or 'probs'"
         )
     return {str(key): value for key, value in held.items()}
+
+
+@dataclass(frozen=True)
+class NpyPart:
+    """Consecutive rows of a `.npy` file. They are read, not mapped: a file cut short is an error and no signal.
+
+    Attributes:
+        layout: what they hold.
+        stamp: the file, which must stay as it was.
+        first, rows: the number of the first of them in it, and how many they are.
+        offset, dtype: where the file's numbers begin, and what they are.
+        column_length: how many numbers a column has in the file, if columns are contiguous (Fortran order); else 0.
+    """
+
+    layout: Layout
+    stamp: FileStamp
+    first: int
+    rows: int
+    offset: int
+    dtype: str
+    column_length: int = 0
+
+    @property
+    def name(self) -> str:
+        """The file."""
+        return self.stamp.file
+
+    @property
+    def mark(self) -> str:
+        """Identifies the data in checkpoints."""
+        return f"{self.stamp} {self.first}"
+
+    def read(self, columns: Sequence[str] = ()) -> Iterator[Block]:
+        """Yield its rows, block by block."""
+        if columns:
+            raise FileError(f"{self.name}: a .npy file has no column {columns[0]!r}; wanted a table")
+        self.stamp.check()
+        for begin in range(self.first, self.first + self.rows, self.layout.batch_rows):
+            rows = min(self.layout.batch_rows, self.first + self.rows - begin)
+            scores = self._scores(begin, rows)
+            with row_location(self.name, begin):
+                decisions = self.layout.decide(scores)
+            yield Block(scores, self.name, begin, decisions=decisions)
+
+    def _scores(self, begin: int, rows: int) -> Any:
+        k, size = self.layout.k, np.dtype(self.dtype).itemsize
+        if not self.column_length:
+            flat = self._numbers(self.offset + begin * k * size, rows * k)
+            return np.asarray(flat.reshape(rows, k), self.layout.dtype)
+        starts = (self.offset + (j * self.column_length + begin) * size for j in range(k))
+        columns = [self._numbers(start, rows) for start in starts]
+        return np.stack(columns, axis=1).astype(self.layout.dtype, copy=False)
+
+    def _numbers(self, offset: int, count: int) -> Any:
+        try:
+            numbers = np.fromfile(self.name, self.dtype, count, offset=offset)
+        except OSError as problem:
+            raise FileError(refusal(Path(self.name), problem, "npy")) from None
+        if len(numbers) != count:
+            raise FileError(f"{self.name}: cannot be read as .npy (it is cut short); is it complete?")
+        return numbers
+
+
+def npy_parts(path: Path, form: Form) -> tuple[Layout, list[Part]]:
+    """The layout and the parts of `.npy` files of the same columns; only their headers are read."""
+    files = files_behind(path)
+    kind = _npy_kind(files[0], form)
+    headers = [_npy_header(FileStamp.of(file)) for file in files]
+    k = headers[0].k
+    for header in headers:
+        if header.k != k:
+            raise FileError(
+                f"{header.stamp.file}: {header.k} columns of scores, and {files[0]} has {k}; wanted the same classes"
+            )
+    dtype = np.result_type(*(h.dtype if h.dtype.kind == "f" else np.float64 for h in headers))
+    names = tuple(str(j) for j in range(k))
+    layout = Layout(kind, names, None, str(dtype), (), threshold=form.threshold)
+    share = rows_per_part(sum(header.n for header in headers), k)
+    parts = (
+        NpyPart(
+            layout, h.stamp, first, min(share, h.n - first), h.offset, h.dtype.str, h.n if h.fortran else 0
+        )
+        for h in headers
+        for first in range(0, h.n, share)
+    )
+    return layout, join_parts(parts, share)
+
+
+@dataclass(frozen=True)
+class _NpyHeader:
+    stamp: FileStamp
+    n: int
+    k: int
+    offset: int
+    dtype: np.dtype[Any]
+    fortran: bool
+
+
+def _npy_header(stamp: FileStamp) -> _NpyHeader:
+    path = Path(stamp.file)
+    try:
+        with path.open("rb") as file:
+            version = npy.read_magic(file)
+            read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+            shape, fortran, dtype = read(file)
+            offset = file.tell()
+    except Exception as problem:  # whatever numpy makes of it, the file is refused
+        raise FileError(refusal(path, problem, "npy")) from None
+    if dtype.kind not in "fiub" or len(shape) != 2:
+        raise FileError(f"{path}: holds {dtype.name} of shape {shape}; wanted numbers, (rows, classes)")
+    if stamp.size - offset < math.prod(shape) * dtype.itemsize:
+        raise FileError(f"{path}: cannot be read as .npy (it is cut short); is it complete?")
+    return _NpyHeader(stamp, *shape, offset, dtype, bool(fortran))

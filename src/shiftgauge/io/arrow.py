@@ -1,62 +1,63 @@
-"""Arrow files in either of their two forms, the file form (Feather) and the stream form."""
+"""Arrow files in either of their two forms, the file form (Feather) and the stream form.
+
+They are read, not mapped: a file that is cut short meanwhile is an error and no signal. Every record batch is validated
+in full, because a damaged one would end the process later.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
-from shiftgauge.io.blocks import Block, Tabular, guarded, numbered, unreadable, validated
+from shiftgauge.io.batches import TableFile, validated
+from shiftgauge.io.files import FileStamp
 
 
-def open_arrow(path: Path) -> Tabular:
-    """The table of an Arrow file; its rows are counted only as they are read."""
-    try:
-        with _Batches(path) as batches:
-            names = tuple(batches.schema.names)
-    except Exception as problem:
-        raise unreadable(path, path.suffix, problem) from None
+def open_arrow(stamp: FileStamp) -> TableFile:
+    """An Arrow file by its footer; a stream has none, and its rows are counted only as they are read."""
+    import pyarrow as pa
+    from pyarrow import ipc
 
-    def read(numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Block]:
-        return guarded(_blocks(path, [*numbers, *texts]), str(path), path.suffix)
-
-    return Tabular(str(path), names, None, read)
-
-
-def _blocks(path: Path, columns: Sequence[str]) -> Iterator[Block]:
-    with _Batches(path) as batches:
-        yield from numbered((batch.select(list(columns)) for batch in batches), str(path))
-
-
-class _Batches:
-    """The record batches of a file, each validated in full: a damaged one would end the process later.
-
-    The file is read, not mapped: one that is cut short meanwhile is an error and no signal.
-    """
-
-    def __init__(self, path: Path) -> None:
-        import pyarrow as pa
-        from pyarrow import ipc
-
-        self._file = pa.OSFile(str(path))
+    with pa.OSFile(stamp.file) as file:
         try:
-            self._reader: Any = ipc.open_file(self._file)
+            schema = ipc.open_file(file).schema
         except pa.ArrowInvalid:
-            self._file.seek(0)
-            self._reader = ipc.open_stream(self._file)
-        self.schema = self._reader.schema
+            file.seek(0)
+            schema = ipc.open_stream(file).schema
+            return TableFile(stamp, tuple(schema.names), read_stream, schema)
+        # The footer holds no numbers of rows: the first column alone tells them.
+        reader = ipc.open_file(file, options=ipc.IpcReadOptions(included_fields=[0]))
+        groups = tuple(reader.get_batch(i).num_rows for i in range(reader.num_record_batches))
+    return TableFile(stamp, tuple(schema.names), read_file, schema, groups)
 
-    def __enter__(self) -> _Batches:
-        return self
 
-    def __exit__(self, *problem: object) -> None:
-        self._file.close()
+def read_file(
+    stamp: FileStamp, numbers: Sequence[str], texts: Sequence[str], groups: range | None, batch_rows: int
+) -> Iterator[Any]:
+    """Record batches of the file form; no other column is decoded."""
+    import pyarrow as pa
+    from pyarrow import ipc
 
-    def __iter__(self) -> Iterator[Any]:
-        stored = getattr(self._reader, "num_record_batches", None)
-        return validated(self._stream() if stored is None else map(self._reader.get_batch, range(stored)))
+    names = [*numbers, *texts]
+    with pa.OSFile(stamp.file) as file:
+        schema = ipc.open_file(file).schema
+        fields = [schema.get_field_index(name) for name in names]
+        reader = ipc.open_file(file, options=ipc.IpcReadOptions(included_fields=fields))
+        for number in range(reader.num_record_batches) if groups is None else groups:
+            (whole,) = validated([reader.get_batch(number)])
+            for begin in range(0, whole.num_rows, batch_rows):
+                yield whole.slice(begin, batch_rows)
 
-    def _stream(self) -> Iterator[Any]:
-        yield from self._reader
-        if self._file.tell() < self._file.size():
+
+def read_stream(
+    stamp: FileStamp, numbers: Sequence[str], texts: Sequence[str], groups: range | None, batch_rows: int
+) -> Iterator[Any]:
+    """Record batches of the stream form, from its start."""
+    import pyarrow as pa
+    from pyarrow import ipc
+
+    with pa.OSFile(stamp.file) as file:
+        for batch in validated(ipc.open_stream(file)):
+            yield batch.select([*numbers, *texts])
+        if file.tell() < file.size():
             raise ValueError("more bytes follow the end of its stream")

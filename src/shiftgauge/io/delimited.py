@@ -6,12 +6,14 @@ import csv
 import itertools
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
 from shiftgauge.errors import FileError, Note
-from shiftgauge.io.blocks import Block, Tabular, guarded, numbered, unreadable
+from shiftgauge.io.batches import TableFile
 from shiftgauge.io.compressed import ending, opened_binary, opened_text
+from shiftgauge.io.files import FileStamp
 
 #: Bytes that are parsed in one go; a row must fit.
 BLOCK_BYTES = 1 << 24
@@ -22,27 +24,19 @@ COMMA_NUMBER, POINT_NUMBER = (re.compile(rf"[+-]?\d+{p}\d+([eE][+-]?\d+)?") for 
 FIRST = 1000
 
 
-def open_csv(path: Path) -> Tabular:
-    """The table of a CSV file; its delimiter is the one that its header holds most of."""
+def open_csv(stamp: FileStamp) -> TableFile:
+    """A CSV file by its header; its delimiter is the one that the header holds most of."""
+    path = Path(stamp.file)
     usual = "\t" if ending(path) == ".tsv" else ","
-    try:
-        with opened_text(path) as file:
-            delimiter, names, comma = _header(file, usual)
-    except FileError:
-        raise
-    except Exception as problem:
-        raise unreadable(path, path.suffix, problem) from None
+    with opened_text(path) as file:
+        delimiter, names, comma = _header(file, usual)
     notes = []
     if delimiter != usual:
         notes.append(Note(f"{path}: its columns are separated by {DELIMITERS[delimiter]}"))
     if comma:
         notes.append(Note(f"{path}: its numbers are written with a decimal comma"))
-
-    def read(numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Block]:
-        blocks = _blocks(path, names, delimiter, "," if comma else ".", numbers, texts)
-        return guarded(blocks, str(path), path.suffix)
-
-    return Tabular(str(path), tuple(names), None, read, tuple(notes))
+    read = partial(read_csv, tuple(names), delimiter, "," if comma else ".")
+    return TableFile(stamp, tuple(names), read, notes=tuple(notes))
 
 
 def _header(file: TextIO, usual: str) -> tuple[str, list[str], bool]:
@@ -57,13 +51,22 @@ def _header(file: TextIO, usual: str) -> tuple[str, list[str], bool]:
     return delimiter, rows[0] if rows else [], commas > points
 
 
-def _blocks(
-    path: Path, names: list[str], delimiter: str, point: str, numbers: Sequence[str], texts: Sequence[str]
-) -> Iterator[Block]:
+def read_csv(
+    names: tuple[str, ...],
+    delimiter: str,
+    point: str,
+    stamp: FileStamp,
+    numbers: Sequence[str],
+    texts: Sequence[str],
+    groups: range | None,
+    batch_rows: int,
+) -> Iterator[Any]:
+    """Record batches of a CSV file, from its start."""
     import pyarrow as pa
     from pyarrow import csv as arrow
 
     types = {**{name: pa.float64() for name in numbers}, **{name: pa.string() for name in texts}}
+    path = Path(stamp.file)
     with opened_binary(path) as file:
         try:
             reader = arrow.open_csv(
@@ -74,12 +77,12 @@ def _blocks(
                     column_types=types, include_columns=list(types), decimal_point=point
                 ),
             )
-            yield from numbered(reader, str(path))
+            yield from reader
         except pa.ArrowInvalid as problem:
             raise _wrong_cell(path, names, str(problem)) or problem from None
 
 
-def _wrong_cell(path: Path, names: list[str], text: str) -> FileError | None:
+def _wrong_cell(path: Path, names: Sequence[str], text: str) -> FileError | None:
     """Arrow counts columns and rows, the header as a row; people read names and count from 0."""
     found: Any = re.search(
         r"column #(\d+): (?:Row #(\d+): )?CSV conversion error.* value '(.*?)'$", text, re.S

@@ -94,7 +94,7 @@ class Form:
             )
         return None
 
-    def facing(self, source: Source) -> Form:
+    def for_target(self, source: Source) -> Form:
         """The same for a target: a threshold is about the source's second class, wherever its column stands there."""
         if source.classes is None or source.k != 2 or not isinstance(self.threshold, int | float):
             return self

@@ -6,25 +6,20 @@ import itertools
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from shiftgauge.errors import FileError
-from shiftgauge.io.blocks import BLOCK_ROWS, Block, Tabular, guarded
+from shiftgauge.io.batches import BATCH_ROWS, TableFile
 from shiftgauge.io.compressed import opened_text
+from shiftgauge.io.files import FileStamp
 
 
-def open_jsonl(path: Path) -> Tabular:
-    """The table of a file of JSON lines; the first object names the columns."""
-    names: dict[str, None] = {}
-    for first in guarded(_objects(path), str(path), ".jsonl"):
-        names = dict.fromkeys(first)
-        break
-
-    def read(numbers: Sequence[str], texts: Sequence[str]) -> Iterator[Block]:
-        return guarded(_blocks(path, names, [*numbers, *texts]), str(path), ".jsonl")
-
-    return Tabular(str(path), tuple(names), None, read)
+def open_jsonl(stamp: FileStamp) -> TableFile:
+    """A file of JSON lines; the first object names the columns."""
+    names = tuple(next(_objects(Path(stamp.file)), {}))
+    return TableFile(stamp, names, partial(read_jsonl, names))
 
 
 def _objects(path: Path) -> Iterator[dict[str, Any]]:
@@ -57,23 +52,32 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return held
 
 
-def _blocks(path: Path, names: dict[str, None], columns: Sequence[str]) -> Iterator[Block]:
+def read_jsonl(
+    names: tuple[str, ...],
+    stamp: FileStamp,
+    numbers: Sequence[str],
+    texts: Sequence[str],
+    groups: range | None,
+    batch_rows: int,
+) -> Iterator[Any]:
+    """Record batches of JSON lines, from the start of the file."""
     import pyarrow as pa
 
-    objects = _objects(path)
-    for first in itertools.count(0, BLOCK_ROWS):
-        rows = list(itertools.islice(objects, BLOCK_ROWS))
+    objects = _objects(Path(stamp.file))
+    known = set(names)
+    for first in itertools.count(0, BATCH_ROWS):
+        rows = list(itertools.islice(objects, BATCH_ROWS))
         if not rows:
             return
         for i, row in enumerate(rows):
-            extra = next((key for key in row if key not in names), None)
+            extra = next((key for key in row if key not in known), None)
             if extra is not None:  # it may be one class more
                 raise FileError(
-                    f"{path}: row {first + i} has a key {extra!r}, which the first row has not; "
+                    f"{stamp.file}: row {first + i} has a key {extra!r}, which the first row has not; "
                     "wanted the same keys in all"
                 )
-        batch = {name: _column([row.get(name) for row in rows]) for name in columns}
-        yield Block(pa.record_batch(batch), str(path), first)
+        columns = {name: _column([row.get(name) for row in rows]) for name in (*numbers, *texts)}
+        yield pa.record_batch(columns)
 
 
 def _column(values: list[Any]) -> Any:

@@ -1,26 +1,27 @@
-"""Scores in tables: CSV, JSON lines, Parquet and Arrow files, one column per class."""
+"""Tables on disk: CSV, JSON lines, Parquet and Arrow files, one column per class."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from shiftgauge.errors import FileError
 from shiftgauge.io.arrow import open_arrow
-from shiftgauge.io.blocks import Tabular
-from shiftgauge.io.compressed import ending
+from shiftgauge.io.batches import BATCH_ROWS, Table, TableBatch, TableFile, guarded, located, unreadable
 from shiftgauge.io.delimited import open_csv
-from shiftgauge.io.form import Content, Form, refuse_misspelt
+from shiftgauge.io.files import FileStamp, files_behind, form_of
+from shiftgauge.io.form import Content, Form
 from shiftgauge.io.jsonlines import open_jsonl
-from shiftgauge.io.parquet import is_parquet, open_parquet
-from shiftgauge.io.values import gather, known, labels_in, shown
+from shiftgauge.io.layout import Layout, both_columns
+from shiftgauge.io.parquet import open_parquet
+from shiftgauge.io.values import collect_columns, known, labels_in
+from shiftgauge.rows import ordered_map
 
-OPENERS = {
+OPENERS: dict[str, Callable[[FileStamp], TableFile]] = {
     ".csv": open_csv,
     ".tsv": open_csv,
     ".jsonl": open_jsonl,
@@ -37,13 +38,75 @@ LABEL_NAMES = (
 )
 
 
-def open_table(path: Path) -> Tabular:
-    """The table behind a path, by its ending; a folder or a glob is Parquet."""
-    table = open_parquet(path) if is_parquet(path) else OPENERS[ending(path)](path)
-    refuse_repeated(table.names, path)
-    if table.rows == 0:
-        raise FileError(f"{path}: has a header but no rows; is it empty by mistake?")
-    return table
+def open_table(path: Path) -> Table:
+    """The table behind a path: a file, or a folder or a glob of files; only headers and footers are read."""
+    files = tuple(ordered_map(_open_file, files_behind(path)))
+    names, more = same_columns([file.stamp.file for file in files], [file.names for file in files])
+    counts = [file.groups for file in files]
+    rows = sum(map(sum, filter(None, counts))) if None not in counts else None
+    if rows == 0:
+        raise no_rows(path)
+
+    def read(numbers: Sequence[str], texts: Sequence[str]) -> Iterator[TableBatch]:
+        for file in files:
+            yield from file_batches(file, numbers, texts)
+
+    return Table(str(path), names, rows, read, files, tuple(n for f in files for n in f.notes), more)
+
+
+def _open_file(path: Path) -> TableFile:
+    stamp = FileStamp.of(path)
+    if stamp.size == 0:
+        raise FileError(f"{path}: is empty")
+    try:
+        file = OPENERS[form_of(path)](stamp)
+    except FileError:
+        raise
+    except Exception as problem:  # Arrow, zlib and the operating system each have their own
+        raise unreadable(path, form_name(str(path)), problem) from None
+    refuse_repeated(file.names, path)
+    return file
+
+
+def file_batches(
+    file: TableFile,
+    numbers: Sequence[str],
+    texts: Sequence[str],
+    groups: range | None = None,
+    first: int = 0,
+    batch_rows: int = BATCH_ROWS,
+) -> Iterator[TableBatch]:
+    """The batches of a file, or of some of its row groups, of which `first` is the first row."""
+    name = file.stamp.file
+    batches = file.read(file.stamp, numbers, texts, groups, batch_rows)
+    return guarded(located(batches, name, first), name, form_name(name))
+
+
+def form_name(file: str) -> str:
+    """What a file is called in messages about its form."""
+    form = form_of(Path(file))
+    return form if form in (".jsonl", ".parquet") else Path(file).suffix
+
+
+def no_rows(path: object) -> FileError:
+    """The refusal of a table without rows."""
+    return FileError(f"{path}: has a header but no rows; is it empty by mistake?")
+
+
+def same_columns(
+    files: Sequence[str], columns: Sequence[tuple[str, ...]]
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """The columns of the first file, which all must have, and those that only later ones have, with the first."""
+    names = columns[0]
+    more: dict[str, str] = {}
+    for file, here in zip(files, columns, strict=True):
+        missing = next((name for name in names if name not in here), None)
+        if missing is not None:
+            raise FileError(
+                f"{file}: no column {missing!r}, which the files before it have; wanted the same columns"
+            )
+        more = {**{name: file for name in here if name not in names}, **more}
+    return names, more
 
 
 def refuse_repeated(names: Sequence[str], path: object) -> None:
@@ -56,104 +119,37 @@ def refuse_repeated(names: Sequence[str], path: object) -> None:
 def table_columns(path: Path, names: Sequence[str]) -> dict[str, npt.NDArray[Any]]:
     """(n,) columns of a table as objects: of CSV to the letter, of other forms as stored; None where empty."""
     table = open_table(path)
-    return gather(table, [], [known(name, table.names, path) for name in dict.fromkeys(names)])[2]
+    return collect_columns(table, [], [known(name, table.names, path) for name in dict.fromkeys(names)])[2]
 
 
-def read_scores_table(path: Path, form: Form) -> Content:
-    """Scores, labels and the rest by column; class names are what stands behind the prefix."""
-    table = open_table(path)
-    names = table.names
-    kind, chosen, classes = scores_in(names, form, path)
-    refuse_more_classes(table.more, form)
-    decision = form.wanted_prediction(names, path)
-    for name in (form.weight, decision, form.id):
-        if name is not None:
-            known(name, names, path)
-    if form.label not in names and form.label == Form.label:  # a name that was asked for is not misspelt
-        refuse_misspelt(names, [form.label], path, "column", "--label-column")
-    texts = [n for n in dict.fromkeys((form.label, decision, form.id)) if n is not None and n in names]
-    scores, weights, others = gather(table, chosen, texts, form.weight)
+def read_scores_table(table: Table, layout: Layout) -> Content:
+    """All rows of a table in memory."""
+    texts = [n for n in dict.fromkeys((layout.label, layout.prediction, layout.id)) if n is not None]
+    scores, weights, others = collect_columns(table, layout.scores, texts, layout.weight)
     if not len(scores):
-        raise FileError(f"{path}: has a header but no rows; is it empty by mistake?")
-    labels = others.get(form.label)
+        raise no_rows(table.where)
+    classes = layout.classes
+    labels, decisions = (
+        None if name is None else labels_in(others[name], classes)
+        for name in (layout.label, layout.prediction)
+    )
     return Content(
-        scores=both_columns(scores, path) if len(chosen) < len(classes) else scores,
-        kind=kind,
+        scores=both_columns(scores, table.where) if len(layout.scores) < layout.k else scores,
+        kind=layout.kind,
         classes=classes,
-        columns=names,
-        labels=None if labels is None else labels_in(labels, classes),
+        columns=table.names,
+        labels=labels,
         weights=weights,
-        predictions=None if decision is None else labels_in(others[decision], classes),
-        ids=None if form.id is None else others[form.id],
-        likely=None if labels is not None else _likely_label(table, chosen, classes),
+        predictions=decisions,
+        ids=None if layout.id is None else others[layout.id],
+        likely=None if labels is not None else _likely_label(table, layout),
         notes=table.notes,
     )
 
 
-def scores_in(names: Sequence[str], form: Form, path: object) -> tuple[str, list[str], tuple[str, ...]]:
-    """What the scores are, their columns and their classes: of two classes one column may stand for both."""
-    two = form.positive is not None or form.negative is not None
-    return _two_classes(form, path, names) if two else score_columns(names, form, path)
-
-
-def score_columns(names: Sequence[str], form: Form, path: object) -> tuple[str, list[str], tuple[str, ...]]:
-    """Which columns hold the scores: logits or probabilities, the columns, and their classes."""
-    prefixes = {"logits": form.logit_prefix, "probs": form.prob_prefix}
-    special = {form.label, form.weight, form.prediction, form.id}
-    columns = {
-        kind: [name for name in names if name.startswith(prefix) and name not in special]
-        for kind, prefix in prefixes.items()
-    }
-    held = [kind for kind, found in columns.items() if found]
-    if not held:
-        hint = (
-            "; for two classes with one column of probabilities pass --positive NAME --negative NAME"
-            if "prob" in names
-            else "; name the prefix with --logit-prefix or --prob-prefix"
-        )
-        raise FileError(
-            f"{path}: no columns begin with {form.logit_prefix!r} or {form.prob_prefix!r} "
-            f"(found {shown(names)}){hint}"
-        )
-    kind = form.choose(held, path)
-    chosen = columns[kind]
-    return kind, chosen, tuple(name[len(prefixes[kind]) :] for name in chosen)
-
-
-def refuse_more_classes(more: Mapping[str, str], form: Form) -> None:
-    """A column that only a later part has may come and go, unless it is one class more."""
-    for name, file in more.items():
-        if name.startswith((form.logit_prefix, form.prob_prefix)):
-            raise FileError(
-                f"{file}: has a column {name!r}, which the first part has not; wanted the same classes"
-            )
-
-
-def _two_classes(form: Form, path: object, names: Sequence[str]) -> tuple[str, list[str], tuple[str, ...]]:
-    if form.positive is None or form.negative is None:
-        raise FileError(f"{path}: with one column of probabilities both --positive and --negative are needed")
-    if form.kind == "logits":
-        raise FileError(
-            f"{path}: --positive and --negative go with one column 'prob' of probabilities, not --logits"
-        )
-    return "probs", [known("prob", names, path)], (form.negative, form.positive)
-
-
-def both_columns(matrix: npt.NDArray[Any], path: object, first: int = 0) -> npt.NDArray[Any]:
-    """(n, 2) probabilities of two classes, from (n, 1) of the second; `first` is the first row's number."""
-    p = matrix[:, 0]
-    outside = ~((p >= 0) & (p <= 1))
-    if outside.any():
-        row = int(np.argmax(outside))
-        raise FileError(
-            f"{path}: column 'prob', row {first + row} is {p[row]:g}; wanted probabilities from 0 to 1"
-        )
-    return np.column_stack([1.0 - p, p])
-
-
-def _likely_label(table: Tabular, scores: Sequence[str], classes: Sequence[str]) -> str | None:
+def _likely_label(table: Table, layout: Layout) -> str | None:
     """The column that probably holds the labels: by its name, or because class names stand in it."""
-    others = [name for name in table.names if name not in scores and name != Form.prediction]
+    others = [name for name in table.names if name not in layout.scores and name != Form.prediction]
     for usual in LABEL_NAMES:
         found = next((name for name in others if name.lower() == usual), None)
         if found is not None:
@@ -163,6 +159,6 @@ def _likely_label(table: Tabular, scores: Sequence[str], classes: Sequence[str])
         return None
     for name in others:
         held = {str(v) for v in first.batch.column(name)[:1000].to_pylist() if v is not None and v != ""}
-        if held and held <= set(classes):
+        if held and held <= set(layout.classes or ()):
             return name
     return None

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shiftgauge.errors import FileError, nearest
-from shiftgauge.io.blocks import Block, Tabular
+from shiftgauge.io.batches import Table, TableBatch
 
 Array = npt.NDArray[Any]
 
@@ -26,12 +26,12 @@ def shown(names: Sequence[str]) -> str:
     return ", ".join(names[:8]) + (", ..." if len(names) > 8 else "") if names else "none"
 
 
-def gather(
-    table: Tabular, scores: Sequence[str], texts: Sequence[str], weight: str | None = None
+def collect_columns(
+    table: Table, scores: Sequence[str], texts: Sequence[str], weight: str | None = None
 ) -> tuple[Array, Array | None, dict[str, Array]]:
     """(n, len(scores)) the scores in one matrix, (n,) the weights, and the other columns as objects, in one pass.
 
-    Memory is reserved once where the number of rows is known; beyond it only one block is held. Scores and weights
+    Memory is reserved once where the number of rows is known; beyond it only one batch is held. Scores and weights
     are kept apart, so that neither changes the other's precision.
     """
     groups = [list(scores), [] if weight is None else [weight]]
@@ -39,28 +39,28 @@ def gather(
     others = _Others(texts)
     numbers = [name for names in groups for name in names]
     rest = [name for name in texts if name not in numbers]
-    for block in table.read(numbers, rest):
+    for batch in table.read(numbers, rest):
         for matrix, names in zip(held, groups, strict=True):
-            matrix.add([numbers_of(block, name) for name in names], block.batch.num_rows)
-        others.add(block)
+            matrix.add([numbers_of(batch, name) for name in names], batch.batch.num_rows)
+        others.add(batch)
     return held[0].finish(), None if weight is None else held[1].finish()[:, 0], others.finish()
 
 
-def numbers_of(block: Block, name: str) -> Array:
-    """(m,) a block's column of numbers without gaps; a row that is wrong is named with its file."""
+def numbers_of(batch: TableBatch, name: str) -> Array:
+    """(m,) a batch's column of numbers without gaps; a row that is wrong is named with its file."""
     import pyarrow as pa
 
-    column = block.batch.column(name)
+    column = batch.batch.column(name)
     if pa.types.is_null(column.type) or column.null_count:
-        row = block.first + int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
+        row = batch.first + int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
         raise FileError(
-            f"{block.where}: column {name!r}, row {row} is empty or NaN; wanted a number in every row"
+            f"{batch.where}: column {name!r}, row {row} is empty or NaN; wanted a number in every row"
         )
     if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
         bad = next(
             (v for v in column.to_pylist() if isinstance(v, bool) or not isinstance(v, int | float)), None
         )
-        raise FileError(f"{block.where}: column {name!r} holds {column.type} such as {bad!r}; wanted numbers")
+        raise FileError(f"{batch.where}: column {name!r} holds {column.type} such as {bad!r}; wanted numbers")
     return np.asarray(column.to_numpy())
 
 
@@ -73,7 +73,7 @@ class _Matrix:
         self._count = 0
 
     def add(self, columns: list[Array], m: int) -> None:
-        """Append a block of rows, given by columns."""
+        """Append a batch of rows, given by columns."""
         end = self._count + m
         if not columns:
             self._count = end
@@ -107,10 +107,10 @@ class _Others:
         self._number: dict[str, dict[Any, int]] = {name: {} for name in names}
         self._codes: dict[str, list[Array]] = {name: [] for name in names}
 
-    def add(self, block: Block) -> None:
-        """Append a block."""
+    def add(self, batch: TableBatch) -> None:
+        """Append a batch."""
         for name, number in self._number.items():
-            values, codes = coded(block.batch.column(name))
+            values, codes = coded(batch.batch.column(name))
             place = np.array([number.setdefault(_key(v), len(number)) for v in values], dtype=np.intp)
             self._codes[name].append(place[codes])
 
@@ -132,7 +132,7 @@ def _key(value: Any) -> tuple[type, Any]:
 
 
 def coded(column: Any) -> tuple[list[Any], npt.NDArray[np.intp]]:
-    """A block's distinct values, with None at the end, and (m,) which of them each row holds."""
+    """A batch's distinct values, with None at the end, and (m,) which of them each row holds."""
     import pyarrow as pa
 
     try:

@@ -1,11 +1,10 @@
 """What the target's labels are taken to be: the label marginal, its assumptions, and label shift."""
 
-from shiftgauge.labelshift._shim import mlls
 from shiftgauge.labelshift.black_box import bbse
 from shiftgauge.labelshift.cells import RunnerUps, confidence_cells
 from shiftgauge.labelshift.confusion import joint_confusion
 from shiftgauge.labelshift.dirichlet import dirichlet_shares, resample_to
-from shiftgauge.labelshift.likelihood import LabelShares, Moments, most_likely, reweighted
+from shiftgauge.labelshift.likelihood import LabelShares, label_shares, mlls, reweighted
 from shiftgauge.labelshift.marginal import (
     LABEL_SHIFT,
     MARGINALS,
@@ -23,7 +22,6 @@ __all__ = [
     "JTest",
     "LabelShares",
     "Marginal",
-    "Moments",
     "RunnerUps",
     "bbse",
     "check_marginal",
@@ -31,8 +29,8 @@ __all__ = [
     "dirichlet_shares",
     "j_test",
     "joint_confusion",
+    "label_shares",
     "mlls",
-    "most_likely",
     "resample_to",
     "reweighted",
     "rlls",

@@ -1,8 +1,8 @@
-"""MLLS: the target's label shares by maximum likelihood."""
+"""Label shares by maximum likelihood (MLLS), certified."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,21 +10,21 @@ import numpy.typing as npt
 
 from shiftgauge.labelshift.confusion import Array
 from shiftgauge.labelshift.simplex import bounded_minimum
+from shiftgauge.rows import Block, Rows, run
+from shiftgauge.transport import posterior_sums, thinned
 
-#: Mixture likelihoods are floored here, so that a row which no admitted class explains cannot give NaN.
+#: Curvatures are floored here, so that none divides by zero.
 TINY = 1e-300
 #: Shares are kept above this, so that none is locked at zero.
 LEAST = 1e-12
 #: EM leaves the rest to Newton's method at this gap, or after this many passes.
 EM_GAP, EM_PASSES = 1e-5, 30
-#: The search ends where the next step changes no share by more than this.
+#: The search ends where the gap is small and the next step changes no share by more than this.
 STEP = 1e-10
 #: Added to the curvature, whose diagonal is 1, so that it can be inverted where the likelihood is flat.
 RIDGE = 1e-10
 #: By this much the log-likelihood may fall through rounding.
 ROUNDING = 1e-14
-#: Entries of the matrix whose second moments are summed at once.
-ENTRIES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class LabelShares:
         shares: (K,) pi, the target's label shares.
         weights: (K,) w_c = pi_c / prior_c; 0 where the prior is 0.
         gap: a certified bound on how far the mean log-likelihood lies below its maximum.
-        passes: how often the probabilities were read.
+        passes: how often all rows were read.
     """
 
     shares: Array
@@ -44,59 +44,70 @@ class LabelShares:
     passes: int
 
 
-def mlls(
-    probs: Array,
-    prior: Array,
-    mass: Array | None = None,
-    *,
-    tol: float = 1e-9,
-    max_passes: int = 500,
-) -> LabelShares:
+async def mlls(rows: Rows, prior: Array, *, tol: float = 1e-9, max_passes: int = 500) -> LabelShares:
     """Maximise sum_i mass_i log sum_c p_ic pi_c / prior_c over label shares pi, to convergence.
 
-    A few EM steps begin: the E-step is the posterior r_ic = p_ic w_c / sum_k p_ik w_k with w = pi / prior, the
-    M-step pi_c = sum_i mass_i r_ic; two are extrapolated at a time (SQUAREM). Newton steps follow (`most_likely`).
-    At the maximum the target's mean re-weighted posterior is pi itself, so SCOT at this marginal has the same plan.
+    Thinned rows give shares to start from; of few rows a few EM steps begin: the E-step is the posterior
+    r_ic = p_ic w_c / sum_k p_ik w_k with w = pi / prior, the M-step pi_c = sum_i mass_i r_ic; two are extrapolated at a
+    time (SQUAREM). Newton steps follow (`most_likely`). At the maximum the target's mean re-weighted posterior is pi
+    itself, so SCOT at this marginal has the same plan.
 
     Args:
-        probs: (n, K) the target's calibrated probabilities.
+        rows: the target's rows with calibrated probabilities.
         prior: (K,) what the probabilities average to on the source: its mean posterior (or, with a
             bias-corrected calibration, equally its label shares).
-        mass: (n,) row masses that sum to 1; equal by default.
         tol: the certified gap to reach.
         max_passes: give up after so many passes and return the best found.
 
     References: Saerens, Latinne and Decaestecker, Adjusting the Outputs of a Classifier to New a Priori
     Probabilities, 2002; Alexandari, Kundaje and Shrikumar, Maximum Likelihood with Bias-Corrected
     Calibration is Hard-to-Beat at Label Shift Adaptation, 2020.
+    """
+    key = ("mlls", prior.tobytes(), tol, max_passes)
+    return await rows.once(key, _mlls, rows, prior, tol, max_passes)
+
+
+def label_shares(
+    probs: Array, prior: Array, mass: Array | None = None, *, tol: float = 1e-9, max_passes: int = 500
+) -> LabelShares:
+    """`mlls` of an array: (n, K) probabilities, and (n,) row masses, equal by default.
 
     >>> p = np.array([[.9, .1]] * 3 + [[.1, .9]])
-    >>> mlls(p, np.array([.5, .5])).shares.round(4).tolist()
+    >>> label_shares(p, np.array([.5, .5])).shares.round(4).tolist()
     [0.8125, 0.1875]
     """
-    n = len(probs)
-    mass = np.full(n, 1.0 / n) if mass is None else mass
-    live = prior > 0.0
-    ratio = np.ascontiguousarray(probs[:, live] / prior[live])
-    passes = 0
+    return run(mlls(Rows.of_block(Block(probs, weights=mass)), prior, tol=tol, max_passes=max_passes))
 
-    def read(pi: Array) -> Moments:
+
+async def _mlls(rows: Rows, prior: Array, tol: float, max_passes: int) -> LabelShares:
+    live, passes = prior > 0.0, 0
+
+    async def read(pi: Array, moments: bool = True) -> Moments:
         nonlocal passes
         passes += 1
-        value, D = _read(ratio, mass, pi)
-        return Moments(value, pi * D, lambda: _second_moments(ratio, mass, pi))
+        v = np.full(rows.k, -np.inf)
+        v[live] = np.log(pi / prior[live])
+        value, held, square, mass, _ = await rows.fold(posterior_sums, v, live, moments)
+        return Moments(value / mass, held / mass, square / mass)
+
+    def more() -> bool:
+        return passes < max_passes
 
     first = prior[live] / prior[live].sum()
-    if 4 * n < len(first):  # far fewer rows than classes: a step of Newton costs K^3, one of EM n K
-        pi, before = _em(ratio, mass, first, tol, max_passes)
-        gap = float(max(_read(ratio, mass, pi)[1].max() - 1.0, 0.0))
+    thin = await thinned(rows)
+    if thin is not rows:
+        start = (await mlls(thin, prior, tol=tol, max_passes=max_passes)).shares[live]
+        pi, gap = await most_likely(read, start, tol, more)
+    elif 4 * rows.n < len(first):  # far fewer rows than classes: a step of Newton costs K^3, one of EM n K
+        pi = await _em(read, first, tol, more)
+        gap = float(max(((await read(pi, False)).held / pi).max() - 1.0, 0.0))
     else:
-        start, before = _em(ratio, mass, first, max(tol, EM_GAP), min(EM_PASSES, max_passes))
-        pi, gap = most_likely(read, start, tol, lambda: passes + before < max_passes)
-    shares, weights = np.zeros(len(prior)), np.zeros(len(prior))
+        start = await _em(read, first, max(tol, EM_GAP), lambda: passes < min(EM_PASSES, max_passes))
+        pi, gap = await most_likely(read, start, tol, more)
+    shares, weights = np.zeros(rows.k), np.zeros(rows.k)
     shares[live] = pi
     weights[live] = pi / prior[live]
-    return LabelShares(shares, weights, gap, passes + before)
+    return LabelShares(shares, weights, gap, passes)
 
 
 @dataclass(frozen=True)
@@ -106,17 +117,18 @@ class Moments:
     Attributes:
         value: the mean log-likelihood.
         held: (K,) the mean of r.
-        square: gives (K, K) the mean of r r'.
+        square: (K, K) the mean of r r', if it was asked for.
     """
 
     value: float
     held: Array
-    square: Callable[[], Array]
+    square: Array
 
 
-def most_likely(
-    read: Callable[[Array], Moments], pi: Array, tol: float, more: Callable[[], bool]
-) -> tuple[Array, float]:
+Read = Callable[..., Awaitable[Moments]]
+
+
+async def most_likely(read: Read, pi: Array, tol: float, more: Callable[[], bool]) -> tuple[Array, float]:
     """(K,) the shares of maximum likelihood, and a certified bound on how far the log-likelihood is below its maximum.
 
     With D_c = held_c / pi_c the log-likelihood lies at most max_c D_c - 1 below its maximum (concavity). Where it is
@@ -135,24 +147,23 @@ def most_likely(
     Proportions Using Sequential Quadratic Programming, 2020.
     """
     pi = _inside(pi)
-    here, before = read(pi), np.inf
+    here, before = await read(pi), np.inf
     while more():
         D = here.held / pi
-        square = here.square()
-        scale = 1.0 / np.sqrt(np.maximum(np.diag(square), TINY))
-        N = square * scale * scale[:, None] + RIDGE * np.eye(len(pi))
+        scale = 1.0 / np.sqrt(np.maximum(np.diag(here.square), TINY))
+        N = here.square * scale * scale[:, None] + RIDGE * np.eye(len(pi))
         move = pi * scale * bounded_minimum(N, pi * scale * (D - 1.0), -1.0 / scale)
         step = float(np.abs(move).max())
         if D.max() - 1.0 <= tol and (step <= STEP or step > before / 2.0):
             break  # done; or what is left is rounding
         for shorter in (1.0, 0.5, 0.25, 0.1, 0.01):
             trial = _inside(pi + shorter * move)
-            there = read(trial)
+            there = await read(trial)
             if there.value > here.value - ROUNDING * max(1.0, abs(here.value)):
                 break
         else:
             trial = _inside(here.held)
-            there = read(trial)
+            there = await read(trial)
         pi, here, before = trial, there, step
     return pi, float(max((here.held / pi).max() - 1.0, 0.0))
 
@@ -164,43 +175,19 @@ def reweighted(probs: Array, weights: Array) -> Array:
     return np.asarray(np.divide(r, total, out=probs.copy(), where=total > 0.0))
 
 
-def _em(ratio: Array, mass: Array, pi: Array, tol: float, max_passes: int) -> tuple[Array, int]:
-    """Some steps of EM, two of them extrapolated at a time, and how many passes they took."""
-    value, D = _read(ratio, mass, pi)
-    passes = 1
-    while D.max() - 1.0 > tol and passes < max_passes:
-        first = pi * D
-        _, D1 = _read(ratio, mass, first)
-        second = first * D1
-        leap = _extrapolate(pi, first, second)
-        trial = _inside(leap)
-        trial_value, trial_D = _read(ratio, mass, trial)
-        passes += 2
-        if trial_value >= value:
-            pi, value, D = trial, trial_value, trial_D
-        else:
-            pi = second / second.sum()
-            value, D = _read(ratio, mass, pi)
-            passes += 1
-    return pi, passes
-
-
-def _read(ratio: Array, mass: Array, pi: Array) -> tuple[float, Array]:
-    """The mean log-likelihood and its gradient D at pi."""
-    total = np.maximum(ratio @ pi, TINY)
-    return float(mass @ np.log(total)), np.asarray((mass / total) @ ratio)
-
-
-def _second_moments(ratio: Array, mass: Array, pi: Array) -> Array:
-    """(K, K) sum_i mass_i r_i r_i', some rows at a time."""
-    k = len(pi)
-    out = np.zeros((k, k))
-    for lo in range(0, len(ratio), max(1, ENTRIES // k)):
-        rows = slice(lo, lo + max(1, ENTRIES // k))
-        r = ratio[rows] * pi
-        r *= (np.sqrt(mass[rows]) / np.maximum(r.sum(axis=1), TINY))[:, None]
-        out += r.T @ r
-    return out
+async def _em(read: Read, pi: Array, tol: float, more: Callable[[], bool]) -> Array:
+    """(K,) the shares after some steps of EM, two of them extrapolated at a time."""
+    here = await read(pi, False)
+    while (here.held / pi).max() - 1.0 > tol and more():
+        first = here.held
+        second = (await read(_inside(first), False)).held
+        trial = _inside(_extrapolate(pi, first, second))
+        there = await read(trial, False)
+        if there.value < here.value:  # it went too far
+            trial = _inside(second)
+            there = await read(trial, False)
+        pi, here = trial, there
+    return pi
 
 
 def _extrapolate(x0: Array, x1: Array, x2: Array) -> Array:

@@ -23,9 +23,9 @@ from shiftgauge.rows.parts import (
     Threads,
     sum_in_order,
 )
-from shiftgauge.rows.passes import RowBuffer, RowSummary, Totals, row_location
-from shiftgauge.rows.rows import Moments, Rows, subsample_step
-from shiftgauge.rows.source import to_source
+from shiftgauge.rows.passes import RowBuffer, RowSummary, Totals, renumbered, row_location
+from shiftgauge.rows.rows import Moments, Rows, subsample_step, to_source
+from shiftgauge.rows.source import source_of
 from shiftgauge.rows.threads import Stopped, check_stopped, cores, ordered_map
 
 __all__ = [
@@ -49,8 +49,10 @@ __all__ = [
     "cores",
     "gather",
     "ordered_map",
+    "renumbered",
     "row_location",
     "run",
+    "source_of",
     "subsample_step",
     "sum_in_order",
     "to_source",

@@ -26,8 +26,9 @@ from shiftgauge.rows.passes import (
     read_part,
     weighted_sum,
 )
+from shiftgauge.rows.source import source_of
 from shiftgauge.rows.threads import ordered_map
-from shiftgauge.samples import Sample, Source, Target, class_order, refuse_other_second
+from shiftgauge.samples import Sample, Source, Target, check_sample, class_order, refuse_other_second
 
 T = TypeVar("T")
 
@@ -227,8 +228,6 @@ class Rows:
 
     def source(self, labels: Any = None, *, most: int | None = None, seed: int = 0) -> Source:
         """These rows with their labels as a `Source`; see `shiftgauge.rows.source.source_of`."""
-        from shiftgauge.rows.source import source_of
-
         return source_of(self, labels, most=most, seed=seed)
 
     def aligned(self, classes: tuple[Hashable, ...] | None, k: int) -> Rows:
@@ -385,6 +384,15 @@ class Rows:
 
     def __repr__(self) -> str:
         return f"Rows({self.kind}, {self.n:,} rows x {self.k} classes in {len(self.parts):,} parts)"
+
+
+def to_source(given: Any, function: str) -> Source:
+    """A `Source` as it is, and labelled rows as the source that they hold; anything else is refused."""
+    if isinstance(given, Rows):
+        return source_of(given)
+    check_sample(given, Source, function)
+    source: Source = given
+    return source
 
 
 class _State:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,22 +14,15 @@ from shiftgauge.rows.blocks import Array, Block, Indices
 from shiftgauge.rows.driver import run
 from shiftgauge.rows.parts import LABELS
 from shiftgauge.rows.passes import Totals
-from shiftgauge.rows.rows import Rows
-from shiftgauge.samples import Source, check_sample
+from shiftgauge.samples import Source
+
+if TYPE_CHECKING:
+    from shiftgauge.rows.rows import Rows
 
 #: Numbers of a source that are held, and how many a row has beside its scores (label, prediction, costs, ...).
 SOURCE_ENTRIES, FURTHER_COLUMNS = 1 << 26, 10
 #: Buffers grow by this factor, so that memory is seldom asked for.
 GROWTH = 1.125
-
-
-def to_source(given: Any, function: str) -> Source:
-    """A `Source` as it is, and labelled rows as the source that they hold; anything else is refused."""
-    if isinstance(given, Rows):
-        return source_of(given)
-    check_sample(given, Source, function)
-    source: Source = given
-    return source
 
 
 def max_source_rows(k: int) -> int:

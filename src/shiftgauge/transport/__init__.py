@@ -5,41 +5,35 @@
 0.0
 """
 
-from shiftgauge.transport._audit import audit
-from shiftgauge.transport._prepare import warm_up
-from shiftgauge.transport._shim import SoftTransport, Transport, WarmStart, exact_transport, soft_transport
-from shiftgauge.transport.blocks import Block, Blocks, Pile, Threads, cut
+from shiftgauge.transport.compiling import warm_up
+from shiftgauge.transport.exact import exact_transport
+from shiftgauge.transport.plan import Certificate, Pieces, Transport
 from shiftgauge.transport.problem import Problem
-from shiftgauge.transport.smoothing import Smoothed, smoothed
-from shiftgauge.transport.solution import Certificate
-from shiftgauge.transport.solver import solve
-from shiftgauge.transport.streamed import Sample, Streamed, solve_blocks, take_sample
-from shiftgauge.transport.weighed import Shares, SoftWeights, likely_shares, soft_blocks
+from shiftgauge.transport.smoothing import SmoothedTransport, WarmStart, smoothed_transport
+from shiftgauge.transport.soft import SoftTransport, posterior_sums, soft_transport, thinned
+from shiftgauge.transport.solver import Solution, audit, solve
 
 __all__ = [
-    "Block",
-    "Blocks",
     "Certificate",
-    "Pile",
+    "Pieces",
     "Problem",
-    "Sample",
-    "Shares",
-    "Smoothed",
+    "SmoothedTransport",
     "SoftTransport",
-    "SoftWeights",
-    "Streamed",
-    "Threads",
+    "Solution",
     "Transport",
     "WarmStart",
     "audit",
-    "cut",
     "exact_transport",
-    "likely_shares",
-    "smoothed",
-    "soft_blocks",
+    "posterior_sums",
+    "smoothed_transport",
     "soft_transport",
     "solve",
-    "solve_blocks",
-    "take_sample",
+    "thinned",
     "warm_up",
 ]
+
+# Names that packages which are not converted yet import; delete with the modules `_steps` and `streamed`.
+from shiftgauge.rows import Block, RowBuffer
+
+Pile, Streamed, Smoothed = RowBuffer, Transport, SmoothedTransport
+smoothed = likely_shares = soft_blocks = solve_blocks = None

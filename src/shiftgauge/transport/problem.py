@@ -41,22 +41,9 @@ class Problem:
         probs = _scores(self.probs)
         n, k = probs.shape
         object.__setattr__(self, "probs", probs)
-        object.__setattr__(self, "class_mass", masses(self.class_mass, k, "class_mass", "classes"))
+        object.__setattr__(self, "class_mass", check_masses(self.class_mass, k, "class_mass", "classes"))
         if self.row_mass is not None:
-            object.__setattr__(self, "row_mass", masses(self.row_mass, n, "row_mass", "rows"))
-
-    @classmethod
-    def trusted(cls, probs: npt.NDArray[Any], class_mass: Any, row_mass: Any = None) -> Problem:
-        """A problem whose scores are our own softmax, in C order: masses are normalised, scores not read again."""
-        twin = object.__new__(cls)
-        n, k = probs.shape
-        frozen = probs.view()  # read-only is a type of its own to the compiler: one for all
-        frozen.flags.writeable = False
-        object.__setattr__(twin, "probs", frozen)
-        object.__setattr__(twin, "class_mass", masses(class_mass, k, "class_mass", "classes"))
-        mass = None if row_mass is None else masses(row_mass, n, "row_mass", "rows")
-        object.__setattr__(twin, "row_mass", mass)
-        return twin
+            object.__setattr__(self, "row_mass", check_masses(self.row_mass, n, "row_mass", "rows"))
 
     @property
     def n(self) -> int:
@@ -91,8 +78,8 @@ def _scores(given: Any) -> npt.NDArray[Any]:
 
 
 def _check_slab(slab: npt.NDArray[Any], first_row: int) -> None:
-    if slab.dtype == np.float16 and slab.view(np.uint16).max() <= 0x3C00:
-        return  # the bits of float16 numbers in [0, 1] are ordered like the numbers; numpy is slow on float16
+    if slab.dtype == np.float16:
+        slab = slab.astype(np.float32)  # numpy is slow on float16
     low, high = slab.min(), slab.max()
     if low >= 0 and high <= 1 + SLACK:
         return
@@ -109,7 +96,7 @@ def _check_slab(slab: npt.NDArray[Any], first_row: int) -> None:
     )
 
 
-def masses(given: Any, length: int, name: str, what: str) -> npt.NDArray[np.float64]:
+def check_masses(given: Any, length: int, name: str, what: str) -> npt.NDArray[np.float64]:
     """Check non-negative masses and return them with a sum of 1, frozen."""
     try:
         mass = np.array(given, dtype=np.float64)

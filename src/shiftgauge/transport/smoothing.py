@@ -9,12 +9,17 @@ replicates can resolve; an estimate itself always comes from the exact solver.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from shiftgauge.transport._newton import Array, Reading, newton
-from shiftgauge.transport.solution import Certificate
+from shiftgauge.rows import Block, Rows, Totals
+from shiftgauge.transport.candidates import kernel_scores, kernel_weights
+from shiftgauge.transport.newton import Reading, newton
+from shiftgauge.transport.plan import Certificate, Pieces
+
+Floats = npt.NDArray[np.float64]
 
 #: The smoothing of the hard plan. A quarter of it gives the same intervals.
 EPS = 0.004
@@ -22,105 +27,148 @@ EPS = 0.004
 MISSED = 5e-5
 #: Readings of the dual at most.
 ROUNDS = 40
-#: A class without mass costs this much: dearer than any class that has some, so that nobody goes there.
+#: A class without mass costs this much: dearer than any class that has some, so that no row goes there.
 DEAR = 4.0
 
 
 @dataclass(frozen=True)
-class Smoothed:
-    """A smoothed plan; it can be read like a `Transport`: parts, value, prices, certificate.
+class SmoothedTransport:
+    """A smoothed plan; it is read like a `Transport`: pieces, value, prices, certificate.
 
     Attributes:
-        row, cls, mass, cost: (parts,) the plan.
         prices: (K,) the dual solution.
+        class_mass: (K,) q.
         certificate: primal and *plain* dual, so the gap counts what smoothing costs; never exact.
+        passes: how often all rows were read.
     """
 
-    row: npt.NDArray[np.intp]
-    cls: npt.NDArray[np.intp]
-    mass: Array
-    cost: Array
-    prices: Array
+    prices: Floats
+    class_mass: Floats
     certificate: Certificate
+    passes: int
+    candidates: int = 0
+    exact = False
 
     @property
     def value(self) -> float:
         """The plan's cost."""
         return self.certificate.primal
 
-    def pieces(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp], Array, Array]:
-        """Return the plan as (row, class, mass, cost) arrays, one entry per part."""
-        return self.row, self.cls, self.mass, self.cost
+    def pieces(self, block: Block) -> Pieces:
+        """The plan of one block."""
+        return _pieces(block, self.prices)[0]
+
+    def cost_range(self, block: Block) -> tuple[Floats, Floats]:
+        """Zeros: what ties could change is not asked of a replicate."""
+        return np.zeros(len(block)), np.zeros(len(block))
 
 
-def smoothed(probs: Array, class_mass: Array, row_mass: Array, prices: Array) -> Smoothed:
+async def smoothed_transport(rows: Rows, class_mass: Floats, prices: Floats) -> SmoothedTransport:
     """Find the smoothed plan from given prices.
 
     Args:
-        probs: (n, K) probabilities, C order.
+        rows: with calibrated probabilities; their weights are the masses.
         class_mass: (K,) q, summing to 1.
-        row_mass: (n,) summing to 1.
         prices: (K,) where to start: those of the full sample.
 
-    >>> half = np.array([0.5, 0.5])
-    >>> plan = smoothed(np.array([[0.9, 0.1], [0.6, 0.4]]), half, half, np.zeros(2))
+    >>> from shiftgauge.rows import run
+    >>> rows = Rows.of_block(Block(np.array([[0.9, 0.1], [0.6, 0.4]])))
+    >>> plan = run(smoothed_transport(rows, np.array([0.5, 0.5]), np.zeros(2)))
     >>> abs(plan.value - 0.35) <= plan.certificate.gap < 1e-3
     True
     """
-    probs, row_mass = (_frozen(x) for x in (probs, row_mass))
-    u = _prices(probs, class_mass, row_mass, prices)
-    row, cls, mass, cost, primal, best = _plan(probs, row_mass, u)
-    dual = 1.0 - (best + float(class_mass @ u))
-    missed = float(np.abs(np.bincount(cls, weights=mass, minlength=len(u)) - class_mass).max())
-    return Smoothed(row, cls, mass, cost, u, Certificate(primal, dual, primal - dual, missed))
+    before, live = rows.passes, class_mass > 0.0
+    start = np.where(live, prices, DEAR)[live]
 
-
-def _frozen(array: Array) -> Array:
-    """The same numbers as the one type that kernels are compiled for: C order, read-only."""
-    view: Array = np.ascontiguousarray(array, np.float64).view()
-    view.flags.writeable = False
-    return view
-
-
-def _prices(probs: Array, class_mass: Array, row_mass: Array, prices: Array) -> Array:
-    """(K,) the smoothed dual's optimum, by Newton's method in v = -u / eps over the classes with mass."""
-    from shiftgauge.transport import _kernels
-
-    k = len(class_mass)
-    live = class_mass > 0.0
-    u = np.where(live, prices, DEAR)
-    x, near, reads = np.empty(k), np.empty(k, np.int64), 0
-
-    def priced(v: Array) -> Array:
-        out = np.full(k, DEAR)
+    def priced(v: Floats) -> Floats:
+        out = np.full(rows.k, DEAR)
         out[live] = -EPS * v
         return out
 
-    def read(v: Array) -> Reading:
-        nonlocal reads
-        reads += 1
-        held, H = np.empty(k), np.empty((k, k))
-        value = _kernels.smoothed_dual(probs, row_mass, priced(v), EPS, held, H, x, near)
-        return Reading(value / EPS, held[live], lambda: H[np.ix_(live, live)])
+    async def read(v: Floats) -> Reading:
+        value, held, H = await rows.fold(_dual, priced(v))
+        mass = rows.mass
+        return Reading(value / mass / EPS, held[live] / mass, H[np.ix_(live, live)] / mass)
 
     def more() -> bool:
-        return reads < ROUNDS
+        return rows.passes - before < ROUNDS
 
-    found = newton(read, (u[live].min() - u[live]) / EPS, class_mass[live], tol=MISSED, more=more)
-    return priced(found.v)  # the largest v is 0, so the least price is
+    # Newton's method in v = -u / eps over the classes with mass; the largest v is 0, so the least price is.
+    found = await newton(read, (start.min() - start) / EPS, class_mass[live], tol=MISSED, more=more)
+    u = priced(found.v)
+    best, primal, held = await rows.fold(_audit, u)
+    dual = 1.0 - (best / rows.mass + float(class_mass @ u))
+    missed = float(np.abs(held / rows.mass - class_mass).max())
+    primal /= rows.mass
+    return SmoothedTransport(
+        u, class_mass, Certificate(primal, dual, primal - dual, missed), rows.passes - before
+    )
 
 
-def _plan(
-    probs: Array, row_mass: Array, u: Array
-) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp], Array, Array, float, float]:
-    """The parts of the plan at prices u, its cost and sum_i mass_i max_j (p_ij - u_j)."""
-    from shiftgauge.transport import _kernels
+def _dual(block: Block, u: Floats) -> Totals:
+    """The smoothed dual of a block without its linear term, (K,) the masses of the classes, (K, K) the Hessian."""
+    from shiftgauge.transport import _pass_kernels
 
-    n, k = probs.shape
+    k = len(u)
+    held, H, x, near = np.empty(k), np.empty((k, k)), np.empty(k), np.empty(k, np.int64)
+    P, mass = kernel_scores(block.probs), kernel_weights(block.mass)
+    return Totals((_pass_kernels.smoothed_dual(P, mass, u, EPS, held, H, x, near), held, H))
+
+
+def _audit(block: Block, u: Floats) -> Totals:
+    pieces, best = _pieces(block, u)
+    held = np.bincount(pieces.cls, pieces.mass, len(u))
+    return Totals((best, float(np.einsum("i,i->", pieces.mass, pieces.cost)), held))
+
+
+def _pieces(block: Block, u: Floats) -> tuple[Pieces, float]:
+    """The plan of a block at prices u, and sum_i mass_i max_j (p_ij - u_j)."""
+    from shiftgauge.transport import _pass_kernels
+
+    n, k = len(block), len(u)
+    P, m = kernel_scores(block.probs), kernel_weights(block.mass)
     count, room, x = -1, 2 * n + k, np.empty(k)
     while count < 0:
         row, cls = np.empty(room, np.intp), np.empty(room, np.intp)
         mass, cost = np.empty(room), np.empty(room)
-        count, primal, best = _kernels.smoothed_plan(probs, row_mass, u, EPS, row, cls, mass, cost, x)
+        count, _, best = _pass_kernels.smoothed_plan(P, m, u, EPS, row, cls, mass, cost, x)
         room *= 2
-    return row[:count], cls[:count], mass[:count], cost[:count], primal, best
+    return Pieces(row[:count], cls[:count], mass[:count], cost[:count]), best
+
+
+class WarmStart:
+    """Where the plans of bootstrap replicates start: the prices and weights of the full sample (`Rows.warm_start`).
+
+    The hard plan is smoothed by a few thousandths, the soft one met to 1e-8; both are beneath what a few hundred
+    replicates can resolve. The first rows that ask are taken for the full sample: ask once before threads begin.
+    """
+
+    def __init__(self) -> None:
+        self._prices: Floats | None = None
+        self._log_weights: Floats | None = None
+
+    async def prices(self, rows: Rows, class_mass: Floats) -> Floats:
+        """(K,) the prices of the full sample's exact plan."""
+        if self._prices is None:
+            from shiftgauge.transport.exact import plan_of
+
+            self._prices = (await plan_of(_cold(rows), class_mass)).prices
+        return self._prices
+
+    async def log_weights(self, rows: Rows, class_mass: Floats) -> Floats:
+        """(K,) the log-weights of the full sample's soft plan."""
+        if self._log_weights is None:
+            from shiftgauge.transport.soft import weights_of
+
+            plan = await weights_of(_cold(rows), class_mass, tol=1e-6)
+            self._log_weights = np.maximum(plan.log_weights, -50.0)
+        return self._log_weights
+
+
+def _cold(rows: Rows) -> Any:
+    """The same rows without a warm start."""
+    import copy
+
+    cold = copy.copy(rows)
+    cold.warm_start, cold.results = None, {}
+    return cold

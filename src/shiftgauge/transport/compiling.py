@@ -1,0 +1,46 @@
+"""Compile the kernels ahead of time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from shiftgauge.rows import Block, Rows, run
+from shiftgauge.transport.exact import SMALL_ENTRIES, exact_transport
+from shiftgauge.transport.smoothing import WarmStart
+from shiftgauge.transport.soft import posterior_sums
+
+
+def warm_up(
+    dtypes: Sequence[str] = ("float64",), progress: Callable[[str], None] | None = None
+) -> Path | None:
+    """Compile every kernel now, so that no later process has to: for container images and first calls.
+
+    Args:
+        dtypes: of the scores, float32 or float64; calibrated probabilities are float64.
+        progress: called with what was done, and how far it is.
+
+    Returns:
+        The folder that keeps the machine code; None if none can be written, or NUMBA_DISABLE_JIT is set.
+    """
+    from shiftgauge.transport import _search_kernels
+
+    rng = np.random.default_rng(0)
+    for place, dtype in enumerate(dtypes):
+        for n, k in ((SMALL_ENTRIES // 4 + 1, 4), (200, 70)):  # candidates of a pass; prices by histograms
+            probs = rng.dirichlet(np.full(k, 0.3), n).astype(dtype)
+            for weights in (None, np.ones(n)):
+                rows = Rows.of_block(Block(probs, weights=weights))
+                plan = run(exact_transport(rows, np.arange(1.0, k + 1.0)))
+        block = Block(probs[:50, :3])
+        plan.cost_range(block)
+        posterior_sums(Block(np.full((1 << 16, 3), 1 / 3, dtype)), np.zeros(3), np.ones(3, np.bool_))
+        rows = Rows.of_block(block)
+        rows.warm_start = WarmStart()
+        run(exact_transport(rows, np.ones(3)))
+        if progress is not None:
+            progress(f"compiled the solvers for {dtype} scores, {(place + 1) / len(dtypes):.0%}")
+    stats = getattr(_search_kernels.drive, "stats", None)
+    return None if stats is None or stats.cache_path is None else Path(stats.cache_path)
