@@ -230,8 +230,7 @@ def test_corruptions(demo):
         truth = np.mean(target.predictions != demo["labels"])
         found = sg.estimate(source, target, method="auto")
         misses.append(abs(found.error - truth))
-        band = found.details["band"]
-        inside.append(band["low"] <= truth <= band["high"])
+        inside.append(found.range.low <= truth <= found.range.high)
         if name != "clean":
             assert found.details["shift"] == "other"
     assert np.mean(misses) < 0.02

@@ -1,1 +1,0 @@
-from shiftgauge.rows.rows import subsampled_rows as sampled_rows

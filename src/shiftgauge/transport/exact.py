@@ -22,11 +22,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from shiftgauge.errors import InputError
 from shiftgauge.rows import Block, RowBuffer, Rows, Totals
 from shiftgauge.rows.rows import subsampled_rows
 from shiftgauge.transport.candidates import (
-    FURTHEST,
     LEAST,
     CandidateRows,
     apart,
