@@ -10,12 +10,10 @@ import pytest
 from scipy.stats import binomtest, norm
 
 import shiftgauge as sg
-from shiftgauge.calibration import fit_calibration
 from shiftgauge.errors import InputError
-from shiftgauge.inference.decisions import discrepancy, grade
-from shiftgauge.methods.novelty import Rows
-from shiftgauge.methods.range import span, unlikeness
-from shiftgauge.methods.view import View
+from shiftgauge.inference.critic import discrepancy
+from shiftgauge.inference.decisions import Answer
+from shiftgauge.methods.range import ErrorRange, error_range
 
 
 def sample(seed, n=3000, k=3, scale=2.0, tilt=0.0, noise=0.0):
@@ -40,55 +38,47 @@ def test_the_range_by_hand():
     """0.4 + 0.03 + 0.6 * 0.05 + Wilson's at 2 standard errors of 500 rows above, 0.2 - 0.01 - the same below."""
     ends = binomtest(110, 500).proportion_ci(2 * norm.cdf(2) - 1, method="wilson")
     noise, down = ends.high - 0.22, 0.22 - ends.low
-    found = span(ANSWERS, 0.22, "other", 0.05, 0.0, 1000, 1000)
+    found = error_range(ANSWERS, 0.22, "other", 0.05, 0.0, 1000, 1000)
     assert found.sampling == pytest.approx((noise + down) / 2)
     assert found.high == pytest.approx(0.46 + noise)
     assert found.low == pytest.approx(0.19 - down)
     # Where a difference is seen, the floor does without `unchanged`: 0.22 - 0.03.
     assert found.floor == pytest.approx(0.19 - down)
     # label-shift lies 0.05 beneath the others, and counts by 0.3: 0.3 - 0.015 - 0.03.
-    assert span({**ANSWERS, "doc": 0.3}, 0.3, "other", 0.05, 0.0, 1e9, 1e9).floor == pytest.approx(
+    assert error_range({**ANSWERS, "doc": 0.3}, 0.3, "other", 0.05, 0.0, 1e9, 1e9).floor == pytest.approx(
         0.285 - 0.03, abs=1e-3
     )
-    assert span({**ANSWERS, "doc": 0.3}, 0.3, "none", 0.05, 0.0, 1e9, 1e9).floor == pytest.approx(
+    assert error_range({**ANSWERS, "doc": 0.3}, 0.3, "none", 0.05, 0.0, 1e9, 1e9).floor == pytest.approx(
         0.2 - 0.03, abs=1e-3
     )
     # The margin has a most, and two points more for a blunt model.
-    assert span(ANSWERS, 0.22, "other", 0.9, 0.0, 1000, 1000).high == pytest.approx(0.475 + noise)
-    assert span(ANSWERS, 0.22, "other", 0.9, 1.0, 1000, 1000).high == pytest.approx(0.495 + noise)
+    assert error_range(ANSWERS, 0.22, "other", 0.9, 0.0, 1000, 1000).high == pytest.approx(0.475 + noise)
+    assert error_range(ANSWERS, 0.22, "other", 0.9, 1.0, 1000, 1000).high == pytest.approx(0.495 + noise)
     # Where other proportions explain the shift SCOT does not count: 0.22 + 0.3 * 0.03 + 0.06.
-    assert span(ANSWERS, 0.22, "label", 0.05, 0.0, 1000, 1000).high == pytest.approx(0.289 + noise)
-    assert span(ANSWERS, 0.22, "label", 0.05, 0.0, 1000, 1000, proportions="same").high > 0.4
+    assert error_range(ANSWERS, 0.22, "label", 0.05, 0.0, 1000, 1000).high == pytest.approx(0.289 + noise)
+    assert error_range(ANSWERS, 0.22, "label", 0.05, 0.0, 1000, 1000, proportions="same").high > 0.4
     # Where they are known to have changed, label-shift counts in full.
-    changed = span(ANSWERS, 0.22, "other", 0.05, 0.0, 1000, 1000, proportions="changed")
+    changed = error_range(ANSWERS, 0.22, "other", 0.05, 0.0, 1000, 1000, proportions="changed")
     assert changed.high == pytest.approx(0.31 + noise)
 
 
 def test_methods_that_run_away_widen_the_range_by_a_part():
     """COTT at the MLLS shares and label-shift, 40 points beyond the others: 0.3 of it above, and below."""
-    high = span({**ANSWERS, "label-shift": 0.8, "cott:mlls": 0.6}, 0.22, "other", 0.05, 0.0, 1e9, 1e9).high
+    high = error_range(
+        {**ANSWERS, "label-shift": 0.8, "cott:mlls": 0.6}, 0.22, "other", 0.05, 0.0, 1e9, 1e9
+    ).high
     assert high == pytest.approx(0.4 + 0.3 * 0.4 + 0.06, abs=1e-3)
-    low = span({**ANSWERS, "label-shift": 0.1}, 0.22, "none", 0.05, 0.0, 1e9, 1e9).low
+    low = error_range({**ANSWERS, "label-shift": 0.1}, 0.22, "none", 0.05, 0.0, 1e9, 1e9).low
     assert low == pytest.approx(0.2 - 0.3 * 0.1 - 0.01, abs=1e-3)
 
 
 def test_a_higher_level_never_narrows():
     spans = [
-        span(ANSWERS, 0.22, "other", 0.05, 0.5, 800, 900, level=level)
+        error_range(ANSWERS, 0.22, "other", 0.05, 0.5, 800, 900, level=level)
         for level in (0.5, 0.7, 0.9, 0.95, 0.975, 0.99)
     ]
     assert all(a.high < b.high and a.low >= b.low for a, b in pairwise(spans))
     assert all(s.low <= 0.22 <= s.high for s in spans)
-
-
-def test_unlikeness_against_scipy():
-    from scipy.stats import ks_2samp
-
-    rng = np.random.default_rng(0)
-    a, b = rng.integers(0, 20, 300) / 20, rng.integers(3, 20, 200) / 20
-    zero = (np.zeros(300, int), np.zeros(200, int))
-    rows = [Rows(p, p, c, np.full(len(c), 1 / len(c)), 2, len(c)) for p, c in zip(zero, (a, b), strict=True)]
-    assert unlikeness(*rows) == pytest.approx(ks_2samp(a, b).statistic)
 
 
 def test_no_shift_gets_a_narrow_ceiling_above_the_truth(quiet):
@@ -115,34 +105,34 @@ def test_the_ceiling_is_the_upper_end_of_the_range(quiet):
 
 def test_the_critic_sees_what_moved_and_nothing_else(quiet):
     source, target, _ = quiet
-    fitted = fit_calibration("temperature", source)
-    left = View(source, fitted)
-    same = discrepancy(left, View(target, fitted))
+    pair = sg.Pair(source, target)
+    same = discrepancy(pair.source, pair.target)
     assert same.value < 0.06
     moved, _ = sample(2, tilt=5.0)
-    assert discrepancy(left, View(sg.Target(logits=moved), fitted)).value > same.value + 0.1
+    other = pair.with_target(sg.Target(logits=moved))
+    assert discrepancy(pair.source, other.target).value > same.value + 0.1
 
 
 def test_the_critic_is_at_its_minimum():
     """The loss in other words, minimised by scipy from another start and without our gradient."""
     from scipy.optimize import minimize
 
-    from shiftgauge.inference.decisions import critic
+    from shiftgauge.inference import critic
 
     rng = np.random.default_rng(0)
     z, y = sample(0, n=150)
     source = sg.Source(logits=z, labels=y, weights=rng.uniform(0.2, 3.0, 150))
     target = sg.Target(logits=sample(1, n=120, tilt=1.0)[0], weights=rng.uniform(0.2, 3.0, 120))
-    fitted = fit_calibration("temperature", source)
-    left, right = View(source, fitted), View(target, fitted)
-    parts = (*critic._thinned(critic._features(left), left), *critic._thinned(critic._features(right), right))
+    pair = sg.Pair(source, target)
+    left, right = pair.source_block, pair.target_block
+    parts = (*critic._thin(critic._features(left), left), *critic._thin(critic._features(right), right))
 
     def loss(flat):
         s, t = left_z @ flat.reshape(4, 3), right_z @ flat.reshape(4, 3)
         agree = np.logaddexp.reduce(s, axis=1) - s[np.arange(len(s)), left.predictions]
         mine = t[np.arange(len(t)), right.predictions]
         others = np.stack([np.delete(row, j) for row, j in zip(t, right.predictions, strict=True)])
-        return left.mass @ agree + right.mass @ np.logaddexp(0, mine - others.mean(axis=1))
+        return left.row_share @ agree + right.row_share @ np.logaddexp(0, mine - others.mean(axis=1))
 
     left_z, right_z = (
         np.column_stack([logs - logs.mean(axis=1, keepdims=True), np.ones(len(logs))])
@@ -157,8 +147,8 @@ def test_the_critic_is_at_its_minimum():
 def test_the_critics_noise_by_hand(quiet):
     """Hoeffding's term of the paper: sqrt((n_s + 4 n_t) log(1 / delta) / (2 n_s n_t))."""
     source, target, _ = quiet
-    fitted = fit_calibration("temperature", source)
-    found = discrepancy(View(source, fitted), View(target, fitted), level=0.9)
+    pair = sg.Pair(source, target)
+    found = discrepancy(pair.source, pair.target, level=0.9)
     assert found.noise == pytest.approx(np.sqrt((3000 + 4 * 3000) * np.log(10) / (2 * 3000 * 3000)))
 
 
@@ -205,6 +195,9 @@ def test_rank_is_not_sure_of_equals(quiet):
 
 
 def test_grades_by_hand():
+    def grade(error, low, high):
+        return ErrorRange(error, low, high, error, error, low).grade
+
     assert [grade(0.2, 0.15, 0.2 + r) for r in (0.149, 0.151, 0.169, 0.171)] == [
         "ok",
         "caution",
@@ -292,10 +285,7 @@ def test_how_sure_by_hand(small, noisier):
     models = {"plain": small, "noisier": noisier}
     found = sg.rank(models)
     first, second = found.models
-    doubt = []
-    for m in (first, second):
-        source, target = models[m.name]
-        doubt.append(1.0 - View(target, fit_calibration("temperature", source)).confidence)
+    doubt = [1.0 - sg.Pair(*models[m.name]).target_block.confidence for m in (first, second)]
     smoothed = (80 * first.error + 1) / 82
     noise = np.sqrt((doubt[0] - doubt[1]).var() / 60 + 2 * smoothed * (1 - smoothed) / 80)
     assert found.sure == pytest.approx(norm.cdf((second.expected - first.expected) / noise), abs=1e-6)
@@ -309,28 +299,16 @@ def test_the_critics_bound_is_the_papers(quiet):
     assert found.critic_bound == pytest.approx(source.error + found.critic.value + found.critic.noise)
 
 
-@pytest.mark.parametrize(
-    ("low", "floor", "high", "verdict"),
-    [
-        (0.1, 0.3, 0.5, "suitable"),  # the limit is met, not exceeded
-        (0.1, 0.3, 0.51, "cannot say"),
-        (0.5, 0.5, 0.6, "cannot say"),
-        (0.4, 0.51, 0.6, "not suitable"),  # the floor decides, not the range's own end
-    ],
-)
-def test_a_limit_that_is_met_is_not_exceeded(low, floor, high, verdict):
-    from types import SimpleNamespace
-
-    from shiftgauge.inference.decisions import suitable_of
-    from shiftgauge.methods.range import Span
-
-    answer = SimpleNamespace(
-        span=lambda level: Span(0.45, low, high, 0.45, 0.45, floor),
-        source_error=0.25,
-        error=0.45,
-        estimate=SimpleNamespace(warnings=()),
-    )
-    assert suitable_of(answer, 0.25).verdict == verdict
+def test_a_limit_that_is_met_is_not_exceeded(quiet):
+    """The upper end within the limit is suitable; the floor beyond it is not."""
+    source, target, _ = quiet
+    found = sg.suitable(source, target)
+    at_high, at_low = found.high - source.error, found.low - source.error
+    assert sg.suitable(source, target, at_high + 1e-12).verdict == "suitable"
+    assert sg.suitable(source, target, at_high - 1e-6).verdict == "cannot say"
+    assert found.low == Answer(sg.Pair(source, target)).range(0.95).floor
+    if at_low > 0.0:
+        assert sg.suitable(source, target, at_low - 1e-6).verdict == "not suitable"
 
 
 @pytest.mark.parametrize(

@@ -305,5 +305,3 @@ def test_what_is_known_of_class_proportions_is_for_auto():
 def test_the_shift_test_s_false_alarms_are_no_level():
     source, target = refuted()
     assert sg.shift_test(source, target, false_alarms=0.01).to_dict()["false_alarms"] == 0.01
-    with pytest.deprecated_call(match="level= is now called false_alarms="):
-        assert sg.shift_test(source, target, level=0.01).false_alarms == 0.01

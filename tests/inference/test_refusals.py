@@ -148,11 +148,7 @@ def test_what_nothing_would_read_is_refused_too(call, line):
 
 
 def test_progress_says_whether_an_interval_is_on_its_way():
-    from shiftgauge.inference.estimates import compared
-    from shiftgauge.inference.resampling import Resampling
-    from shiftgauge.methods import Pair
-
-    for settings, said in ((None, ["ac"]), (Resampling(20), ["ac, with its interval"])):
+    for wanted, said in ((False, "ac"), (True, "ac, with its interval")):
         heard = []
-        compared(Pair(*samples()), ["ac"], settings, progress=heard.append)
-        assert heard == said
+        sg.compare(*samples(), ["ac"], interval=wanted, replicates=20, progress=heard.append)
+        assert heard == ["calibration", said]

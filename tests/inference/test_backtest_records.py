@@ -7,12 +7,10 @@ import pytest
 
 import shiftgauge as sg
 from shiftgauge.inference import backtest
-from shiftgauge.inference.backtests import mean_miss
-from shiftgauge.inference.backtests import Trial
-from shiftgauge.inference.backtests import _covers
+from shiftgauge.inference.backtests import Trial, _covers, mean_miss
 from shiftgauge.results import Estimate, Interval
 
-from ..conftest import scores
+from .conftest import scores
 
 
 def test_kinds_count_the_same_however_many_targets_they_have():

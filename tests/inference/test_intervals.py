@@ -10,39 +10,28 @@ import numpy as np
 import pytest
 
 import shiftgauge as sg
-from shiftgauge.calibration import fit_temperature
 from shiftgauge.errors import InputError
 from shiftgauge.inference import Resampling, bootstrap, interval
-from shiftgauge.inference.resampling import Replicator
+from shiftgauge.inference.resampling import Replicates
+from shiftgauge.rows import run
 
-from ..conftest import scores
+from .conftest import scores
 
 
 def test_replicates_are_the_estimates_of_resampled_data(pair):
     """Each replicate against the estimator run from scratch, with exact solvers, on the same weights."""
     source, target, _ = pair
-    work = Replicator(sg.Pair(source, target))
+    replicates = Replicates(sg.Pair(source, target), Resampling(20))
     seeds = np.random.SeedSequence(3).spawn(4)
     for method, tolerance in (("ac", 1e-5), ("scot", 1e-5), ("doc", 1e-5), ("atc-ne", 1e-3), ("cott", 4e-3)):
         estimator = sg.METHODS[method]
-        work.views(None)
         for seed in seeds:
-            left, right = work.views(seed)
-            fast = work.fitted(estimator(), left).estimate_view(right).error
-            again = sg.Source(logits=source.scores, labels=source.labels, weights=left.mass)
-            slow = estimator().fit(again).estimate(sg.Target(logits=target.scores, weights=right.mass)).error
+            left, right = replicates.draw(seed)
+            fast = estimator().fit_rows(left).estimate_rows(right).error
+            weights = [run(rows.collect()).weights for rows in (left, right)]
+            again = sg.Source(logits=source.scores, labels=source.labels, weights=weights[0])
+            slow = estimator().fit(again).estimate(sg.Target(logits=target.scores, weights=weights[1])).error
             assert fast == pytest.approx(slow, abs=tolerance), method
-
-
-def test_the_expansion_finds_the_temperature(pair):
-    source, target, _ = pair
-    work = Replicator(sg.Pair(source, target))
-    rng = np.random.default_rng(1)
-    for _ in range(5):
-        mass = work.left.draw(rng)
-        mass /= mass.sum()
-        full = fit_temperature(work.left.z, source.labels, mass).temperature
-        assert work.recalibrated(mass).calibrator.temperature == pytest.approx(full, rel=2e-5)
 
 
 def test_ac_interval_has_the_textbook_width():

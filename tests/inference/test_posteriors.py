@@ -7,8 +7,8 @@ from sklearn import metrics as sk
 import shiftgauge as sg
 from shiftgauge.inference import metrics, slices
 from shiftgauge.inference.confusion import Metrics, soft_auc, soft_average_precision
-from shiftgauge.inference.segments import Cut, by_slice, slice_numbers
 from shiftgauge.inference.row_tables import row_table
+from shiftgauge.inference.segments import Cut, by_slice, slice_numbers
 
 
 def test_curves_count_weights_and_ties_as_scikit_learn_does():
@@ -64,19 +64,19 @@ def test_slices_weigh_their_rows(pair):
     weights = np.random.default_rng(0).random(target.n) * 3
     met = sg.Pair(source, sg.Target(logits=target.scores, weights=weights))
     number = np.arange(target.n) % 3
-    r = met.posterior("scot")
-    doubt = met.target.doubt(r)
+    block, posterior = met.target_block, met.posterior("scot")
+    wrong = block.error_probability(posterior(block))
     share = weights / weights.sum()
-    cut = Cut.of(met, number)
-    for g, value in enumerate(by_slice(met.target, r, number, 4)[:3]):
+    sums = Cut.of(met.target, number).sums(met.target, [posterior], block)
+    for g, value in enumerate(by_slice(block, wrong, number, 4)[:3]):
         mine = number == g
-        assert value == pytest.approx(np.average(doubt[mine], weights=weights[mine]))
-        assert cut.mass[g] == pytest.approx(share[mine].sum())
-        assert cut.squares[g] == pytest.approx((share[mine] ** 2).sum())
-        assert cut.rows[g] == mine.sum()
-    assert np.isnan(by_slice(met.target, r, number, 4)[3])  # no row, no error
-    centre, others = cut.errors(met, "auto", {})
-    assert (len(centre), len(others)) == (3, 3)
+        assert value == pytest.approx(np.average(wrong[mine], weights=weights[mine]))
+        assert sums.errors[0, g] == pytest.approx(value)
+        assert sums.mass[g] == pytest.approx(share[mine].sum())
+        assert sums.squares[g] == pytest.approx((share[mine] ** 2).sum())
+        assert sums.rows[g] == mine.sum()
+    assert np.isnan(by_slice(block, wrong, number, 4)[3])  # no row, no error
+    np.testing.assert_array_equal(sums.drawn, number)
 
 
 def test_five_rows_are_enough_and_four_are_not(pair):
@@ -100,7 +100,7 @@ def test_bias_correction_is_mlls_alone(pair):
 
 
 def test_rows_follow_the_marginal_and_the_proportions(pair):
-    """Their mean doubt is the answer under the same assumption."""
+    """Their mean error probability is the answer under the same assumption."""
     source, target, _ = pair
     met = sg.Pair(source, sg.Target(logits=target.scores + np.eye(4)[0], ids=np.arange(target.n)))
     shares = np.array([0.1, 0.3, 0.3, 0.3])

@@ -6,46 +6,38 @@ import pytest
 import shiftgauge as sg
 from shiftgauge.calibration import fit_temperature
 from shiftgauge.inference import Resampling, bootstrap
-from shiftgauge.inference.resampling import Replicator
-from shiftgauge.inference.resampling import Draws, blended
-from shiftgauge.inference.resampling import EXPANSION
-from shiftgauge.inference.resampling import group_numbers
+from shiftgauge.inference.resampling import Replicates, group_numbers
 
-from ..conftest import scores
+from .conftest import scores
 
 
 @pytest.mark.parametrize("scale", [0.2, 1.0, 8.0])
-def test_far_temperatures_are_fitted_in_full(scale):
-    """Masses that favour the wrong rows, or the right ones, ever more: the temperature leaves the expansion."""
+def test_temperatures_near_and_far_are_those_of_a_full_fit(scale):
+    """Weights that favour the wrong rows, or the right ones, ever more."""
     z, y = scores(np.random.default_rng(1), 500)
     source = sg.Source(logits=scale * z, labels=y)
-    work = Replicator(sg.Pair(source, sg.Target(logits=scale * z)))
-    assert work._expansion is not None
-    wrong, moves = z.argmax(1) != y, []
-    for odds in (1.1, 1.5, 2.0, 3.0, 0.7, 0.4):
-        mass = np.where(wrong, odds, 1.0)
-        mass /= mass.sum()
-        full = fit_temperature(work.left.z, y, mass).temperature
-        assert work.recalibrated(mass).calibrator.temperature == pytest.approx(full, rel=1e-3)
-        moves.append(abs(work.calibration.calibrator.temperature / full - 1.0))
-    assert min(moves) < EXPANSION < max(moves)  # both ways were taken
+    replicates = Replicates(sg.Pair(source, sg.Target(logits=scale * z)), Resampling(20))
+    wrong = z.argmax(1) != y
+    for odds in (1.0, 1.1, 1.5, 2.0, 3.0, 0.7, 0.4, 1e-9):
+        weights = np.where(wrong, odds, 1.0)
+        full = fit_temperature(replicates.source.z, y, weights / weights.sum()).temperature
+        assert replicates.recalibrate(weights).calibrator.temperature == pytest.approx(full, rel=1e-7)
 
 
-def test_without_a_temperature_there_is_nothing_to_expand():
-    z, y = scores(np.random.default_rng(1), 200)
-    source, target = sg.Source(logits=z, labels=y), sg.Target(logits=z)
-    for name in ("none", "vector"):
-        assert Replicator(sg.Pair(source, target, name))._expansion is None
-    hopeless = sg.Source(logits=z, labels=z.argmin(1))  # a temperature at its limit
-    assert Replicator(sg.Pair(hopeless, target))._expansion is None
+def test_a_temperature_at_its_limit_is_found_again():
+    z, _ = scores(np.random.default_rng(1), 200)
+    hopeless = sg.Source(logits=z, labels=z.argmin(1))
+    replicates = Replicates(sg.Pair(hopeless, sg.Target(logits=z)), Resampling(20))
+    assert replicates.recalibrate(np.ones(200)).calibrator.temperature == 20.0
 
 
-def test_a_blend_adds_replicate_by_replicate():
-    a, b = Draws(0.2, np.array([0.1, 0.3]), 1e-9), Draws(0.4, np.array([0.5, 0.2]), 1e-7)
-    found = blended([(0.25, a), (0.75, b)])
-    assert found.centre == pytest.approx(0.35)
-    np.testing.assert_allclose(found.values, [0.4, 0.225])
-    assert found.gap == 1e-7
+@pytest.mark.parametrize("calibration", ["none", "vector"])
+def test_other_calibrations_are_fitted_again_too(calibration):
+    z, y = scores(np.random.default_rng(1), 300)
+    pair = sg.Pair(sg.Source(logits=z, labels=y), sg.Target(logits=z), calibration)
+    rows, _ = Replicates(pair, Resampling(20)).draw(None)
+    np.testing.assert_allclose(rows.parts[0].block.probs, pair.source_block.probs, atol=1e-12)
+    assert sg.estimate(pair, method="ac", interval=True, replicates=20).interval is not None
 
 
 @pytest.mark.parametrize("level", [0.8, 0.95])
@@ -62,14 +54,12 @@ def test_the_bootstrap_stands_beside_the_range_and_never_changes_it(pair, level)
 def test_replicates_bring_their_worst_proof(pair):
     source, target, _ = pair
     drawn = bootstrap(sg.Pair(source, target), sg.COTT(), Resampling(20))
-    gaps = []
 
     def read(left, right):
-        found = work.fitted(sg.COTT(), left).estimate_view(right)
-        gaps.append(abs(found.details["certificate"]["gap"]))
+        found = sg.COTT().fit_rows(left).estimate_rows(right)
+        return abs(found.details["certificate"]["gap"])
 
-    work = Replicator(sg.Pair(source, target))
-    work.run(read, 20, 0)
+    gaps = Replicates(sg.Pair(source, target), Resampling(20)).map(read)
     assert 0.0 <= min(gaps) < max(gaps)
     assert drawn.gap == pytest.approx(max(gaps), rel=0.5)  # the plans differ by their moved marginals
     assert bootstrap(sg.Pair(source, target), sg.AC(), Resampling(20)).gap == 0.0

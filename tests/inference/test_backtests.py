@@ -11,12 +11,11 @@ import pytest
 import shiftgauge as sg
 from shiftgauge.errors import InputError
 from shiftgauge.inference import backtest
-from shiftgauge.inference.backtests import mean_miss, sureness_of
-from shiftgauge.inference.backtests import Trial
-from shiftgauge.inference.shifts import Shift, made_shifts
+from shiftgauge.inference.backtests import Trial, mean_miss, sureness_of
 from shiftgauge.inference.columns import row_groups, row_times
+from shiftgauge.inference.shifts import Shift, made_shifts
 
-from ..conftest import scores
+from .conftest import scores
 
 
 @pytest.fixture(scope="module")
@@ -133,21 +132,15 @@ def test_of_very_many_groups_the_largest_are_tried():
 
 
 def test_methods_are_fitted_once_for_all_made_targets(source, monkeypatch):
-    from shiftgauge.methods import AC
+    class Counted(sg.AC):
+        name, fits = "counted", 0
 
-    fits = []
-    learn = AC.fit_view
-    monkeypatch.setattr(AC, "fit_view", lambda self, view: (fits.append(1), learn(self, view))[1])
-    backtest(source, methods="ac", repeats=2)
-    assert len(fits) == 2
+        async def learn(self, source):
+            Counted.fits += 1
 
-
-def test_old_words_are_taken_with_a_warning():
-    with pytest.warns(DeprecationWarning, match="groups= is now called by="):
-        found = backtest(small(400), methods="ac", groups=["a", "b"] * 200, repeats=1)
-    assert any(t.kind == "new group" for t in found.trials)
-    with pytest.raises(InputError, match="old name"):
-        backtest(small(400), methods="ac", groups=["a", "b"] * 200, by=["a", "b"] * 200)
+    monkeypatch.setitem(sg.METHODS, "counted", Counted)
+    backtest(source, methods="counted", repeats=2)
+    assert Counted.fits == 2
 
 
 def test_intervals_are_checked_when_asked(source):

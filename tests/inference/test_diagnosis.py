@@ -12,7 +12,7 @@ from shiftgauge.inference import doctor
 from shiftgauge.inference.checks import grade, overconfidence, size
 from shiftgauge.methods import Pair
 
-from ..conftest import scores
+from .conftest import scores
 
 
 @pytest.fixture(scope="module")

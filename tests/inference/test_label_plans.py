@@ -139,7 +139,7 @@ def bought(plan, truth):
 def test_just_so_many_labels_are_planned(data, count):
     source, target, truth = data
     plan = budget(source, target, count=count)
-    assert len(plan.rows) == len(set(plan.rows.tolist())) == plan.taken.sum() == count
+    assert len(plan.rows) == len(set(plan.rows.tolist())) == plan.allocation.sum() == count
     if count == target.n:
         assert plan.margin == 0.0
         assert "+-0% at" in repr(plan)
@@ -158,8 +158,8 @@ def test_the_margin_asked_is_reached_and_not_overshot(data, margin):
     assert budget(source, target, count=len(plan.rows) - 1).margin > margin
     # the textbook's margin, with a normal quantile and no pseudo-rows, is smaller still
     counts = np.bincount(plan.stratum)
-    e = np.bincount(plan.stratum, plan.doubt) / counts
-    variance = (counts / target.n) ** 2 * e * (1 - e) * (1 / plan.taken - 1 / counts)
+    e = np.bincount(plan.stratum, plan.error_probability) / counts
+    variance = (counts / target.n) ** 2 * e * (1 - e) * (1 / plan.allocation - 1 / counts)
     assert 1.96 * np.sqrt(variance.sum()) <= margin
     shown = float(repr(plan).split("+-")[1].split("%")[0]) / 100
     assert plan.margin <= shown + 1e-9
@@ -330,7 +330,7 @@ def test_picks_of_another_plan_are_refused(data):
     )  # labelled beyond the plan
     like = int(np.argmax(table["stratum"] == 0))
     more = {name: np.append(values, values[like]) for name, values in table.items()}
-    more["row"][-1], more["error_probability"][-1] = extra, plan.doubt[extra]
+    more["row"][-1], more["error_probability"][-1] = extra, plan.error_probability[extra]
     with pytest.raises(InputError, match="the inclusion_probability of row"):
         Plan.from_table(more, source, target)
     with pytest.raises(InputError, match="no column 'stratum'"):

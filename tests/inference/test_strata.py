@@ -10,9 +10,9 @@ import shiftgauge as sg
 from shiftgauge.inference import budget, with_labels
 from shiftgauge.inference.label_plans import Plan, _strata, row_numbers
 from shiftgauge.inference.labelled import _difference
-from shiftgauge.inference.strata import DOUBT, LEAST, Strata, plain_labels, student
+from shiftgauge.inference.strata import LEAST, LEAST_PROBABILITY, Strata, plain_labels, student
 
-from ..conftest import scores
+from .conftest import scores
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +81,7 @@ def test_strata_hold_the_moments_of_their_rows():
         assert found.error[h] == pytest.approx(np.average(doubt[mine], weights=w[mine] ** 2))
         assert found.size[h] == pytest.approx(w[mine].mean())
         assert found.square[h] == pytest.approx((w[mine] ** 2).mean())
-    assert found.error[2] == DOUBT  # nothing is known of rows without mass
+    assert found.error[2] == LEAST_PROBABILITY  # nothing is known of rows without mass
     np.testing.assert_array_equal(found.least, [min(LEAST, n) for n in found.counts[:2]] + [0])
     assert found.buying(int(found.counts[:2].sum()))[2] == 0
 
@@ -111,7 +111,7 @@ def test_rows_are_cut_into_strata_of_equal_weight():
     doubt, mass = rng.random(2000), rng.random(2000) + 0.1
     mass /= mass.sum()
     found = _strata(doubt, mass)
-    weight = 2000 * mass * np.sqrt(np.clip(doubt, DOUBT, 1 - DOUBT))
+    weight = 2000 * mass * np.sqrt(np.clip(doubt, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY))
     sums = np.bincount(found, weight)
     assert len(sums) == 5
     assert sums.max() < 1.05 * sums.min()
@@ -182,9 +182,9 @@ def test_picks_are_sorted_and_read_back_whatever_their_order(planned):
     again = Plan.from_table({name: values[order] for name, values in table.items()}, source, target)
     np.testing.assert_array_equal(again.rows, plan.rows)
     np.testing.assert_allclose(again.inclusion, plan.inclusion)
-    np.testing.assert_array_equal(again.taken, plan.taken)
-    assert plan.taken.sum() == len(plan.rows)
-    share = plan.taken / np.bincount(plan.stratum)
+    np.testing.assert_array_equal(again.allocation, plan.allocation)
+    assert plan.allocation.sum() == len(plan.rows)
+    share = plan.allocation / np.bincount(plan.stratum)
     np.testing.assert_allclose(plan.inclusion, share[plan.stratum[plan.rows]])
 
 
@@ -223,7 +223,7 @@ def test_a_lost_stratum_and_no_rows_are_refused(planned):
 def test_just_so_many_labels(planned):
     source, target, _, _ = planned
     plan = budget(source, target, count=100)
-    assert len(plan.rows) == plan.taken.sum() == 100
+    assert len(plan.rows) == plan.allocation.sum() == 100
 
 
 @pytest.mark.parametrize("bad", [-1, 2**62, 1.5, "x"])

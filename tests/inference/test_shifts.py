@@ -7,15 +7,21 @@ from sklearn.cluster import KMeans
 
 import shiftgauge as sg
 from shiftgauge.inference import backtest
-from shiftgauge.inference.backtests import judged, sureness_of
-from shiftgauge.inference.shifts import MOST_GROUPS, _edge, cuts, largest
-from shiftgauge.inference.backtests import NotTried, Trial
-from shiftgauge.inference.shifts import _clusters, _confused, _excess, made_shifts
-from shiftgauge.inference.backtests import _covers
+from shiftgauge.inference.backtests import NotTried, Trial, _covers, summarise, sureness_of
 from shiftgauge.inference.columns import row_groups
+from shiftgauge.inference.shifts import (
+    MOST_GROUPS,
+    _clusters,
+    _confused,
+    _edge,
+    _excess,
+    largest,
+    made_shifts,
+    natural_splits,
+)
 from shiftgauge.results import Estimate, Interval
 
-from ..conftest import scores
+from .conftest import scores
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +79,7 @@ def test_sizes_and_order_of_made_targets(pool):
 def test_natural_targets_keep_the_order_of_the_file():
     rng = np.random.default_rng(0)
     ranks = rng.integers(50, size=900)
-    found = list(cuts(900, row_groups(rng.integers(3, size=900), 900), ranks))
+    found = list(natural_splits(900, row_groups(rng.integers(3, size=900), 900), ranks))
     assert len(found) == 3 + 4
     for one in found:
         assert (np.diff(one.known) > 0).all()
@@ -128,7 +134,7 @@ def test_sureness_is_students():
 
 def test_three_that_were_not_tried_are_all_named():
     trials = [Trial(0, "none", "none", "ac", 0.2, 0.2, None)]
-    told = lambda names: judged(trials, ["ac"], [NotTried("group", x, "why", 2) for x in names], 2, 0)  # noqa: E731
+    told = lambda names: summarise(trials, ["ac"], [NotTried("group", x, "why", 2) for x in names], 2, 0)  # noqa: E731
     assert told("abc").warnings[-1] == "not tried: group (a, b, c): why"
     assert told("abcd").warnings[-1] == "not tried: group (a, b, c and 1 more): why"
 

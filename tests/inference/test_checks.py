@@ -21,7 +21,7 @@ from shiftgauge.inference.checks import (
 from shiftgauge.inference.diagnosis import Diagnosis, shown
 from shiftgauge.methods import Pair
 
-from ..conftest import scores
+from .conftest import scores
 
 
 @pytest.fixture(scope="module")

@@ -9,11 +9,9 @@ from scipy.stats import norm
 import shiftgauge as sg
 from shiftgauge.errors import InputError
 from shiftgauge.inference import slices
-from shiftgauge.inference.posteriors import segments
-from shiftgauge.inference.segments import slice_numbers
-from shiftgauge.inference.segments import _max_t
+from shiftgauge.inference.segments import max_t, slice_numbers
 
-from ..conftest import scores
+from .conftest import scores
 
 
 def test_slices_average_to_the_total(pair):
@@ -155,21 +153,13 @@ def test_the_more_slices_the_wider_each(pair):
 
 def test_the_reach_is_the_quantile_of_the_largest_deviation():
     drawn = 0.3 + np.random.default_rng(0).normal(size=(4000, 20)) * np.linspace(0.01, 0.1, 20)
-    half = _max_t(drawn, np.full(20, 0.3), 0.95)
+    half = max_t(drawn, np.full(20, 0.3), 0.95)
     t = norm.ppf((1 + 0.95 ** (1 / 20)) / 2)
     np.testing.assert_allclose(half, t * np.linspace(0.01, 0.1, 20), rtol=0.06)
 
 
-def test_every_replicate_has_a_say(source, target, monkeypatch):
-    counted = []
-
-    def seen(drawn, centre, level):
-        counted.append((len(drawn), level))
-        return _max_t(drawn, centre, level)
-
-    monkeypatch.setattr(segments, "_max_t", seen)
-    sg.slices(source, target, np.arange(target.n) % 3, "ac", replicates=23, level=0.8)
-    assert counted == [(23, 0.8)]
+def error_probabilities(pair, method, **options):
+    return pair.target_block.error_probability(pair.posterior_rows(method, **options))
 
 
 def test_by_default_the_slices_follow_auto_and_reach_over_what_other_methods_say(source, target):
@@ -182,8 +172,8 @@ def test_by_default_the_slices_follow_auto_and_reach_over_what_other_methods_say
     )
     for g, one in enumerate(found.slices):
         for method, options in (("doc", {}), ("scot", {"marginal": "shrunk"}), ("label-shift", {})):
-            doubt = pair.target.doubt(pair.posterior(method, **options))[cut == g].mean()
-            assert one.low < doubt < one.high
+            wrong = error_probabilities(pair, method, **options)[cut == g].mean()
+            assert one.low < wrong < one.high
         assert one.interval.kind == found.kind
     alone = sg.slices(source, target, cut, "scot", replicates=30)
     assert alone.kind.startswith("simultaneous, sampling error only; not what the scores")
@@ -222,19 +212,17 @@ def test_correlated_rows_widen_the_intervals_of_slices(pair):
         assert b.high - b.low > 1.2 * (a.high - a.low)
 
 
-def test_what_can_be_believed_of_a_slice_goes_from_the_least_to_the_most(source, target):
-    from shiftgauge.inference.segments import OTHERS, Cut, by_slice
+def test_intervals_reach_over_the_other_methods(source, target):
+    from shiftgauge.inference.segments import OTHERS
 
     pair, number = sg.Pair(source, target), np.arange(target.n) % 2
-    said = [by_slice(pair.target, pair.posterior(name, **options), number, 2) for name, options in OTHERS]
-    centre, others = Cut.of(pair, number).errors(pair, "auto", {})
-    np.testing.assert_allclose(centre, by_slice(pair.target, pair.posterior("auto"), number, 2))
-    np.testing.assert_allclose(others, said)
-    assert Cut.of(pair, number).errors(pair, "scot", {})[1] == []
-    found = slices(source, target, number, replicates=20)
-    for i, one in enumerate(found.slices):
-        assert one.low <= min(one.error, *(v[i] for v in said))
-        assert one.high >= max(one.error, *(v[i] for v in said))
+    found = slices(pair, by=number, replicates=20)
+    for g, one in enumerate(found.slices):
+        ours = error_probabilities(pair, "auto")[number == g].mean()
+        others = [error_probabilities(pair, name, **own)[number == g].mean() for name, own in OTHERS]
+        assert one.error == pytest.approx(ours)
+        assert one.low <= min(one.error, *others)
+        assert one.high >= max(one.error, *others)
 
 
 def test_the_note_says_what_is_wrong_with_a_slice_s_size():

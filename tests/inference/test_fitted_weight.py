@@ -27,8 +27,8 @@ def by_hand(plan, wrong, lam):
     total, n = 0.0, len(plan.stratum)
     for h in np.unique(plan.stratum):
         mine = plan.stratum[plan.rows] == h
-        rest = np.mean(wrong[mine] - lam[mine] * plan.doubt[plan.rows][mine])
-        known = np.mean(lam[mine]) * np.mean(plan.doubt[plan.stratum == h])
+        rest = np.mean(wrong[mine] - lam[mine] * plan.error_probability[plan.rows][mine])
+        known = np.mean(lam[mine]) * np.mean(plan.error_probability[plan.stratum == h])
         total += np.mean(plan.stratum == h) * (rest + known)
     assert n
     return total
@@ -44,7 +44,7 @@ def returned(plan, target, wrong):
 def test_each_half_is_weighted_by_the_other(planned):
     plan, target, truth = planned
     wrong = (target.predictions != truth)[plan.rows].astype(float)
-    f, even = plan.doubt[plan.rows], np.arange(len(plan.rows)) % 2 == 0
+    f, even = plan.error_probability[plan.rows], np.arange(len(plan.rows)) % 2 == 0
     lam = np.where(even, slope(f[~even], wrong[~even]), slope(f[even], wrong[even]))
     assert abs(lam[0] - lam[1]) > 0.05  # otherwise this test could not tell the halves apart
     found = with_labels(plan, target, returned(plan, target, wrong == 1), weight="fitted")
@@ -57,8 +57,8 @@ def test_each_half_is_weighted_by_the_other(planned):
 def test_the_fitted_weight_is_bounded(planned, sign, weight):
     """All doubtful rows wrong, or all sure ones: slopes of about +-2 are not followed so far."""
     plan, target, _ = planned
-    f = sign * plan.doubt[plan.rows]
+    f = sign * plan.error_probability[plan.rows]
     wrong = f > np.median(f)
-    assert abs(np.polyfit(plan.doubt[plan.rows], wrong, 1)[0]) > 1.5
+    assert abs(np.polyfit(plan.error_probability[plan.rows], wrong, 1)[0]) > 1.5
     found = with_labels(plan, target, returned(plan, target, wrong), weight="fitted")
     assert found.weight == weight

@@ -9,21 +9,20 @@ from sklearn import metrics as sk
 import shiftgauge as sg
 from shiftgauge.errors import InputError
 from shiftgauge.inference import metrics
-from shiftgauge.methods.view import View
 
-from ..conftest import scores
+from .conftest import scores
 
 
 def posterior(source, target):
-    scot = sg.SCOT().fit(source)
-    view = View(target, scot.calibration_)
-    return view, view.soft_transport(scot.masses(view)).posterior(view)
+    pair = sg.Pair(source, target)
+    block = pair.target_block
+    return block, pair.soft_plan().posterior(block)
 
 
 def split(view, r):
     """Each row K times, once per possible label, weighted by its posterior."""
     n, k = r.shape
-    return np.tile(np.arange(k), n), np.repeat(view.predictions, k), (r * view.mass[:, None]).reshape(-1)
+    return np.tile(np.arange(k), n), np.repeat(view.predictions, k), (r * view.row_share[:, None]).reshape(-1)
 
 
 def test_everything_agrees_with_scikit_learn(pair):
@@ -55,7 +54,7 @@ def test_two_classes_have_auc_and_average_precision():
     found = metrics(source, target, "scot")
     view, r = posterior(source, target)
     label, score = np.tile([0, 1], 400), np.repeat(view.probs[:, 1], 2)
-    weight = (r * view.mass[:, None]).reshape(-1)
+    weight = (r * view.row_share[:, None]).reshape(-1)
     assert found.roc_auc == pytest.approx(sk.roc_auc_score(label, score, sample_weight=weight))
     expected = sk.average_precision_score(label, score, sample_weight=weight)
     assert found.average_precision == pytest.approx(expected)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
 
 import shiftgauge as sg
-from shiftgauge.inference.resampling import Draws, bounds
-from shiftgauge.inference.resampling import Side
+from shiftgauge.inference.resampling import Draws, Replicates, Resampling, bounds
 
 
 def angle(share):
@@ -36,14 +37,14 @@ def test_without_bias_the_interval_is_the_textbook_s():
     assert (drawn.bias, drawn.spread) == (pytest.approx(0.0, abs=1e-12), pytest.approx(0.01, rel=1e-3))
 
 
-def side_of(target, groups, rows=None):
+def side_of(target, groups):
     source = sg.Source(probs=[[0.7, 0.3]] * 10, labels=[0, 1] * 5)
-    return Side.of(sg.Pair(source, target, "none").target, groups, target.n if rows is None else rows)
+    return Replicates(sg.Pair(source, target, "none"), Resampling(20, groups=groups)).target
 
 
-def test_a_bag_is_drawn_as_often_as_the_rows_that_it_stands_for():
-    side = side_of(sg.Target(probs=[[0.7, 0.3]] * 50), None, rows=5000)
-    drawn = np.array([side.draw(np.random.default_rng(i)) for i in range(200)])
+def test_a_subsample_is_drawn_as_often_as_the_rows_that_it_stands_for():
+    side = replace(side_of(sg.Target(probs=[[0.7, 0.3]] * 50), None), draws=5000)
+    drawn = np.array([side.resample(np.random.default_rng(i)) for i in range(200)])
     assert (drawn.sum(axis=1) == 5000).all()
     assert drawn.var() == pytest.approx(100 * (1 - 1 / 50), rel=0.1)
 
@@ -52,7 +53,7 @@ def test_a_resample_is_whole_counts_of_rows_times_their_weights():
     sample = sg.Target(probs=[[0.7, 0.3]] * 120, weights=[0.0, 0.5, 3.0] * 40)
     side, weights = side_of(sample, None), sample.weights
     rng = np.random.default_rng(0)
-    drawn = np.array([side.draw(rng) for _ in range(300)])
+    drawn = np.array([side.resample(rng) for _ in range(300)])
     heavy = weights > 0
     assert (drawn[:, ~heavy] == 0.0).all()
     counts = drawn[:, heavy] / weights[heavy]
@@ -65,7 +66,7 @@ def test_a_resample_is_whole_counts_of_rows_times_their_weights():
 def test_rows_of_a_group_are_drawn_together():
     groups = np.repeat(np.arange(30), 4)
     side = side_of(sg.Target(probs=[[0.7, 0.3]] * 120), groups)
-    drawn = side.draw(np.random.default_rng(1)).reshape(30, 4)
+    drawn = side.resample(np.random.default_rng(1)).reshape(30, 4)
     np.testing.assert_array_equal(drawn, np.repeat(drawn[:, :1], 4, axis=1))
     assert drawn[:, 0].sum() == 30
 
