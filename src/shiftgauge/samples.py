@@ -171,7 +171,11 @@ class Sample:
         """Some of the rows, by number or mask, without checking them again."""
         per_row = ("scores", "predictions", "weights", "ids", "kept", "labels", "second", "rows")
         return self._twin(
-            **{name: value[rows] for name, value in vars(self).items() if name in per_row and value is not None}
+            **{
+                name: value[rows]
+                for name, value in vars(self).items()
+                if name in per_row and value is not None
+            }
         )
 
     def save(self, path: str | Path) -> None:

@@ -100,7 +100,9 @@ def test_probabilities_taken_at_their_word_stay_as_they_are():
     warm = fit_calibration("temperature", source)
     assert (warm.probs(source.scores, "probs") > 0.0).all()  # and does not where a temperature is fitted
     z = sg.Source(logits=[[1.0, 0.0], [0.0, 2.0]], labels=[0, 1])
-    np.testing.assert_allclose(fit_calibration("none", z).probs(z.scores, "logits"), scipy_softmax(z.scores, axis=1))
+    np.testing.assert_allclose(
+        fit_calibration("none", z).probs(z.scores, "logits"), scipy_softmax(z.scores, axis=1)
+    )
 
 
 @pytest.mark.parametrize("name", [5, None, "temper", ["none"]])

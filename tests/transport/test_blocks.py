@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from shiftgauge.transport._reference import reference_value
 
 from shiftgauge.errors import InputError
 from shiftgauge.labelshift import mlls
@@ -27,7 +28,6 @@ from shiftgauge.transport import (
     streamed,
     take_sample,
 )
-from shiftgauge.transport._reference import reference_value
 
 EXACT = 1e-9
 LARGE = {"KEPT": 0, "AUCTION_ROWS": 0, "SAMPLE": 1 << 12}

@@ -5,14 +5,14 @@ import time
 
 import numpy as np
 import pytest
-
-from shiftgauge.transport import Problem, _newton
 from shiftgauge.transport._active import LEAST, _rings, active_items, rehearsal, rehearsed
 from shiftgauge.transport._rows import Crew, all_rows, spans
-from shiftgauge.transport._steps import raised
 from shiftgauge.transport._units import ONE, class_units, row_unit
 from shiftgauge.transport.blocks import Block
 from shiftgauge.transport.entropic import ABSORB, slab
+
+from shiftgauge.transport import Problem, _newton
+from shiftgauge.transport._steps import raised
 from shiftgauge.transport.solver import _imbalance
 
 

@@ -6,10 +6,10 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from shiftgauge.transport._units import class_units, row_unit
 
 from shiftgauge.errors import InputError
 from shiftgauge.transport import Problem, _forest, _kernels, solve
-from shiftgauge.transport._units import class_units, row_unit
 
 
 @pytest.mark.parametrize(

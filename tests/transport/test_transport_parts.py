@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
+from shiftgauge.transport._audit import split_parts
+from shiftgauge.transport._forest import cancel_cycles
+from shiftgauge.transport.solution import cost_range
 
 from shiftgauge.errors import InputError
 from shiftgauge.transport import Problem, solve
-from shiftgauge.transport._audit import split_parts
-from shiftgauge.transport._forest import cancel_cycles
 from shiftgauge.transport.problem import masses
 from shiftgauge.transport.smoothing import smoothed
-from shiftgauge.transport.solution import cost_range
 from shiftgauge.transport.streamed import KEPT, SAMPLE, sample_step
 
 

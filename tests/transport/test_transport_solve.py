@@ -7,9 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from shiftgauge.transport._reference import reference_value
 
 from shiftgauge.transport import Problem, solve, solver
-from shiftgauge.transport._reference import reference_value
 
 # The linear programme stops at a tolerance of 1e-10 per equation; ours is exact up to summation.
 LP = 1e-8

@@ -133,7 +133,9 @@ def thinned_prices(rows: CandidateRows, q: Floats) -> Units:
     return u
 
 
-def price_forecast(rows: CandidateRows, u: Units, excess: Units, total: int, entries: int) -> tuple[Units, Floats]:
+def price_forecast(
+    rows: CandidateRows, u: Units, excess: Units, total: int, entries: int
+) -> tuple[Units, Floats]:
     """Forecast how the prices u will change: remove the same share of excess from the classes of a sample.
 
     Returns:
@@ -198,7 +200,9 @@ def search(
     live = np.flatnonzero(units > 0)  # a piece without mass would block its class
     moves = _moves(rows, live, cls[live], units[live])
     kernels.start(moves, len(live), 0, rows.k)
-    paths = kernels.Paths(*(np.empty(rows.k, kind) for kind in (np.int64, np.int32, np.int32, np.int64, np.int64)))
+    paths = kernels.Paths(
+        *(np.empty(rows.k, kind) for kind in (np.int64, np.int32, np.int32, np.int64, np.int64))
+    )
     # Whether whole rows are left to move, or only parts, decides how to search (`next_source`).
     typical = int(rows.unit * (rows.weights.mean() if rows.weights.size else 1.0))
     phases = max(1, min(1024, WORK // rows.k**2))

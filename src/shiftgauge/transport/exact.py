@@ -181,9 +181,7 @@ async def _solved_turned(
     mass = everything.units / everything.units.sum()
     v = None if u is None else (P - u).max(axis=1)
     classes = CandidateRows.of(turned.scores, q, row_unit(1.0))
-    v, place, parts = await _solved(
-        Rows.of_block(turned), classes, mass, None if v is None else v - v.min()
-    )
+    v, place, parts = await _solved(Rows.of_block(turned), classes, mass, None if v is None else v - v.min())
     u = (P - v[:, None]).max(axis=0)
     u -= u.min()
     split, units = {j for j, _ in parts}, classes.units
@@ -302,7 +300,9 @@ def _noise_range(sample: CandidateRows, u: Units, moved: Floats | None = None) -
     noise = np.sqrt((h * (1.0 - h) if moved is None else moved) / len(sample))
     noise = noise if moved is None else noise + 1.0 / len(sample)
     drawn = noise * rng.normal(size=len(u))
-    excess = np.rint((drawn - h * drawn.sum()) * total).astype(np.int64)  # all classes share what is left over
+    excess = np.rint((drawn - h * drawn.sum()) * total).astype(
+        np.int64
+    )  # all classes share what is left over
     excess[np.argmax(held)] -= excess.sum()
     return forecast_range(sample, u, excess, total, SAFETY, FORECAST_ENTRIES)
 
@@ -320,9 +320,7 @@ def _histograms(block: Block, u: Units, shift: Units, unit: float) -> Units:
     return table
 
 
-async def _histogram_prices(
-    rows: Rows, q: Floats, share_of_candidates: Any = None
-) -> tuple[Units, Units]:
+async def _histogram_prices(rows: Rows, q: Floats, share_of_candidates: Any = None) -> tuple[Units, Units]:
     """Prices, and how far they may still have to move apart, where a sample has few rows of a class.
 
     A pass counts, for each class alone, how many rows it would have at every price (in bins), if the others stayed as
@@ -391,10 +389,14 @@ async def _audited(rows: Rows, q: Floats, found: _Found, before: int) -> Transpo
     other = np.flatnonzero(first != found.cls)
     nothing = Certificate(np.nan, np.nan, np.nan, np.nan)
     split = (found.split_rows, found.split_classes, found.split_shares)
-    plan = Transport(found.u, q, found.numbers[other], found.cls[other], *split, nothing, len(found.numbers), 0)
+    plan = Transport(
+        found.u, q, found.numbers[other], found.cls[other], *split, nothing, len(found.numbers), 0
+    )
     best, cost, held = await rows.fold(_audit, plan, plan.prices)
     missed = np.bincount(np.unique(split[0], return_inverse=True)[1], split[2]) - 1.0
-    violation = max(float(np.abs(held / rows.mass - q).max()), float(np.abs(missed).max(initial=0.0)) / rows.n)
+    violation = max(
+        float(np.abs(held / rows.mass - q).max()), float(np.abs(missed).max(initial=0.0)) / rows.n
+    )
     dual = 1.0 - (best / rows.mass + float(q @ plan.prices))
     certificate = Certificate(cost / rows.mass, dual, cost / rows.mass - dual, violation)
     return replace(plan, certificate=certificate, passes=rows.passes - before)
