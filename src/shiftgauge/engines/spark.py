@@ -107,9 +107,17 @@ class SparkPartition(Partition):
 
         for stored in _by_partition(self.frame, wanted, head).values():
             table = pa.ipc.open_stream(stored).read_all()
-            yield from StreamPart(
-                self.layout, self.name, table.num_rows, lambda columns, table=table: [table]
-            ).read(columns)
+            yield from StreamPart(self.layout, self.name, table.num_rows, _Repeated(table)).read(columns)
+
+
+class _Repeated:
+    """Gives the same table each time, whatever columns are asked for."""
+
+    def __init__(self, table: Any) -> None:
+        self.table = table
+
+    def __call__(self, columns: Sequence[str] | None) -> list[Any]:
+        return [self.table]
 
 
 def frame_parts(

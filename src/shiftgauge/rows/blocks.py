@@ -156,7 +156,7 @@ class Block:
     def log_probs(self) -> Floats:
         """(b, K) finite log-probabilities, up to a constant per row."""
         if self.calibration is None:
-            return np.log(np.maximum(self.scores, np.finfo(np.float64).tiny, dtype=np.float64))
+            return np.asarray(np.log(np.maximum(self.scores, np.finfo(np.float64).tiny, dtype=np.float64)))
         return self.calibration.log_probs(self.scores, self.kind)
 
     def at_prediction(self, values: Array) -> Floats:
@@ -188,7 +188,7 @@ class Block:
     def entropy(self) -> Floats:
         """(b,) -sum_j p_j log p_j, with 0 log 0 = 0."""
         p = self.probs
-        return np.maximum(-(p * np.log(np.where(p > 0.0, p, 1.0))).sum(axis=1), 0.0)
+        return np.asarray(np.maximum(-(p * np.log(np.where(p > 0.0, p, 1.0))).sum(axis=1), 0.0))
 
     @cached_property
     def zeros(self) -> npt.NDArray[np.bool_] | None:
