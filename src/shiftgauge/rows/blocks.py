@@ -122,6 +122,8 @@ class Block:
     @property
     def probs(self) -> Array:
         """(b, K) p, calibrated probabilities."""
+        if self.calibration is None and "_probs_and_largest" not in vars(self):
+            return self.scores  # nobody asked for the largest
         return self._probs_and_largest[0]
 
     @property
