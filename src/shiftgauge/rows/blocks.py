@@ -161,6 +161,14 @@ class Block:
             return np.asarray(np.log(np.maximum(self.scores, np.finfo(np.float64).tiny, dtype=np.float64)))
         return self.calibration.log_probs(self.scores, self.kind)
 
+    @cached_property
+    def without_zeros(self) -> Block:
+        """The same rows with given probabilities of exactly zero counted as small positive ones (`log_probs`)."""
+        if self.zeros is None or self.probs.min() > 0.0:
+            return self
+        probs = np.exp(self.log_probs - self.log_probs.max(axis=1, keepdims=True))
+        return self.with_probs(probs / probs.sum(axis=1, keepdims=True))
+
     def at_prediction(self, values: Array) -> Floats:
         """(b,) the entry of each row of (b, K) values at the row's prediction."""
         return np.asarray(values[np.arange(len(self)), self.predictions], dtype=np.float64)
