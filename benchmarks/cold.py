@@ -23,7 +23,10 @@ import numpy as np
 
 #: Seconds of processor time beyond imports that a cold start may take.
 LIMITS = {"scot": 3.0, "cott": 8.0, "auto": None}
-IMPORTS = "import shiftgauge.cli.app, shiftgauge.inference, shiftgauge.io, numba, scipy.optimize, scipy.stats, rich.table"
+IMPORTS = (
+    "import shiftgauge.cli.app, shiftgauge.inference, shiftgauge.io, numba, "
+    "scipy.optimize, scipy.stats, rich.table"
+)
 
 
 def samples(folder: Path) -> tuple[Path, Path]:

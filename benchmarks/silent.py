@@ -96,7 +96,7 @@ def trial(setting: Setting, seed: int) -> dict:
         "grade": found.details["grade"],
         "details": {
             k: found.details[k]
-            for k in ("shift", "novelty", "unexplained_mass", "unlikeness", "answers", "p_value")
+            for k in ("shift", "excess_mass", "unexplained_mass", "ks_distance", "answers", "p_value")
         },
     }
 

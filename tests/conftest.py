@@ -11,6 +11,17 @@ settings.register_profile(
 )
 settings.load_profile("project")
 
+#: Tests that ask for one of these fixtures need what its marker names.
+MARKERS = {"chromium": "browser", "cluster": "postgres", "setting": "torch", "spark": "spark"}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    for item in items:
+        for fixture, marker in MARKERS.items():
+            if fixture in item.fixturenames:
+                item.add_marker(marker)
+
 
 @pytest.fixture
 def rng():

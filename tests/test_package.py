@@ -30,21 +30,38 @@ OPTIONAL = (
 )
 
 
-def modules():
-    for info in pkgutil.walk_packages(shiftgauge.__path__, "shiftgauge."):
-        yield info.name
+TOP = list(pkgutil.iter_modules(shiftgauge.__path__, "shiftgauge."))
+PACKAGES = ["shiftgauge", *sorted(info.name for info in TOP if info.ispkg)]
 
 
-@pytest.mark.parametrize("name", list(modules()))
-def test_docstring_examples_run(name):
-    try:
-        module = importlib.import_module(name)
-    except ImportError as problem:
-        if problem.name and problem.name.split(".")[0] in OPTIONAL:
-            pytest.skip(f"{name} needs {problem.name}")
-        raise
-    failures, _ = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE)
-    assert failures == 0
+def modules(package):
+    """The names of a package's modules; of the outermost package, of those beside its packages."""
+    yield package
+    if package == "shiftgauge":
+        yield from (info.name for info in TOP if not info.ispkg)
+    else:
+        path = importlib.import_module(package).__path__
+        yield from (info.name for info in pkgutil.walk_packages(path, f"{package}."))
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("package", PACKAGES)
+def test_docstring_examples_run(package):
+    tried, missing = 0, set()
+    for name in modules(package):
+        try:
+            module = importlib.import_module(name)
+        except ImportError as problem:
+            needed = str(problem.name).split(".")[0]
+            if needed not in OPTIONAL:
+                raise
+            missing.add(f"{name} needs {needed}")
+            continue
+        result = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE)
+        assert result.failed == 0, name
+        tried += result.attempted
+    if missing:
+        pytest.skip(f"{tried} examples ran; the rest did not: {', '.join(sorted(missing))}")
 
 
 def python(code, **variables):
@@ -149,6 +166,7 @@ def clean_environment(tmp_path_factory):
     return binaries
 
 
+@pytest.mark.slow
 def test_the_wheel_alone(clean_environment, tmp_path):
     """Installed by itself, the command shows its help, runs the demo and estimates from files."""
 

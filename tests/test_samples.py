@@ -19,6 +19,7 @@ def test_lists_arrays_and_precisions_agree():
         assert (sg.Target(probs=probs).predictions == expected).all()
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 def test_torch_tensors(dtype):
     torch = pytest.importorskip("torch")

@@ -108,6 +108,7 @@ def torch_tensors():
     yield "negative view", torch._neg_view(-p)
 
 
+@pytest.mark.torch
 @pytest.mark.filterwarnings("ignore")
 def test_tensors_of_every_make():
     for name, tensor in torch_tensors():
@@ -116,6 +117,7 @@ def test_tensors_of_every_make():
         np.testing.assert_allclose(target.scores, P, atol=0.03, err_msg=name)
 
 
+@pytest.mark.torch
 def test_a_tensor_without_numbers_is_refused_in_one_line():
     torch = pytest.importorskip("torch")
     with pytest.raises(sg.InputError, match="cannot be read as an array"):

@@ -34,7 +34,13 @@ def _duckdb():
     return connection.sql("select * from held")
 
 
-@pytest.mark.parametrize("make", [m for _, m in frames()], ids=[n for n, _ in frames()])
+SLOW = {"datasets"}  # not installed by the extra `dev`
+
+
+@pytest.mark.parametrize(
+    "make",
+    [pytest.param(make, id=name, marks=pytest.mark.slow if name in SLOW else ()) for name, make in frames()],
+)
 def test_every_make(make):
     source = from_dataframe(make(), labels="label").source()
     assert isinstance(source, sg.Source)

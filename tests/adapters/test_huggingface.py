@@ -11,6 +11,8 @@ from shiftgauge.adapters import collect, collect_texts, from_trainer
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
+pytestmark = pytest.mark.torch
+
 TEXTS = ["good film", "bad film", "good good good", "bad", "film"]
 
 

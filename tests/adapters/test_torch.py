@@ -9,6 +9,8 @@ from shiftgauge.adapters import Collected, collect
 torch = pytest.importorskip("torch")
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset  # noqa: E402
 
+pytestmark = pytest.mark.torch
+
 
 @pytest.fixture(scope="module")
 def data():

@@ -120,6 +120,7 @@ def test_every_damaged_file_is_one_clear_line(shiftgauge, tmp_path, scores):
         assert ran.out == ""
 
 
+@pytest.mark.torch
 def test_a_hostile_torch_file_is_refused(shiftgauge, tmp_path, files):
     torch = pytest.importorskip("torch")
 
@@ -134,6 +135,7 @@ def test_a_hostile_torch_file_is_refused(shiftgauge, tmp_path, files):
     assert "owned" not in ran.out
 
 
+@pytest.mark.torch
 def test_torch_files_are_read(shiftgauge, tmp_path, files, scores):
     torch = pytest.importorskip("torch")
     torch.save(
@@ -219,6 +221,7 @@ def shell(line, **variables):
     return done
 
 
+@pytest.mark.slow
 def test_broken_and_closed_streams(files):
     words = f"estimate {files[0]} {files[1]} -m ac"
     assert shell(f"shiftgauge {words} | head -1 >/dev/null").returncode == 0

@@ -129,6 +129,7 @@ def test_quiet(shiftgauge, files, tmp_path):
     assert shiftgauge("estimate", "a", "b", "-q").err == "shiftgauge: a: no such file\n"
 
 
+@pytest.mark.slow
 def test_warm_up_says_where_the_machine_code_is_kept(shiftgauge):
     ran = shiftgauge("warm-up", "--json")
     assert ran.code == 0

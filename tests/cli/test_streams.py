@@ -40,6 +40,7 @@ def unread():
     os.close(writing)
 
 
+@pytest.mark.slow
 @posix
 def test_a_limit_is_exceeded_and_rows_are_written_whoever_reads(files, tmp_path, unread):
     words = ("estimate", *files, "-m", "ac", "--replicates", "0", "--fail-above", "0.01", "--rows")
@@ -49,6 +50,7 @@ def test_a_limit_is_exceeded_and_rows_are_written_whoever_reads(files, tmp_path,
     assert finished(*words, tmp_path / "silent.csv", stdout=unread, stderr=unread)[0] == 1
 
 
+@pytest.mark.slow
 @posix
 @pytest.mark.parametrize(
     "words", [["doctor"], ["estimate", "--json", "-m", "ac"], ["metrics", "--confusion"]]
@@ -136,12 +138,12 @@ def test_as_a_module():
 @pytest.mark.parametrize(
     ("variables", "said"),
     [
-        ({"COLUMNS": "0"}, ""),
-        ({"COLUMNS": "00"}, ""),
-        ({"MPLBACKEND": "module://no_such_backend"}, ""),
-        (
+        ({"COLUMNS": "0", "MPLBACKEND": "module://no_such_backend"}, ""),
+        pytest.param({"COLUMNS": "00"}, "", marks=pytest.mark.slow),
+        pytest.param(
             {"NUMBA_DISABLE_JIT": "1"},
             "shiftgauge: NUMBA_DISABLE_JIT is ignored: the solver runs compiled only\n",
+            marks=pytest.mark.slow,
         ),
     ],
 )

@@ -70,6 +70,7 @@ def site(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_the_site_is_whole_and_loads_nothing_from_elsewhere(site):
     commands = (site / "commands.html").read_text(encoding="utf-8")
     assert "--fail-above" in commands
@@ -85,12 +86,14 @@ def test_the_site_is_whole_and_loads_nothing_from_elsewhere(site):
     assert not {url for url in outside if "canonical" not in url}, outside
 
 
+@pytest.mark.slow
 def test_the_schema_is_served(site):
     shipped = ROOT / "src" / "shiftgauge" / "data" / "schema.json"
     assert (site / "schema.json").read_bytes() == shipped.read_bytes()
     assert 'href="schema.json"' in (site / "commands.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_reference_holds_every_public_name_and_its_source(site):
     text = "".join(page.read_text(encoding="utf-8") for page in (site / "api").glob("*.html"))
     for name in shiftgauge.__all__:
@@ -106,6 +109,7 @@ def test_pictures_have_a_dark_form():
         assert shown[1::2] == dark, f"{page.name}: each picture twice, #only-light and #only-dark"
 
 
+@pytest.mark.browser
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 def test_search_works_from_disk(site, tmp_path):
     """In a real browser, without a server: the page finds what it is asked for."""
@@ -127,6 +131,7 @@ def test_search_works_from_disk(site, tmp_path):
     assert re.search(r"[1-9]\d* matching document", done.stdout)
 
 
+@pytest.mark.browser
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 def test_wide_tables_scroll_by_themselves(site, tmp_path):
     """On a phone no page is wider than the screen, although its tables are."""

@@ -23,7 +23,13 @@ KNOWN = {"python", "text", "sh", "console", "yaml", ""}
 #: docstrings of whatever releases are installed.
 FAR, FAR_BY_PAGE = 1.0, {"text": 10.0}
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
-RUN = [page for page in [*pages(), ROOT / "README.md"] if page.name not in NOT_RUN]
+#: Run by `make test`; the other pages only by `make test-all`.
+FIRST = {DOCS / "index.md", ROOT / "README.md"}
+RUN = [
+    pytest.param(page, id=page.stem, marks=() if page in FIRST else pytest.mark.slow)
+    for page in [*pages(), ROOT / "README.md"]
+    if page.name not in NOT_RUN
+]
 
 
 def squeezed(text):
@@ -104,7 +110,7 @@ def run_page(page, folder, shell):
     assert not (gallery and printed), f"{page.name}: what its last block prints is not shown:\n{printed}"
 
 
-@pytest.mark.parametrize("page", RUN, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", RUN)
 def test_page(page, example_files, shell, tmp_path, monkeypatch):
     shutil.copytree(example_files, tmp_path, dirs_exist_ok=True)
     (tmp_path / "examples").symlink_to(ROOT / "examples")  # the pages speak of a checkout
@@ -140,6 +146,7 @@ def test_the_checker_sees_a_wrong_line(tmp_path, shell):
         run_page(page, tmp_path, shell)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "script", sorted((ROOT / "examples").glob("[!_]*.py")), ids=lambda script: script.stem
 )

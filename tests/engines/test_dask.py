@@ -17,6 +17,8 @@ from .samples import answers, fold, folded, labelled, rows, same_source, wanted
 
 distributed = pytest.importorskip("distributed", reason="dask and distributed are not installed")
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def client():

@@ -37,6 +37,7 @@ def test_list_says_found_and_missing(tmp_path, capsys):
     assert "cifar-100-python" in text
 
 
+@pytest.mark.torch
 def test_the_whole_chain(tmp_path, capsys, monkeypatch):
     pytest.importorskip("torch")
     pytest.importorskip("cv2")
@@ -91,6 +92,10 @@ def test_refusals_are_one_clear_line(tmp_path):
         FileError, match="run `shiftgauge bench collect cifar10 --network resnet18-224` first"
     ):
         call("run", "cifar10", "--runs", tmp_path, "--out", tmp_path)
+
+
+@pytest.mark.torch
+def test_training_without_data_is_refused(tmp_path):
     pytest.importorskip("torch")
     with pytest.raises(FileError, match="CIFAR-10 is not complete"):
         call("train", "cifar10", "--data", tmp_path, "--runs", tmp_path)
@@ -178,6 +183,7 @@ def test_what_cannot_be_done_is_said_before_anything_is_done(words, said, tmp_pa
     assert [path.name for path in tmp_path.iterdir()] == ["taken"]
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -202,6 +208,7 @@ def test_what_cannot_be_trained_is_said_before_anything_is_read(words, said, tmp
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize(
     "held", [[1, 2], {"network": {}}, {"network": {}, "optimiser": {}, "scaler": {}, "step": 1}]
 )

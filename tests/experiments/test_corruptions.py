@@ -186,6 +186,7 @@ def test_grey_images_are_untouched_by_three_of_the_five_saturations():
     assert same == [True, True, True, False, False]
 
 
+@pytest.mark.slow
 def test_imagenet_sizes_work():
     pytest.importorskip("cv2")
     images = photos(1, 224)

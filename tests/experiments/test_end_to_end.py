@@ -16,6 +16,8 @@ from shiftgauge.experiments.scores import Scores  # noqa: E402
 
 from . import layouts  # noqa: E402
 
+pytestmark = pytest.mark.torch
+
 STEPS = Recipe("sgd", 0.02, 2, 8, schedule="constant")
 
 

@@ -47,6 +47,7 @@ def test_sources_and_targets_are_disjoint_groups(small):
         assert 0 <= split.labels.min() <= split.labels.max() < split.classes
 
 
+@pytest.mark.slow
 def test_from_tables_to_figures(small, tmp_path):
     given = bench.setting("natural-tables", tmp_path, tmp_path / "runs", "lr")
     bench.collect_scores(given, [0])

@@ -16,6 +16,8 @@ from shiftgauge.experiments.loading import InOrder, Plan, batches  # noqa: E402
 from shiftgauge.experiments.parallel import Group  # noqa: E402
 from shiftgauge.experiments.training import Run  # noqa: E402
 
+pytestmark = pytest.mark.torch
+
 SCRIPT = """
 import json, os, sys
 from pathlib import Path

@@ -63,6 +63,7 @@ def test_groups_widen_the_interval():
     assert ratio == pytest.approx(np.sqrt(10), rel=0.25)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "options"), [("scot", {"marginal": "shrunk"}), ("cott", {"marginal": "shrunk"})]
 )
@@ -117,6 +118,7 @@ for method in ("scot", "cott"):
 """
 
 
+@pytest.mark.slow
 def test_same_seed_same_answer_whatever_the_threads(tmp_path):
     """One core and one thread of every library, against several."""
     said = {}

@@ -34,6 +34,7 @@ def answers(source, target, truth, seeds, **options):
     return np.array(out)
 
 
+@pytest.mark.slow
 def test_unbiased_and_covering_under_a_shift_the_scores_do_not_show(data):
     source, target, truth = data
     error = np.mean(target.predictions != truth)
@@ -43,6 +44,7 @@ def test_unbiased_and_covering_under_a_shift_the_scores_do_not_show(data):
     assert np.mean((found[:, 1] <= error) & (error <= found[:, 2])) >= 0.91
 
 
+@pytest.mark.slow
 def test_any_fixed_weight_is_unbiased_and_a_wrong_formula_would_not_be(data):
     source, target, truth = data
     error = np.mean(target.predictions != truth)
@@ -51,6 +53,7 @@ def test_any_fixed_weight_is_unbiased_and_a_wrong_formula_would_not_be(data):
         assert abs(found[:, 0].mean() - error) < 3.5 * found[:, 0].std() / np.sqrt(60)
 
 
+@pytest.mark.slow
 def test_forgetting_the_inclusion_probabilities_would_be_seen():
     rng = np.random.default_rng(4)
     z = 6 * rng.normal(size=(4000, 3))
@@ -86,6 +89,7 @@ def test_zero_error_truth_is_covered():
     assert np.mean((found[:, 1] <= error) & (error <= found[:, 2])) >= 0.92
 
 
+@pytest.mark.slow
 def test_every_stratum_is_sampled_at_the_written_probability(data):
     source, target, _ = data
     plan = budget(source, target, margin=0.05)

@@ -21,6 +21,7 @@ def sample(rng, n, shares):
 METHODS = [("bbse", {}), ("rlls", {}), ("mlls", {}), ("mlls", {"bias_correction": True})]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "options"), METHODS)
 def test_intervals_hold_the_true_shares(method, options):
     """95% nominal; 24 data sets of 40 replicates, so 4 points of simulation error a class."""

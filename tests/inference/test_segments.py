@@ -39,6 +39,7 @@ def test_columns_are_combined(pair):
     ]
 
 
+@pytest.mark.slow
 def test_intervals_hold_for_all_slices_at_once():
     rng = np.random.default_rng(3)
     z, y = scores(rng, 60_000)

@@ -11,6 +11,7 @@ from shiftgauge import FileError
 from shiftgauge.io import Form, read_labels, read_second, read_source, read_target
 
 P = np.array([[0.7, 0.2, 0.1], [0.1, 0.6, 0.3], [0.3, 0.3, 0.4]])
+PT, PTH = (pytest.param(ending, marks=pytest.mark.torch) for ending in ("pt", "pth"))
 
 
 def write(path, **held):
@@ -24,7 +25,7 @@ def write(path, **held):
     return path
 
 
-@pytest.mark.parametrize("ending", ["npz", "pt", "pth"])
+@pytest.mark.parametrize("ending", ["npz", PT, PTH])
 def test_every_key_is_read_for_what_it_is(tmp_path, ending):
     path = write(
         tmp_path / f"a.{ending}",
@@ -49,7 +50,7 @@ def test_every_key_is_read_for_what_it_is(tmp_path, ending):
     assert read_target(path, prediction=None).predictions.tolist() == [0, 1, 2]  # the largest score
 
 
-@pytest.mark.parametrize("ending", ["npz", "pt"])
+@pytest.mark.parametrize("ending", ["npz", PT])
 @pytest.mark.parametrize(
     ("held", "said", "words"),
     [
@@ -91,6 +92,7 @@ def test_an_empty_archive_holds_nothing(tmp_path):
         read_target(tmp_path / "a.npz")
 
 
+@pytest.mark.torch
 def test_a_torch_file_that_is_no_dictionary(tmp_path):
     torch = pytest.importorskip("torch")
     torch.save(torch.tensor(P), tmp_path / "a.pt")
@@ -110,6 +112,7 @@ class Hostile:
         return os.mkdir, (str(self.folder),)
 
 
+@pytest.mark.torch
 def test_a_torch_file_that_would_run_something(tmp_path):
     torch = pytest.importorskip("torch")
     torch.save({"logits": Hostile(tmp_path / "made")}, tmp_path / "a.pt")

@@ -8,7 +8,6 @@ import pytest
 from pyarrow import parquet
 
 from shiftgauge import FileError, InputError
-from shiftgauge._times import bin_times
 from shiftgauge.io import (
     Form,
     holds,
@@ -21,6 +20,7 @@ from shiftgauge.io import (
     read_picks,
     read_source,
 )
+from shiftgauge.times import bin_times
 
 
 def test_groups_are_taken_to_the_letter(tmp_path, columns, write_csv):
@@ -183,6 +183,7 @@ def test_rows_and_labels_that_are_not_one_each(tmp_path, key):
         assert str(caught.value).endswith(f"have the shapes {rows} and {labels}; wanted one each")
 
 
+@pytest.mark.torch
 def test_picks_in_a_torch_file_have_plain_labels(tmp_path):
     torch = pytest.importorskip("torch")
     torch.save({"row": torch.tensor([4, 7]), "labels": torch.tensor([1, 0])}, tmp_path / "picks.pt")

@@ -217,6 +217,7 @@ print(read["refused"], read["fine"])
 """
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_ends_no_process(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", FLIPS, str(tmp_path)], capture_output=True, text=True, check=False

@@ -2,59 +2,84 @@
 
 import bz2
 import gzip
-import io
+import os
+import subprocess
 import sys
-from functools import partial
-from types import SimpleNamespace
+import threading
 
 import pytest
 
 from shiftgauge import FileError
-from shiftgauge.io import is_table, read_columns, read_source, read_target, stdin
+from shiftgauge.io import read_target, stdin
+
+
+def run(code, data):
+    """The lines that a new process prints, which finds the data on its standard input."""
+    imports = (
+        "from shiftgauge import FileError\nfrom shiftgauge.io import *\nfrom shiftgauge.io import stdin\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", imports + code], input=data, capture_output=True, check=False, timeout=600
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout.decode().splitlines()
 
 
 @pytest.fixture
-def feed(monkeypatch):
-    """Put bytes on standard input, as a new process finds them; gives what is to be done when it ends."""
-    at_end = []
+def pipe(tmp_path):
+    """Makes a named pipe that yields the data given."""
+    if not hasattr(os, "mkfifo"):
+        pytest.skip("no named pipes on this system")
+    writers = []
 
-    def put(data):
-        monkeypatch.setattr(stdin, "_spooled", {})
-        monkeypatch.setattr(
-            stdin, "atexit", SimpleNamespace(register=lambda *a, **k: at_end.append(partial(*a, **k)))
-        )
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
-        return at_end
+    def make(data):
+        path = tmp_path / "pipe"
+        os.mkfifo(path)
+        writers.append(threading.Thread(target=path.write_bytes, args=(data,)))
+        writers[0].start()
+        return path
 
-    yield put
-    for done in at_end:
-        done()
+    yield make
+    for writer in writers:
+        writer.join(60)
 
 
-def test_what_was_spooled_is_read_once_and_goes_with_the_process(feed):
+def test_what_was_spooled_is_read_once_and_goes_with_the_process():
     rows = 20_000  # more than is looked at to tell the form
-    at_end = feed(b"prob_a,prob_b\n" + b"0.25,0.75\n" * rows)
-    assert [read_target("-").n, read_target("-").n] == [rows, rows]
-    assert is_table("-")
-    folder = stdin.spooled().parent
-    assert (stdin.spooled().name, folder.is_dir(), len(at_end)) == ("input.csv", True, 1)
-    for _ in range(2):  # somebody may have been quicker
-        at_end[0]()
-        assert not folder.exists()
+    code = """
+print(read_target("-").n, read_target("-").n, is_table("-"), stdin.spooled().parent.is_dir())
+print(stdin.spooled())
+"""
+    first, file = run(code, b"prob_a,prob_b\n" + b"0.25,0.75\n" * rows)
+    assert first == f"{rows} {rows} True True"
+    assert os.path.basename(file) == "input.csv"
+    assert not os.path.exists(os.path.dirname(file))
 
 
-def test_messages_speak_of_standard_input(feed, tmp_path):
-    feed(b"prob_a,prob_b\n0.5,high\n")
-    with pytest.raises(FileError, match=r"^standard input: column 'prob_b', row 0 is 'high'"):
-        read_target("-")
-    with pytest.raises(FileError, match=r"^standard input: no column 'site'"):
-        read_columns("-", ["site"])
+def test_messages_and_notes_speak_of_standard_input(tmp_path):
+    code = """
+for read in (read_target, read_source, lambda path: read_columns(path, ["site"])):
+    try:
+        print(read("-").notes)
+    except FileError as problem:
+        print(problem)
+"""
+    wrong, _, column = run(code, b"prob_a,prob_b\n0.5,high\n")
+    assert wrong.startswith("standard input: column 'prob_b', row 0 is 'high'")
+    assert column.startswith("standard input: no column 'site'")
+    notes, label, _ = run(code, b"prob_a;prob_b\n0,25;0,75\n")
+    assert label.startswith("standard input: no column 'label'")
+    assert notes == str(
+        (
+            "standard input: its columns are separated by semicolons",
+            "standard input: its numbers are written with a decimal comma",
+        )
+    )
+    (empty, *_) = run(code, b"")
+    assert empty.startswith("standard input: is empty")
     (tmp_path / "a.csv").write_text("prob_a,prob_b\n0.5,low\n")
     with pytest.raises(FileError, match=r"a\.csv: column 'prob_b', row 0 is 'low'"):
         read_target(tmp_path / "a.csv")
-    feed(b"prob_a,prob_b\n0.5,0.5\n")
-    with pytest.raises(FileError, match=r"^standard input: no column 'label'"):
-        read_source("-")
 
 
 @pytest.mark.parametrize(
@@ -77,27 +102,12 @@ def test_messages_speak_of_standard_input(feed, tmp_path):
         (b"BZhdamaged", "input.csv.bz2"),
     ],
 )
-def test_the_first_bytes_tell_the_form(feed, data, name):
-    feed(data)
-    file = stdin.spooled()
+def test_the_first_bytes_tell_the_form(pipe, data, name):
+    file = stdin.spooled(pipe(data))
     assert (file.name, file.read_bytes()) == (name, data)
 
 
-def test_nothing_on_standard_input(monkeypatch):
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
-    with pytest.raises(FileError, match="standard input: is empty"):
-        read_target("-")
-
-
-def test_notes_speak_of_standard_input_too(feed):
-    feed(b"prob_a;prob_b\n0,25;0,75\n")
-    assert read_target("-").notes == (
-        "standard input: its columns are separated by semicolons",
-        "standard input: its numbers are written with a decimal comma",
-    )
-
-
 @pytest.mark.parametrize("pack", [gzip.compress, bz2.compress])
-def test_compressed_lines_of_json(feed, pack):
-    feed(pack(b'{"prob_a": 0.25, "prob_b": 0.75}\n' * 5))
-    assert read_target("-").predictions.tolist() == [1] * 5
+def test_compressed_lines_of_json(pipe, pack):
+    path = pipe(pack(b'{"prob_a": 0.25, "prob_b": 0.75}\n' * 5))
+    assert read_target(path).predictions.tolist() == [1] * 5

@@ -428,7 +428,17 @@ def test_labels_of_a_target_come_only_when_asked(tmp_path, columns, write_csv):
     assert not hasattr(read_target(path), "labels")
 
 
-@pytest.mark.parametrize("form", ["csv", "csv.gz", "jsonl", "parquet", "arrow", "npz", "npy"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        "csv",
+        "npz",
+        *(
+            pytest.param(form, marks=pytest.mark.slow)
+            for form in ("csv.gz", "jsonl", "parquet", "arrow", "npy")
+        ),
+    ],
+)
 def test_standard_input(tmp_path, columns, write_csv, form):
     path = tmp_path / f"a.{form}"
     probs = np.column_stack([columns[f"prob_{name}"] for name in "xyz"])

@@ -110,6 +110,7 @@ def test_quadratic_on_the_simplex_against_nnls(k):
         np.testing.assert_allclose(found, oracle, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_many_classes_end_soon_and_rarely_cry_wolf():
     """120 classes of 40 rows each: few replicates, read off a fitted distribution."""
     from shiftgauge.labelshift.shift_test import COUNTED, _replicates

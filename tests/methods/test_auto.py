@@ -162,7 +162,7 @@ def test_weakness_is_the_source_error_relative_to_chance():
     assert weakness(0.45 * 0.5, 2) == pytest.approx(1.0)
 
 
-def test_novelty_goes_from_near_to_far():
+def test_excess_mass_goes_from_calibration_held_to_the_others():
     mixed = chosen(excess_mass=0.055, unexplained_mass=0.4)
     assert mixed == pytest.approx({"scot:shrunk": 0.5, "doc": 0.3125, "atc-ne": 0.3125, "unchanged": -0.125})
 

@@ -177,6 +177,7 @@ def test_scot_at_the_mlls_marginal_is_the_reweighted_confidence(rng):
     assert evaluate("scot", p, q).error == pytest.approx(reweighted, abs=1e-7)
 
 
+@pytest.mark.slow
 def test_shrinking_takes_out_the_noise_of_no_shift():
     """With no shift and 500 + 500 rows SCOT reads sampling noise as error; with the noise-aware marginal it does not.
 

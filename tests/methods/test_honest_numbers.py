@@ -232,7 +232,7 @@ class TestWhatAutoSays:
         details = sg.estimate(sg.Source(logits=z, labels=y), sg.Target(logits=new[keep])).details
         assert "refuted" not in details["reason"]
         methods = {p["method"] for p in details["parts"]}
-        if details["novelty"] <= 0.03:
+        if details["excess_mass"] <= 0.03:
             assert "follows the change in confidence" in details["reason"]
         elif details["shift"] == "label":
             assert "label-shift" in methods

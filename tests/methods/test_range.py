@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import binomtest, norm
 
 import shiftgauge as sg
-from shiftgauge._proportion import wilson
+from shiftgauge.binomial import wilson
 from shiftgauge.methods.range import error_range
 
 ANSWERS = {"unchanged": 0.1, "doc": 0.2, "scot:shrunk": 0.3, "label-shift": 0.25}

@@ -31,7 +31,7 @@ def cluster():
         cluster.stop("immediate")
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
 def database(request):
     return None if request.param == "sqlite" else request.getfixturevalue("cluster").new_database()
 

@@ -494,6 +494,7 @@ def test_scikit_learn(ready, tmp_path):
     assert total(ready) == 65
 
 
+@pytest.mark.torch
 def test_torch(ready, tmp_path):
     torch = pytest.importorskip("torch")
     from shiftgauge.monitor.helpers import log_torch

@@ -15,14 +15,15 @@ from monitor_data import client_of, free_port, labels_json, rows_json, settle_do
 from nursery import Nursery
 from sqlalchemy import func, select
 
+from shiftgauge.monitor.clock import now_us, pretend
 from shiftgauge.monitor.service.models import get_model, put_source
 from shiftgauge.monitor.service.settings import put_settings
 from shiftgauge.monitor.service.windows import list_windows
 from shiftgauge.monitor.store import open_store, queue
 from shiftgauge.monitor.store.schema import jobs
 
-#: Kills of servers, workers and clients on each database; SHIFTGAUGE_KILLS asks for more, or fewer.
-KILLS = int(os.environ.get("SHIFTGAUGE_KILLS", "50"))
+#: Kills of servers, workers and clients on each database: 5 in `make test`, 20 in `make test-all`.
+KILLS = int(os.environ.get("SHIFTGAUGE_KILLS", "5"))
 BATCH, BATCHES, DAYS = 25, 48, 4
 
 
@@ -144,6 +145,7 @@ def _short_leases(monkeypatch):
     monkeypatch.setenv("SHIFTGAUGE_LEASE_SECONDS", "2")
 
 
+@pytest.mark.extended
 def test_killed_at_random_moments(tmp_path, database):
     """Every row that a client accepted is there once, and the numbers are those of a run in which nobody was killed."""
     todo = parts()
@@ -168,20 +170,19 @@ def test_killed_at_random_moments(tmp_path, database):
     assert found == undisturbed(tmp_path / "calm", todo)
 
 
-def test_the_lease_of_a_dead_worker_runs_out(store, monkeypatch):
-    monkeypatch.setattr(queue, "LEASE", 100_000)
+def test_the_lease_of_a_dead_worker_runs_out(store):
     with store.write() as connection:
         queue.ask(connection, "estimate", [1], 0)
     dead = queue.take(store, "dead")
     assert queue.take(store, "other") is None
-    time.sleep(0.15)
-    alive = queue.take(store, "other")
-    assert alive.id == dead.id
-    with store.write() as connection:
-        assert not queue.finish(connection, dead)  # what it did may not be kept
-    assert not queue.renew(store, dead)
-    with store.write() as connection:
-        assert queue.finish(connection, alive)
+    with pretend(now_us() + queue.LEASE + 1):
+        alive = queue.take(store, "other")
+        assert alive.id == dead.id
+        with store.write() as connection:
+            assert not queue.finish(connection, dead)  # what it did may not be kept
+        assert not queue.renew(store, dead)
+        with store.write() as connection:
+            assert queue.finish(connection, alive)
 
 
 def test_a_job_asked_for_while_under_way_is_done_again(store):

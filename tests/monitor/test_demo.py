@@ -34,6 +34,7 @@ def test_a_folder_that_was_only_looked_at_is_filled_too(tmp_path, monkeypatch):
     assert demo.fill_folder(tmp_path / "data")
 
 
+@pytest.mark.slow
 def test_a_database_that_was_half_filled_is_filled_to_the_end(store, lite, monkeypatch):
     """As without the stop: the same windows, each estimated once, though the days begin at the first one again."""
     monkeypatch.setattr(demo, "DAYS", 4)

@@ -105,6 +105,7 @@ def test_the_band_is_all_or_nothing_at_the_ends():
     assert reach(old, 0.9) == sizes[int(0.9 * len(sizes)) - 1] < 9.0
 
 
+@pytest.mark.slow
 def test_replay_of_recorded_predictions(tmp_path, capsys):
     """A labelled file happens again: corruptions come and go, and the band's coverage is printed and served."""
     demo = sg.demo_data()

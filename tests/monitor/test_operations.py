@@ -200,6 +200,7 @@ def test_a_token_command_that_means_two_things_is_refused(tmp_path, capsys, word
     assert "--list alone" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_reports_for_many_readers_are_those_for_one(lite):
     """Figures are drawn with settings of the whole process: threads must not meet in there."""
     for client in client_of(lite):

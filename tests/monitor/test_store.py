@@ -49,6 +49,7 @@ def _open(folder, url):
     open_store(folder, url).close()
 
 
+@pytest.mark.slow
 def test_many_processes_may_open_a_new_database_at_once(tmp_path, database):
     context = multiprocessing.get_context("forkserver")  # imports once, so that the four do begin together
     context.set_forkserver_preload(["shiftgauge.monitor.store.migrate"])

@@ -171,6 +171,7 @@ def test_bad_requests(plain, source, target, tmp_path):
         report(source, target, by=["a"], replicates=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [2, 60])
 def test_few_and_many_classes(k):
     rng = np.random.default_rng(k)

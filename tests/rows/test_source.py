@@ -279,6 +279,7 @@ print(source.scores.nbytes / 2**20, (peak[0] - before) / 1024)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_no_row_is_held_twice(tmp_path):
     """A row is 40 bytes of scores, and label and prediction 16 more; of rows that are not kept nothing is left."""

@@ -173,6 +173,7 @@ print(peak[0] / 1024)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 @pytest.mark.parametrize("method", ["ac", "scot"])
 def test_memory_does_not_grow_with_rows(tmp_path, method):

@@ -161,6 +161,7 @@ def mutate(project, *words):
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
 
 
+@pytest.mark.slow
 @posix
 def test_a_whole_run(project):
     done = mutate(project, "--workers", "2")
@@ -199,6 +200,7 @@ def test_a_whole_run(project):
     assert mutate(project).returncode == 0
 
 
+@pytest.mark.slow
 @posix
 def test_a_stopped_run_leaves_no_child_behind(project):
     """Stopped while its tests sleep; the child's number is written by the test itself."""

@@ -39,6 +39,22 @@ def test_least_rights_and_known_actions(workflow):
             assert step["with"]["persist-credentials"] is False
 
 
+def test_ci_runs_every_test_once():
+    """The checks, the quick tests, then what these left out."""
+    targets = re.findall(r"^make (\S+)", (ROOT / ".ci" / "run").read_text(), re.M)
+    assert targets == ["check", "test", "test-rest"]
+    makefile = (ROOT / "Makefile").read_text()
+    assert '-m "not ($(LEFT_OUT))"' in makefile
+    assert '-m "$(LEFT_OUT) or extended"' in makefile
+
+
+def test_the_quick_tests_need_a_light_environment():
+    extra = re.search(r"^dev = \[(.*?)^\]", (ROOT / "pyproject.toml").read_text(), re.M | re.S)[1]
+    assert "pytest" in extra
+    for heavy in ("torch", "transformers", "accelerate", "datasets", "spark", "playwright", "docs", "mkdocs"):
+        assert heavy not in re.findall(r"[a-z]+", extra), heavy
+
+
 def test_every_python_that_we_name_is_tested():
     held = yaml.safe_load((ROOT / ".github" / "workflows" / "checks.yml").read_text())
     named = re.findall(r"Python :: (3\.\d+)", (ROOT / "pyproject.toml").read_text())

@@ -13,6 +13,8 @@ Array = npt.NDArray[Any]
 
 #: Entries that are worked on at a time, so that they stay in the nearest cache.
 TILE_ENTRIES = 2048
+#: Entries that are summed before they are added to a row's total, so that rounding errors stay small with many classes.
+PARTIAL_SUM = 32
 #: Added to a double below 2**51 and subtracted again, it rounds to a whole number, which its bits then hold.
 ROUND = 1.5 * 2.0**52
 ROUND_BITS = int(np.float64(ROUND).view(np.int64))
@@ -80,8 +82,11 @@ def softmax_and_argmax(R: Array, Z: Array, T: float, P: Array, y: Array) -> None
             flat[e] = exp(flat[e])
         for i in range(lo, hi):
             total = 0.0
-            for j in range(K):
-                total += P[i, j]
+            for first in range(0, K, PARTIAL_SUM):
+                partial = 0.0
+                for j in range(first, min(first + PARTIAL_SUM, K)):
+                    partial += P[i, j]
+                total += partial
             for j in range(K):
                 P[i, j] /= total
 

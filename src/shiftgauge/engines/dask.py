@@ -11,7 +11,7 @@ import pickle
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from uuid import uuid4
@@ -19,7 +19,7 @@ from uuid import uuid4
 from shiftgauge.engines.partitions import HEAD_ROWS, Partition
 from shiftgauge.engines.serialization import deserialize, run_task, serialize
 from shiftgauge.errors import InputError, MissingDependencyError, ShiftgaugeError, optional
-from shiftgauge.io import Form, Layout, StreamPart, table_layout
+from shiftgauge.io import Form, Layout, StreamPart, TablePart, table_layout
 from shiftgauge.rows import Block, Part, Task, sum_in_order
 
 #: How long a scheduler may take to answer, in seconds.
@@ -165,12 +165,7 @@ class DaskFrame:
         apply = dask.delayed(run_on_frame, pure=False)
         serialized = serialize(task)
         tasks = [
-            apply(
-                serialized,
-                StreamPart(self.layout, part.name, part.rows, no_rows),
-                start,
-                partitions[part.number],
-            )
+            apply(serialized, self.layout, part.name, part.rows, start, partitions[part.number])
             for part, start in zip(parts, starts, strict=True)
             if isinstance(part, DaskPartition)
         ]
@@ -186,20 +181,16 @@ class DaskFrame:
             yield result_of(self.client, future, partial(self.client.compute, task, retries=2))
 
 
-def no_rows(columns: Sequence[str] | None) -> list[Any]:
-    """The stream of a partition before its worker has it."""
-    return []
-
-
-def run_on_frame(task: bytes, part: StreamPart, start: int, frame: Any) -> bytes:
+def run_on_frame(task: bytes, layout: Layout, name: str, rows: int, start: int, frame: Any) -> bytes:
     """Apply a task to a partition, a pandas frame, in the worker that made it."""
-    return run_task(task, replace(part, stream=lambda columns: _batches(frame)), start)
+    table = _table(frame)
+    return run_task(task, StreamPart(layout, name, rows, lambda columns: [table]), start)
 
 
-def _batches(frame: Any) -> list[Any]:
+def _table(frame: Any) -> Any:
     import pyarrow as pa
 
-    return list(pa.Table.from_pandas(frame, preserve_index=False).to_batches())
+    return pa.Table.from_pandas(frame, preserve_index=False)
 
 
 class DaskPartition(Partition):
@@ -209,12 +200,10 @@ class DaskPartition(Partition):
         """Yield its first rows, and then all others, if they are asked for, brought to this process."""
         piece = self.frame[self.layout.columns_to_read(columns)].partitions[self.number]
         head = piece.head(HEAD_ROWS, npartitions=1)
-        yield from self._blocks(head, columns)
+        yield from TablePart(self.layout, self.name, _table(head), 0).read(columns)
         if len(head) < self.rows:
-            yield from self._blocks(piece.compute().iloc[len(head) :], columns)
-
-    def _blocks(self, frame: Any, columns: Sequence[str]) -> Iterator[Block]:
-        return StreamPart(self.layout, self.name, len(frame), lambda columns: _batches(frame)).read(columns)
+            rest = _table(piece.compute().iloc[len(head) :])
+            yield from TablePart(self.layout, self.name, rest, len(head)).read(columns)
 
 
 def frame_parts(

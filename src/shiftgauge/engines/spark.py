@@ -9,7 +9,7 @@ from typing import Any
 from shiftgauge.engines.partitions import HEAD_ROWS, Partition
 from shiftgauge.engines.serialization import deserialize, run_task, serialize
 from shiftgauge.errors import InputError
-from shiftgauge.io import Form, Layout, StreamPart, table_layout
+from shiftgauge.io import Form, Layout, StreamPart, TablePart, table_layout
 from shiftgauge.rows import Block, Part, Task, sum_in_order
 
 WHERE = "the Spark frame"
@@ -107,9 +107,7 @@ class SparkPartition(Partition):
 
         for stored in _by_partition(self.frame, wanted, head).values():
             table = pa.ipc.open_stream(stored).read_all()
-            yield from StreamPart(
-                self.layout, self.name, table.num_rows, lambda columns, table=table: [table]
-            ).read(columns)
+            yield from TablePart(self.layout, self.name, table, 0).read(columns)
 
 
 def frame_parts(

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shiftgauge import validation
-from shiftgauge._proportion import joint_rows, widened
+from shiftgauge.binomial import joint_rows, widened
 from shiftgauge.calibration import (
     CALIBRATIONS,
     Calibration,

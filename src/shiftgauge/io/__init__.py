@@ -15,7 +15,7 @@ from shiftgauge.io.columns import (
 )
 from shiftgauge.io.demo import Demo, demo_data
 from shiftgauge.io.form import Form
-from shiftgauge.io.frames import StreamPart, as_table
+from shiftgauge.io.frames import StreamPart, TablePart, as_table
 from shiftgauge.io.layout import Layout, table_layout
 from shiftgauge.io.read import (
     is_table,
@@ -38,6 +38,7 @@ __all__ = [
     "Form",
     "Layout",
     "StreamPart",
+    "TablePart",
     "as_table",
     "demo_data",
     "holds",

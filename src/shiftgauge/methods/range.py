@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from shiftgauge._proportion import joint_rows, wilson
+from shiftgauge.binomial import joint_rows, wilson
 from shiftgauge.errors import InputError
 from shiftgauge.results import Estimate, Interval, Range
 

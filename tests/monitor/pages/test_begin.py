@@ -45,6 +45,7 @@ def commands(page):
     return [shlex.split(html.unescape(re.sub(r"<[^>]*>", "", text))) for text in held]
 
 
+@pytest.mark.slow
 def test_the_three_commands_lead_to_a_realised_error(fresh, fresh_site, folder):
     typed = commands(fresh.get("/", headers={"host": fresh_site.removeprefix("http://")}).text)
     assert len(typed) == 3

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from shiftgauge._labels import MISSING
 from shiftgauge.inference import estimate
 from shiftgauge.methods.range import range_of
 from shiftgauge.monitor.jobs.learning import UNIT_LEVEL
@@ -16,6 +15,7 @@ from shiftgauge.monitor.settings import Settings
 from shiftgauge.monitor.store.payloads import Rows
 from shiftgauge.reports import report
 from shiftgauge.samples import Source, Target
+from shiftgauge.validation.labels import MISSING
 
 #: Beyond this many rows the estimate is still of all of them, but the range and the report rest on a random
 #: choice of so many: resampling takes time in proportion, and the source's noise dominates long before.
