@@ -29,8 +29,8 @@ from shiftgauge.monitor.settings import Settings
 MARGIN, BEYOND, LEVEL = 0.05, 0.05, Settings().level
 RULES = {
     "estimate": lambda found: found.error,
-    "sampling": lambda found: found.error - found.details["band"]["sampling"],
-    "range": lambda found: found.interval.low,
+    "sampling": lambda found: found.error - (found.sampling.high - found.sampling.low) / 2,
+    "range": lambda found: found.range.low,
 }
 
 

@@ -12,10 +12,10 @@ import argparse
 
 import numpy as np
 from interval_coverage import OPTIONS, rows, truth
+from shiftgauge.scans import scan_of
 
 import shiftgauge as sg
 from shiftgauge.methods import pair
-from shiftgauge.scans import scan_of
 from shiftgauge.transport import streamed
 
 K, SOURCE = 3, 500

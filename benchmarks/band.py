@@ -26,7 +26,7 @@ import numpy as np
 from natural import targets
 
 import shiftgauge as sg
-from shiftgauge.methods.range import span_of
+from shiftgauge.methods.range import range_of
 from shiftgauge.monitor.jobs.learning import ELSEWHERE, LEAST, UNIT_LEVEL, Miss, doubt, reach
 
 ROWS, LABELLED, LENGTH, HOME = 300, 2 / 3, 120, "home"
@@ -41,8 +41,8 @@ def window(source: sg.Source, target: sg.Target, labels: np.ndarray, rng: np.ran
     rows = rng.choice(len(labels), min(ROWS, len(labels)), replace=False)
     drawn = sg.Target(**{target.kind: target.scores[rows]})
     found = sg.estimate(source, drawn, level=0.9)
-    shown = found.interval
-    unit = span_of(found.error, found.details, source.n_effective, drawn.n_effective, UNIT_LEVEL)
+    shown = found.range
+    unit = range_of(found.error, found.details, source.n_effective, drawn.n_effective, UNIT_LEVEL)
     seen = {"low": shown.low, "high": shown.high, "band_low": unit.low, "band_high": unit.high}
     known = rng.random(len(rows)) < LABELLED
     realised = np.mean(drawn.predictions[known] != labels[rows][known])

@@ -22,8 +22,6 @@ from natural_tables import made
 from scipy.stats import spearmanr
 
 import shiftgauge as sg
-from shiftgauge.inference.decisions import Answer
-from shiftgauge.inference.decisions import ceiling_of
 
 ERRORS = {
     "unchanged": ("unchanged", {}),
@@ -64,11 +62,11 @@ def trials(path: Path | None, proportions: list[str], quick: bool = False) -> It
     for key, source, groups in targets(path, quick):
         first: sg.Pair | None = None
         for group, target, labels in groups:
-            first = pair = sg.Pair(source, target) if first is None else first.facing(target)
+            first = pair = sg.Pair(source, target) if first is None else first.with_target(target)
             found = {
                 p: pair.estimate("auto", proportions=p) for p in dict.fromkeys(["unknown", *proportions])
             }
-            top = ceiling_of(Answer(pair))
+            top = sg.ceiling(pair)
             q, moved = source.label_marginal, np.bincount(labels, minlength=source.k) / len(labels)
             yield {
                 "task": key,
@@ -80,7 +78,7 @@ def trials(path: Path | None, proportions: list[str], quick: bool = False) -> It
                 | {"auto": found["unknown"].error}
                 | {f"auto ({p})": found[p].error for p in proportions if p != "unknown"},
                 "scores": {name: pair.estimate(name).score for name in SCORES},
-                "band": found["unknown"].details["band"],
+                "band": found["unknown"].range.to_dict(),
                 "margin": top.margin,
                 "critic": top.critic_bound,
             }

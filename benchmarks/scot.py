@@ -14,7 +14,6 @@ from functools import partial
 
 import numpy as np
 import ot
-
 from shiftgauge.transport.entropic import soft_transport
 
 

@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 
 import shiftgauge as sg
-from shiftgauge.inference.resampling import Resampling
 from shiftgauge.inference.proportions import bounds, draws
+from shiftgauge.inference.resampling import Resampling
 from shiftgauge.methods import Pair
 
 LEVEL = 0.95

@@ -24,7 +24,6 @@ from pathlib import Path
 import numpy as np
 
 import shiftgauge as sg
-from shiftgauge.inference.decisions import grade_of
 from shiftgauge.labelshift import dirichlet_shares, resample_to
 from shiftgauge.methods import Auto
 
@@ -83,7 +82,7 @@ def trial(setting: Setting, seed: int) -> dict:
     name = "logits" if left[2] else "probs"
     found = Auto().fit(sg.Source(**{name: left[0]}, labels=left[1])).estimate(sg.Target(**{name: right[0]}))
     truth = float(np.mean(right[0].argmax(axis=1) != right[1]))
-    band = found.details["band"]
+    band = {**found.range.to_dict(), "sampling": (found.sampling.high - found.sampling.low) / 2}
     return {
         "kind": kind,
         "family": family,
@@ -94,10 +93,10 @@ def trial(setting: Setting, seed: int) -> dict:
         "source_error": found.details["source_error"],
         "classes": int(left[0].shape[1]),
         "band": band,
-        "grade": grade_of(found),
+        "grade": found.details["grade"],
         "details": {
             k: found.details[k]
-            for k in ("shift", "novelty", "unexplained_mass", "unlikeness", "answers", "p_value")
+            for k in ("shift", "excess_mass", "unexplained_mass", "ks_distance", "answers", "p_value")
         },
     }
 

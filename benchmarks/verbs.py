@@ -17,9 +17,7 @@ from pathlib import Path
 import numpy as np
 
 import shiftgauge as sg
-from shiftgauge.inference.estimates import compared
-from shiftgauge.inference.diagnosis import examined
-from shiftgauge.inference.posteriors import measured, row_table
+from shiftgauge.inference.row_tables import row_table
 
 
 def drawn(rows: int, classes: int) -> tuple[sg.Source, sg.Target]:
@@ -42,8 +40,8 @@ def apart(source: sg.Source, target: sg.Target) -> list[float]:
 
 def shared(source: sg.Source, target: sg.Target) -> list[float]:
     pair = sg.Pair(source, target)
-    estimates = [e.error for e in compared(pair, ["cott", "scot", "label-shift", "auto"])]
-    found, status, rows = measured(pair, "auto"), examined(pair), row_table(pair)
+    estimates = [e.error for e in sg.compare(pair, methods=["cott", "scot", "label-shift", "auto"])]
+    found, status, rows = sg.metrics(pair), sg.doctor(pair), row_table(pair)
     return [*estimates, found.kappa, status.shift_test.test.statistic, float(rows["error_probability"].sum())]
 
 

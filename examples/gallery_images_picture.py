@@ -22,7 +22,7 @@ def main(out):
     figure = Figure(figsize=(6.4, 4), layout="constrained")
     axes = figure.subplots()
     rows = np.arange(len(shifts))
-    low, high = (np.array([getattr(one.interval, end) for one in found]) for end in ("low", "high"))
+    low, high = (np.array([getattr(one.range, end) for one in found]) for end in ("low", "high"))
     axes.hlines(
         rows, low, high, color="#CC79A7", linewidth=5, alpha=0.6, label="auto, and the range beside it"
     )

@@ -122,7 +122,7 @@ def number(found: Any) -> dict[str, Any]:
     """An estimate as plain numbers."""
     out = {"error": found.error, "score": found.score}
     if found.method == "auto":
-        out |= {"low": found.interval.low, "high": found.interval.high, "choice": found.details["choice"]}
+        out |= {"low": found.range.low, "high": found.range.high, "choice": found.details["choice"]}
     return out
 
 

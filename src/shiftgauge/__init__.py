@@ -18,6 +18,7 @@ if getattr(sys, "argv", [])[:1] == ["-m"] and sys.orig_argv[-len(sys.argv)] == "
 from shiftgauge import plots
 from shiftgauge._version import __version__
 from shiftgauge.adapters import collect, collect_texts, from_dataframe, from_sklearn, from_trainer
+from shiftgauge.engines import scan
 from shiftgauge.errors import FileError, InputError, MissingDependencyError, NotFittedError, ShiftgaugeError
 from shiftgauge.inference import (
     Plan,
@@ -62,9 +63,8 @@ from shiftgauge.methods import (
 )
 from shiftgauge.monitor.client import Monitor
 from shiftgauge.reports import Report, report
-from shiftgauge.results import Comparison, Estimate, Interval
+from shiftgauge.results import Comparison, Estimate, Interval, Range
 from shiftgauge.samples import Source, Target
-from shiftgauge.engines import scan
 
 __all__ = [
     "AC",
@@ -94,6 +94,7 @@ __all__ = [
     "NuclearNorm",
     "Pair",
     "Plan",
+    "Range",
     "Report",
     "ShiftgaugeError",
     "Source",

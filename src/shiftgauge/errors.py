@@ -112,6 +112,4 @@ def optional(module: str, *, extra: str, purpose: str) -> Any:
     try:
         return import_module(module)
     except ImportError:
-        raise MissingDependencyError(
-            f"{purpose} needs {module}; pip install 'shiftgauge[{extra}]'"
-        ) from None
+        raise MissingDependencyError(f"{purpose} needs {module}; pip install 'shiftgauge[{extra}]'") from None

@@ -80,7 +80,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 @dataclass(frozen=True)
 class Interval:
-    """A range for the error, with its nominal level and what kind of doubt it covers."""
+    """An interval for the error, with its nominal level and what it covers."""
 
     level: float
     low: float
@@ -95,6 +95,14 @@ class Interval:
         return f"[{percent(self.low)}, {percent(self.high)}]"
 
 
+@dataclass(frozen=True)
+class Range(Interval):
+    """The range of `auto`: for the error of exactly these target rows, had all been labelled.
+
+    Its coverage was measured on real shifts. The upper end is the ceiling.
+    """
+
+
 @dataclass(frozen=True, repr=False)
 class Estimate(Result):
     """One method's answer for one target.
@@ -104,12 +112,11 @@ class Estimate(Result):
         error: the estimated error, a fraction in [0, 1]; None for a score such as entropy.
         n_source, n_target: how many rows it rests on.
         score: the value of a score; None for an error.
-        interval: the range to show. Of `auto` the one that was measured to hold, always; of a named method its
-            sampling error alone, where it was asked for; else None. A bootstrap never changes the range of `auto`.
+        interval: by the bootstrap, for the sampling error alone; None unless it was asked for.
         details: plain values (numbers, texts, lists, dictionaries) for those who want to look closer.
         warnings: sentences that the reader of the number should know.
-        sampling: the part of the interval that is sampling error alone: of `auto` always, by the bootstrap where one
-            was asked for; of a named method the interval itself.
+        range: the range of `auto`; None for a method that was named, for which none was measured.
+        sampling: the part of the range that is sampling error and label noise alone.
     """
 
     method: str
@@ -120,7 +127,13 @@ class Estimate(Result):
     interval: Interval | None = None
     details: dict[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    range: Range | None = None
     sampling: Interval | None = None
+
+    @property
+    def shown_range(self) -> Interval | None:
+        """What is shown beside the error: the range, or else the interval, if there is one."""
+        return self.interval if self.range is None else self.range
 
     @property
     def accuracy(self) -> float | None:
@@ -128,12 +141,12 @@ class Estimate(Result):
         return None if self.error is None else 1.0 - self.error
 
     def content(self) -> dict[str, Any]:
-        """The estimate as plain values; `score` appears only for scores."""
+        """The estimate as plain values; `score` appears only for scores, `interval` only if it was asked for."""
         out: dict[str, Any] = {
             "method": self.method,
             "error": self.error,
             "accuracy": self.accuracy,
-            "interval": None if self.interval is None else self.interval.to_dict(),
+            "range": None if self.range is None else self.range.to_dict(),
             "sampling": None if self.sampling is None else self.sampling.to_dict(),
             "n_source": self.n_source,
             "n_target": self.n_target,
@@ -142,13 +155,15 @@ class Estimate(Result):
         }
         if self.score is not None:
             out["score"] = self.score
+        if self.interval is not None:
+            out["interval"] = self.interval.to_dict()
         return out
 
     def headline(self) -> str:
         """The answer in a few words: `error 12.3%` or `score 0.61`."""
         if self.error is None:
             return f"score {self.score:.4g}"
-        return f"error {percent(self.error)}" + ("" if self.interval is None else f" {self.interval}")
+        return f"error {percent(self.error)}" + ("" if self.shown_range is None else f" {self.shown_range}")
 
     def choice(self) -> list[str]:
         """What `auto` chose, and why; nothing of a method that was named."""
@@ -157,16 +172,17 @@ class Estimate(Result):
         return [f"chose {self.details['choice']}: {self.details['reason']}"]
 
     def notes(self) -> list[str]:
-        """What the answer rests on: what was chosen, what the interval covers, and how much of it is sampling."""
+        """What the answer rests on: what was chosen, what the range covers, and how much of it is sampling."""
         notes = self.choice()
+        if self.range is not None:
+            notes.append(f"{100 * self.range.level:g}% range: {self.range.kind}")
+        if self.sampling is not None:
+            notes.append(f"of which {self.sampling.kind}: {self.sampling}")
         if self.interval is not None:
-            word = "interval" if self.sampling == self.interval else "range"
-            notes.append(f"{100 * self.interval.level:g}% {word}: {self.interval.kind}")
-            if self.sampling is not None and word == "range":
-                notes.append(f"of which {self.sampling.kind}: {self.sampling}")
-            if "ceiling" in self.details:
-                held = f"held in {100 * self.interval.level:g}% where it was measured"
-                notes.append(f"ceiling: the error is at most {percent(self.interval.high)} ({held})")
+            ends = "" if self.range is None else f": {self.interval}"
+            notes.append(
+                f"{100 * self.interval.level:g}% interval by the bootstrap, {self.interval.kind}{ends}"
+            )
         return notes
 
     def heading(self) -> str:
@@ -248,8 +264,8 @@ class Comparison(Result):
             {
                 "method": e.method,
                 "error": e.error,
-                "low": None if e.interval is None else e.interval.low,
-                "high": None if e.interval is None else e.interval.high,
+                "low": None if e.shown_range is None else e.shown_range.low,
+                "high": None if e.shown_range is None else e.shown_range.high,
                 "score": e.score,
                 "miss": None if truth is None or e.error is None else e.error - truth,
                 "warnings": list(e.warnings),

@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from shiftgauge import _samples, validation
-from shiftgauge._labels import places
+from shiftgauge import storage, validation
 from shiftgauge.errors import InputError, Note, nearest
 from shiftgauge.validation import FloatArray, IntArray
+from shiftgauge.validation.labels import places
 
 S = TypeVar("S", bound="Sample")
 
@@ -171,12 +171,16 @@ class Sample:
         """Some of the rows, by number or mask, without checking them again."""
         per_row = ("scores", "predictions", "weights", "ids", "kept", "labels", "second", "rows")
         return self._twin(
-            **{name: value[rows] for name, value in vars(self).items() if name in per_row and value is not None}
+            **{
+                name: value[rows]
+                for name, value in vars(self).items()
+                if name in per_row and value is not None
+            }
         )
 
     def save(self, path: str | Path) -> None:
         """Write the sample as an `.npz` that `load` and the command read; whole or not at all."""
-        _samples.save(path, vars(self))
+        storage.save_sample(path, vars(self))
 
     def __repr__(self) -> str:
         names = ""
@@ -276,8 +280,8 @@ class Source(Sample):
     @classmethod
     def load(cls, path: str | Path) -> Source:
         """Read a source from an `.npz` that `save` wrote, or any with the same keys; nothing is unpickled."""
-        with _samples.named(path):
-            return cls(**_samples.load(path, "source"))
+        with storage.name_file_in_errors(path):
+            return cls(**storage.load_sample(path, "source"))
 
     @property
     def error(self) -> float:
@@ -344,8 +348,8 @@ class Target(Sample):
     @classmethod
     def load(cls, path: str | Path) -> Target:
         """Read a target from an `.npz` that `save` wrote, or any with the same keys; labels are left behind."""
-        with _samples.named(path):
-            return cls(**_samples.load(path, "target"))
+        with storage.name_file_in_errors(path):
+            return cls(**storage.load_sample(path, "target"))
 
     def aligned(self, classes: tuple[Hashable, ...] | None, k: int) -> Target:
         """The same target with its columns in the source's order; refuses what cannot be matched."""

@@ -154,19 +154,4 @@ def test_softmax_and_nll_against_scipy(rng):
 
 def test_unknown_calibration_names_the_nearest():
     with pytest.raises(sg.InputError, match=r"'temprature' is not known.*did you mean 'temperature'"):
-        sg.COTT(calibration="temprature")
-
-
-def test_cumulants_are_the_derivatives_of_the_log_normaliser():
-    """Of log sum_j exp(b z_j) in b, by differences of a fine grid."""
-    from shiftgauge.calibration.temperature import cumulants, tempered
-
-    z = np.random.default_rng(0).normal(size=(20, 5)) * 3
-    z -= z.max(axis=1, keepdims=True)
-    b, h = 0.8, 0.02
-    steps = np.array([-3, -2, -1, 0, 1, 2, 3]) * h
-    curve = np.polyfit(steps, np.log(np.exp((b + steps)[:, None, None] * z).sum(axis=2)), 6)
-    expected = np.column_stack([curve[-2], 2 * curve[-3], 6 * curve[-4], 24 * curve[-5]])
-    np.testing.assert_allclose(cumulants(z, b), expected, rtol=1e-3, atol=1e-4)
-    p = np.exp(b * z)
-    np.testing.assert_allclose(tempered(z, b), p / p.sum(axis=1, keepdims=True), atol=1e-15)
+        sg.methods.COTT(calibration="temprature")

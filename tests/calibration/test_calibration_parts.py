@@ -96,11 +96,13 @@ def test_probabilities_taken_at_their_word_stay_as_they_are():
     p = np.array([[0.7, 0.3, 0.0], [0.2, 0.2, 0.6]])
     source = sg.Source(probs=p, labels=[1, 2])
     none = fit_calibration("none", source)
-    np.testing.assert_array_equal(none.probs(source), p)  # a zero stays zero
+    np.testing.assert_array_equal(none.probs(source.scores, "probs"), p)  # a zero stays zero
     warm = fit_calibration("temperature", source)
-    assert (warm.probs(source) > 0.0).all()  # and does not where a temperature is fitted
+    assert (warm.probs(source.scores, "probs") > 0.0).all()  # and does not where a temperature is fitted
     z = sg.Source(logits=[[1.0, 0.0], [0.0, 2.0]], labels=[0, 1])
-    np.testing.assert_allclose(fit_calibration("none", z).probs(z), scipy_softmax(z.scores, axis=1))
+    np.testing.assert_allclose(
+        fit_calibration("none", z).probs(z.scores, "logits"), scipy_softmax(z.scores, axis=1)
+    )
 
 
 @pytest.mark.parametrize("name", [5, None, "temper", ["none"]])

@@ -153,11 +153,11 @@ def test_more_precise_scores_have_smaller_zeros():
     source = sg.Source(probs=probs, labels=[0, 1, 0, 0])
     assert fit_calibration("temperature", source).zero == 1e-30
     target = sg.Target(probs=[[0.5, 0.5, 0.0], [1.0, 1e-40, 0.0]])
-    logs = fit_calibration("none", source).log_probs(target)
+    logs = fit_calibration("none", source).log_probs(target.scores, "probs")
     assert logs[:, 2] == pytest.approx(np.log([1e-30, 1e-40]))
 
 
 def test_a_labelled_zero_beside_the_smallest_number_stays_finite():
     probs = [[1.0, 5e-324, 0.0]] * 3 + [[0.6, 0.4, 0.0]]
     source = sg.Source(probs=probs, labels=[0, 1, 2, 0])
-    assert np.isfinite(fit_calibration("temperature", source).log_probs(source)).all()
+    assert np.isfinite(fit_calibration("temperature", source).log_probs(source.scores, "probs")).all()

@@ -365,11 +365,11 @@ def test_every_verb_fits_the_schema(shiftgauge, tmp_path, scores, words, monkeyp
     jsonschema.validate(ran.json, {"$ref": f"#/$defs/{part}", "$defs": schema["$defs"]})
 
 
-def test_auto_shows_choice_reason_and_band(shiftgauge, files):
+def test_auto_shows_choice_reason_and_range(shiftgauge, files):
     ran = shiftgauge("estimate", *files, "-m", "auto", "--replicates", "20")
     assert "auto: chose" in ran.out
     assert "auto: 95% range: measured: sampling error, label noise of these rows" in ran.out
-    assert "auto: of which sampling error only: [" in ran.out
+    assert "auto: 95% interval by the bootstrap, sampling error only: [" in ran.out
     assert "the error of the population" not in ran.out
     shown = shiftgauge("estimate", *files, "-m", "scot", "--replicates", "20").out
     assert "95% interval for the error of the population that TARGET came from; sampling error only" in shown

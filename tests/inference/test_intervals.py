@@ -212,5 +212,5 @@ def test_the_answer_says_what_its_interval_covers(pair):
     source, target, _ = pair
     shown = repr(interval(source, target, "auto", replicates=20))
     assert "95% range: measured" in shown
-    assert "of which sampling error only" in shown
+    assert "95% interval by the bootstrap, sampling error only: [" in shown
     assert "chose" in shown

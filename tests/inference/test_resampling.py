@@ -45,10 +45,11 @@ def test_the_bootstrap_stands_beside_the_range_and_never_changes_it(pair, level)
     source, target, _ = pair
     plain = sg.estimate(source, target, level=level)
     found = sg.interval(source, target, replicates=20, level=level)
-    assert found.interval == plain.interval
-    assert found.interval.level == found.sampling.level == level
-    assert found.sampling != plain.sampling
-    assert found.details["ceiling"] == found.interval.high == sg.ceiling(source, target, level=level).value
+    assert (found.range, found.sampling) == (plain.range, plain.sampling)
+    assert plain.interval is None
+    assert found.range.level == found.sampling.level == found.interval.level == level
+    assert found.range.high == sg.ceiling(source, target, level=level).value
+    assert sg.estimate(source, target, "ac", level=level).range is None
 
 
 def test_replicates_bring_their_worst_proof(pair):

@@ -8,7 +8,6 @@ import pytest
 from pyarrow import parquet
 
 from shiftgauge import FileError, InputError
-from shiftgauge._times import bin_times
 from shiftgauge.io import (
     Form,
     holds,
@@ -21,6 +20,7 @@ from shiftgauge.io import (
     read_picks,
     read_source,
 )
+from shiftgauge.times import bin_times
 
 
 def test_groups_are_taken_to_the_letter(tmp_path, columns, write_csv):

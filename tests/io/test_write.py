@@ -15,7 +15,7 @@ from pyarrow import csv as pa_csv
 from pyarrow import feather, parquet
 
 import shiftgauge as sg
-from shiftgauge import FileError, _files
+from shiftgauge import FileError, storage
 from shiftgauge.cli.files import refuse_overwriting
 from shiftgauge.io import write_parts, write_table
 from shiftgauge.io.write import check_ending
@@ -65,7 +65,7 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path, ending):
 
 def test_whatever_goes_wrong_the_part_goes_too(tmp_path):
     def interrupted():
-        with _files.replacing(tmp_path / "a") as part:
+        with storage.replacing(tmp_path / "a") as part:
             part.write_text("half")
             raise KeyboardInterrupt
 

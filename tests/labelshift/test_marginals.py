@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 import shiftgauge as sg
 from shiftgauge.calibration import bias_corrected
 from shiftgauge.errors import InputError
-from shiftgauge.labelshift import bbse, joint_confusion, mlls, reweighted, rlls
+from shiftgauge.labelshift import bbse, joint_confusion, label_shares, reweighted, rlls
 from shiftgauge.labelshift.regularised import objective
 
 
@@ -100,7 +100,7 @@ def test_mlls_maximises_the_likelihood(seed):
     mass = rng.random(300)
     mass /= mass.sum()
     prior = rng.dirichlet(np.ones(4) * 5)
-    found = mlls(p, prior, mass)
+    found = label_shares(p, prior, mass)
 
     def loss(a):  # shares by softmax of three free numbers: no constraint is left
         pi = softmax(np.append(a, 0.0)[None])[0]
@@ -117,14 +117,14 @@ def test_mlls_maximises_the_likelihood(seed):
 
 def test_mlls_at_no_shift_changes_nothing():
     p = np.random.default_rng(0).dirichlet(np.ones(5), size=400)
-    found = mlls(p, p.mean(0))
+    found = label_shares(p, p.mean(0))
     np.testing.assert_allclose(found.weights, 1.0, atol=1e-12)
 
 
 def test_a_vanished_class_gets_no_mass():
     rng = np.random.default_rng(3)
     z, _y = sample(rng, 3000, np.array([0.4, 0.3, 0.3, 0.0]), sharpness=3.0)
-    found = mlls(softmax(z), np.full(4, 0.25))
+    found = label_shares(softmax(z), np.full(4, 0.25))
     assert found.shares[3] < 0.005
 
 
@@ -153,7 +153,7 @@ def test_bias_correction_makes_the_mean_posterior_the_label_shares(shifted):
     fitted = bias_corrected(crooked, y_s, mass)
     mean = fitted.probs(crooked).mean(0)
     np.testing.assert_allclose(mean, np.bincount(y_s) / len(y_s), atol=1e-6)
-    found = mlls(fitted.probs(z_t + np.array([1.0, -0.5, 0.0, 0.3])), mean).shares
+    found = label_shares(fitted.probs(z_t + np.array([1.0, -0.5, 0.0, 0.3])), mean).shares
     assert np.abs(found - np.bincount(y_t) / len(y_t)).max() < 0.02
 
 
@@ -162,8 +162,8 @@ def test_weights_count_as_repetitions():
     p = rng.dirichlet(np.ones(3), size=50)
     times = rng.integers(1, 4, size=50)
     prior = np.full(3, 1 / 3)
-    weighted = mlls(p, prior, times / times.sum()).shares
-    np.testing.assert_allclose(weighted, mlls(np.repeat(p, times, axis=0), prior).shares, atol=1e-6)
+    weighted = label_shares(p, prior, times / times.sum()).shares
+    np.testing.assert_allclose(weighted, label_shares(np.repeat(p, times, axis=0), prior).shares, atol=1e-6)
 
 
 def test_reweighted_rows_without_mass_stay_as_they_were():

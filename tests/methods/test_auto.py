@@ -162,7 +162,7 @@ def test_weakness_is_the_source_error_relative_to_chance():
     assert weakness(0.45 * 0.5, 2) == pytest.approx(1.0)
 
 
-def test_novelty_goes_from_near_to_far():
+def test_excess_mass_goes_from_calibration_held_to_the_others():
     mixed = chosen(excess_mass=0.055, unexplained_mass=0.4)
     assert mixed == pytest.approx({"scot:shrunk": 0.5, "doc": 0.3125, "atc-ne": 0.3125, "unchanged": -0.125})
 
@@ -230,8 +230,7 @@ def test_corruptions(demo):
         truth = np.mean(target.predictions != demo["labels"])
         found = sg.estimate(source, target, method="auto")
         misses.append(abs(found.error - truth))
-        band = found.details["band"]
-        inside.append(band["low"] <= truth <= band["high"])
+        inside.append(found.range.low <= truth <= found.range.high)
         if name != "clean":
             assert found.details["shift"] == "other"
     assert np.mean(misses) < 0.02

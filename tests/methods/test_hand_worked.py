@@ -168,7 +168,7 @@ class TestDeployedDecisions:
 
 
 def test_rows_say_what_the_plan_does():
-    from shiftgauge.inference.posteriors import row_table
+    from shiftgauge.inference.row_tables import row_table
 
     source = sg.Source(probs=[[0.9, 0.1], [0.2, 0.8]], labels=["a", "b"], classes=["a", "b"])
     target = sg.Target(probs=[[0.9, 0.1], [0.6, 0.4]], classes=["a", "b"])

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import binomtest, norm
 
 import shiftgauge as sg
-from shiftgauge._proportion import wilson
+from shiftgauge.binomial import wilson
 from shiftgauge.methods.range import error_range
 
 ANSWERS = {"unchanged": 0.1, "doc": 0.2, "scot:shrunk": 0.3, "label-shift": 0.25}
@@ -16,7 +16,8 @@ def test_sampling_is_two_standard_errors_of_both_samples():
     ends = binomtest(16, 80).proportion_ci(2 * norm.cdf(2) - 1, method="wilson")  # 1 / (1/400 + 1/100) = 80
     assert (found.sampling_low, found.sampling_high) == pytest.approx((ends.low, ends.high))
     wide, narrow = (error_range(ANSWERS, 0.2, "none", 0.0, 0.0, n, n) for n in (100.0, 10_000.0))
-    assert wide.sampling == pytest.approx(10.0 * narrow.sampling, rel=0.05)
+    widths = [one.sampling.high - one.sampling.low for one in (wide, narrow)]
+    assert widths[0] == pytest.approx(10.0 * widths[1], rel=0.05)
     assert wide.low < narrow.low < 0.1 < 0.3 < narrow.high < wide.high
 
 

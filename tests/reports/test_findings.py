@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import shiftgauge as sg
-from shiftgauge.inference.resampling import Resampling
-from shiftgauge.inference.diagnosis import RANGE
+from shiftgauge.inference.checks import RANGE
 from shiftgauge.methods import Pair
 from shiftgauge.reports import report
 from shiftgauge.reports.findings import LEVELS, findings, verdict
@@ -62,40 +61,38 @@ def test_the_class_table_counts_rows_and_weighs_shares(scores):
     weights = np.random.default_rng(0).uniform(0.1, 5.0, len(scores["shifted"]))
     target = sg.Target(scores["shifted"], weights=weights)
     pair = Pair(sg.Source(scores["logits"], scores["labels"]), target)
-    doubt = pair.doubt()
-    for j, row in enumerate(class_table(pair.target, pair.soft_plan().posterior)):
+    posterior = pair.soft_plan().posterior
+    wrong = pair.target_block.error_probability(posterior(pair.target_block))
+    for j, row in enumerate(class_table(pair.target, posterior)):
         mine = target.predictions == j
         assert row["rows"] == mine.sum()
         assert row["share"] == pytest.approx(weights[mine].sum() / weights.sum())
-        assert row["error"] == pytest.approx(np.average(doubt[mine], weights=weights[mine]))
+        assert row["error"] == pytest.approx(np.average(wrong[mine], weights=weights[mine]))
 
 
 def test_the_largest_slices_are_listed(source, target):
     values = np.concatenate([np.full(target.n - 3 * 60, "big"), np.repeat(np.arange(60).astype(str), 3)])
-    (table,) = slice_tables(Pair(source, target), {"by": values}, Resampling(20), "scot", marginal="source")
+    (table,) = slice_tables(Pair(source, target), {"by": values}, "scot", replicates=20, marginal="source")
     shares = [row["share"] for row in table["rows"]]
     assert table["rows"][0]["slice"] == "big"
     assert shares == sorted(shares, reverse=True)
     assert (len(shares), table["left_out"]) == (MOST_SLICES, 61 - MOST_SLICES)
 
 
-def test_the_range_that_holds_is_the_headline(plain):
-    """Where a method gives one, it stands before the interval of sampling error, in the sentence and on the page."""
-    from dataclasses import replace
-
-    from shiftgauge.reports.page import page
-    from shiftgauge.reports.summary import _answer
-    from shiftgauge.results import Estimate, Interval
-
-    sampling = Interval(0.95, 0.15, 0.25, "sampling error only")
-    one = Estimate("cott", 0.2, 9, 9, interval=sampling, sampling=sampling)
-    source = sg.Source(probs=[[0.9, 0.1], [0.2, 0.8]], labels=[0, 1])
-    assert "(95% interval, sampling error only, 15.0% to 25.0%)" in _answer(one, source, {})["sentence"]
-    told = _answer(replace(one, interval=Interval(0.95, 0.1, 0.4, "measured to hold")), source, {})
-    both = "(95% range 10.0% to 40.0%; sampling alone 15.0% to 25.0%)"
-    assert both in told["sentence"]
-    text = page({**plain.summary, "answer": {**told, "interval_notes": []}})
-    assert text.index("95% range, measured to hold") < text.index("of which sampling error alone</span>")
+def test_the_range_is_the_headline(source, target):
+    """Of `auto`, in the sentence and on the page; a named method has its interval there."""
+    named = report(source, target, "cott", replicates=50)
+    assert "(95% interval, sampling error only, " in named.summary["answer"]["sentence"]
+    made = report(source, target, replicates=50)
+    ends = made.summary["answer"]["range"]
+    assert (
+        f"(95% range {100 * ends['low']:.1f}% to {100 * ends['high']:.1f}%)"
+        in made.summary["answer"]["sentence"]
+    )
+    text = made.to_html()
+    assert text.index("95% range, measured") < text.index(
+        "95% interval by the bootstrap, sampling error only"
+    )
 
 
 def test_p_is_never_zero():

@@ -118,14 +118,9 @@ def test_auto_says_why(source, target):
     assert held["method"] == "auto"
     for text in (made.to_html(), made.to_markdown()):
         assert held["details"]["reason"] in html.unescape(text)
-        assert f"{100 * held['interval']['high']:.1f}%" in text
-    assert "of which sampling error alone" in made.to_html()
-    assert (
-        held["interval"]["low"]
-        <= held["sampling"]["low"]
-        < held["sampling"]["high"]
-        <= held["interval"]["high"]
-    )
+        assert f"{100 * held['range']['high']:.1f}%" in text
+    assert "of which sampling error and label noise of these rows alone" in made.to_html()
+    assert held["range"]["low"] <= held["sampling"]["low"] < held["sampling"]["high"] <= held["range"]["high"]
 
 
 def test_json_is_plain(hostile):

@@ -10,9 +10,8 @@ from typing import BinaryIO, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from shiftgauge._files import check_writable, replacing
-from shiftgauge._npz import read_npy
 from shiftgauge.errors import FileError, InputError
+from shiftgauge.storage import check_writable, read_npy, replacing
 
 Array = npt.NDArray[np.float32]
 

@@ -201,7 +201,7 @@ def _print(answer: Comparison, first: str) -> None:
         f"target: {answer.target['n']:,} rows"
     )
     out.print(_table(answer))
-    named = next((one.interval for one in answer if one.interval and one.interval == one.sampling), None)
+    named = next((one.interval for one in answer if one.range is None and one.interval), None)
     if named is not None:
         out.print(
             f"[low, high]: {100 * named.level:g}% interval for the error of the population that TARGET came from; "
@@ -249,11 +249,11 @@ def _verdict(answer: Comparison, first: str) -> str:
     one = next((e for e in answer if e.method == first), answer.estimates[0])
     if one.error is None:
         return f"in short: {one.method} is a score, no error; compare it between targets"
-    held = one.interval
-    span = f", {percent(held.low)} to {percent(held.high)}," if held else ""
+    shown = one.shown_range
+    ends = f", {percent(shown.low)} to {percent(shown.high)}," if shown else ""
     against = sum(not isinstance(text, Note) for text in (*answer.warnings, *answer.own_warnings(one)))
     doubt = f"{against} warning{'s' * (against > 1)} above" if against else "nothing seen speaks against it"
     return (
-        f"in short: about {percent(one.error)}{span} of TARGET's rows are wrong, {percent(answer.source['error'])} of "
+        f"in short: about {percent(one.error)}{ends} of TARGET's rows are wrong, {percent(answer.source['error'])} of "
         f"SOURCE's; {doubt}; shiftgauge doctor looks closer"
     )

@@ -1,4 +1,4 @@
-"""`--fail-above X --on error|interval|ceiling`: the limit that a nightly job is stopped by."""
+"""`--fail-above X --on error|ceiling|interval`: the limit that a nightly job is stopped by."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from shiftgauge.errors import InputError, nearest
 if TYPE_CHECKING:
     from shiftgauge.results import Comparison, Estimate
 
-ON = ("error", "interval", "ceiling")
+ON = ("error", "ceiling", "interval")
 On = Annotated[
     str,
     typer.Option(
-        "--on", help="What --fail-above looks at: error, interval (its upper end) or ceiling (the range's)"
+        "--on",
+        help="What --fail-above looks at: error, ceiling (the range's upper end) or interval (the bootstrap's)",
     ),
 ]
 
@@ -29,7 +30,7 @@ class Limit:
     Attributes:
         method: whose answer.
         most: a fraction.
-        on: `"error"`, `"interval"` or `"ceiling"`.
+        on: `"error"`, `"ceiling"` or `"interval"`.
     """
 
     method: str
@@ -40,7 +41,7 @@ class Limit:
     def of(cls, method: str, most: float | None, on: str) -> Limit | None:
         """The limit that was asked for, if any; what it cannot be is refused before any work."""
         if on not in ON:
-            raise InputError(f"--on {on}: wanted error, interval or ceiling{nearest(on, ON)}")
+            raise InputError(f"--on {on}: wanted error, ceiling or interval{nearest(on, ON)}")
         if most is None:
             if on != "error":
                 raise InputError(f"--on {on} says what --fail-above looks at; pass --fail-above too")
@@ -87,14 +88,16 @@ class Limit:
 
 def _upper_end(one: Estimate) -> float:
     if one.interval is None:
-        raise InputError(f"--on interval: {one.method} has none here; pass --replicates 200, or --on error")
+        raise InputError(
+            f"--on interval: {one.method} has none here; pass --replicates 200, or --on error or --on ceiling"
+        )
     return one.interval.high
 
 
 def _ceiling(one: Estimate) -> float:
     """The upper end of the range that is printed."""
-    if one.interval is None or "ceiling" not in one.details:
+    if one.range is None:
         raise InputError(
             f"--on ceiling: {one.method} gives no ceiling; wanted auto, or --on interval or --on error"
         )
-    return one.interval.high
+    return one.range.high

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from shiftgauge._files import replacing
 from shiftgauge._version import __version__
 from shiftgauge.errors import FileError, InputError
 from shiftgauge.rows import Engine, Part, Task
+from shiftgauge.storage import replacing
 
 #: What a result may consist of besides shiftgauge's own classes: nothing else is unpickled.
 PLAIN_TYPES = {

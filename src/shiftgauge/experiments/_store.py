@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from shiftgauge import _files
+from shiftgauge import storage
 from shiftgauge.errors import FileError, ShiftgaugeError
 
 
@@ -21,7 +21,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     """Open a file that becomes ``path`` when the block ends well, and vanishes when it does not."""
     with _writing(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
-    with _files.replacing(path) as part, part.open("wb") as file:
+    with storage.replacing(path) as part, part.open("wb") as file:
         yield file
 
 

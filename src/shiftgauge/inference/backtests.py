@@ -16,7 +16,7 @@ from shiftgauge.inference.columns import Groups, row_groups, row_times
 from shiftgauge.inference.resampling import Resampling, with_interval
 from shiftgauge.inference.shifts import LEAST_ROWS, NATURAL, Shift, Untried, made_shifts, natural_splits
 from shiftgauge.methods.pair import Pair
-from shiftgauge.methods.registry import DEFAULT, find
+from shiftgauge.methods.registry import find
 from shiftgauge.results import Estimate, Result, told
 from shiftgauge.rows import Rows, to_source
 from shiftgauge.samples import Source, Target
@@ -323,10 +323,10 @@ def _try_methods(
 
 def _covers(found: Estimate, truth: float) -> bool:
     """Whether the interval holds the truth of just these rows: the label noise is added to it."""
+    if found.range is not None:  # it is about exactly these rows
+        return found.range.low <= truth <= found.range.high
     assert found.interval is not None
     assert found.error is not None
-    if found.method == DEFAULT:  # its range is about exactly these rows
-        return found.interval.low <= truth <= found.interval.high
     noise = 1.96 * float(found.details["label_noise"])
     low = found.error - np.hypot(found.error - found.interval.low, noise)
     high = found.error + np.hypot(found.interval.high - found.error, noise)

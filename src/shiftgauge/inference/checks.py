@@ -95,8 +95,8 @@ def answer_range(pair: Pair, proportions: str = "unknown") -> Check:
     """How far the answer can be off, where such ranges were measured: the grade that counts."""
     found = pair.estimate("auto", proportions=proportions)
     assert found.error is not None
-    assert found.interval is not None
-    limits = found.interval
+    assert found.range is not None
+    limits = found.range
     status = found.details["grade"]
     return Check(
         RANGE,

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from shiftgauge import validation
-from shiftgauge._labels import MISSING
-from shiftgauge._times import moment, shown_time
 from shiftgauge.errors import InputError
+from shiftgauge.times import moment, shown_time
+from shiftgauge.validation.labels import MISSING
 
 Indices = npt.NDArray[np.intp]
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shiftgauge import validation
-from shiftgauge._proportion import joint_rows, widened
+from shiftgauge.binomial import joint_rows, widened
 from shiftgauge.calibration import (
     CALIBRATIONS,
     Calibration,
@@ -31,7 +31,6 @@ from shiftgauge.labelshift import shrink
 from shiftgauge.methods.base import Estimator
 from shiftgauge.methods.marginal import MarginalEstimator
 from shiftgauge.methods.pair import Pair
-from shiftgauge.methods.registry import DEFAULT
 from shiftgauge.results import Estimate, Interval
 from shiftgauge.rows import Block, Rows, cores, ordered_map, run
 from shiftgauge.transport import WarmStart
@@ -283,9 +282,8 @@ def with_interval(pair: Pair, point: Estimate, settings: Resampling, **options: 
     ends = widened(
         *bounds(error, drawn, settings.level), rows, NormalDist().inv_cdf(0.5 + settings.level / 2)
     )
-    sampling = Interval(settings.level, *ends, KIND)
-    shown = point.interval if method == DEFAULT else sampling
-    return replace(point, interval=shown, sampling=sampling, details=details, warnings=tuple(warnings))
+    interval = Interval(settings.level, *ends, KIND)
+    return replace(point, interval=interval, details=details, warnings=tuple(warnings))
 
 
 def bootstrap(pair: Pair, estimator: Estimator, settings: Resampling) -> Draws:

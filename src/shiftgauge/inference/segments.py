@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shiftgauge import validation
-from shiftgauge._labels import MISSING
-from shiftgauge._proportion import joint_rows, widened
+from shiftgauge.binomial import joint_rows, widened
 from shiftgauge.errors import InputError
 from shiftgauge.inference.columns import as_texts
 from shiftgauge.inference.estimates import estimate
@@ -26,6 +25,7 @@ from shiftgauge.methods.registry import DEFAULT
 from shiftgauge.results import Interval, Result, percent, told
 from shiftgauge.rows import Block, RowBuffer, Rows, Totals, run
 from shiftgauge.samples import Target
+from shiftgauge.validation.labels import MISSING
 
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]

@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.lib import format as npy
 
-from shiftgauge._npz import read_npy, read_npz, refusal
-from shiftgauge._samples import KEYS
 from shiftgauge.errors import FileError, optional
 from shiftgauge.io.files import FileStamp, files_behind
 from shiftgauge.io.form import Content, Form, refuse_misspelt
 from shiftgauge.io.layout import Layout
 from shiftgauge.io.parts import join_parts, rows_per_part
 from shiftgauge.rows import Block, Part, row_location
+from shiftgauge.storage import SAMPLE_KEYS, read_npy, read_npz, refusal
 
 
 def read_mapping(path: Path, keys: Collection[str]) -> tuple[dict[str, Any], list[str]]:
@@ -49,8 +48,8 @@ def _npy_kind(path: Path, form: Form) -> str:
 
 def read_scores_mapping(path: Path, form: Form) -> Content:
     """Scores with labels, class names and the rest, by key; no other key is read."""
-    held, names = read_mapping(path, KEYS)
-    refuse_misspelt(names, KEYS, path, "key")
+    held, names = read_mapping(path, SAMPLE_KEYS)
+    refuse_misspelt(names, SAMPLE_KEYS, path, "key")
     kinds = [key for key in ("logits", "probs") if key in held]
     if not kinds:
         found = ", ".join(repr(key) for key in names[:8]) or "nothing"

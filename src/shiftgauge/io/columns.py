@@ -11,14 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from shiftgauge import validation
-from shiftgauge._npz import read_npy
-from shiftgauge._times import bin_times, split_bin
 from shiftgauge.errors import FileError, InputError, nearest
 from shiftgauge.io.arrays import read_mapping
 from shiftgauge.io.form import Form
 from shiftgauge.io.read import is_table, read_labels, real_path
 from shiftgauge.io.stdin import said_plainly
 from shiftgauge.io.tables import open_table, table_columns
+from shiftgauge.storage import read_npy
+from shiftgauge.times import bin_times, split_bin
 
 Array = npt.NDArray[Any]
 

@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from shiftgauge import validation
-from shiftgauge._labels import are_indices, is_missing
-from shiftgauge._times import bin_times, split_bin
 from shiftgauge.errors import FileError, InputError
 from shiftgauge.io.batches import TableBatch
 from shiftgauge.io.form import Form, refuse_misspelt
 from shiftgauge.io.values import coded, known, labels_in, numbers_of, shown
 from shiftgauge.rows import LABELS, Block, renumbered, row_location
+from shiftgauge.times import bin_times, split_bin
+from shiftgauge.validation.labels import are_indices, is_missing
 
 Array = npt.NDArray[Any]
 Indices = npt.NDArray[np.intp]

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from shiftgauge._npz import read_npy
 from shiftgauge.errors import FileError, InputError, Note, nearest
 from shiftgauge.io.arrays import npy_parts, read_mapping, read_scores_mapping, read_scores_npy
 from shiftgauge.io.batches import Table
@@ -25,6 +24,7 @@ from shiftgauge.io.tables import OPENERS, open_table, read_scores_table, table_c
 from shiftgauge.io.values import labels_in, shown
 from shiftgauge.rows import Engine, Part, Rows, source_of, subsample_step
 from shiftgauge.samples import Source, Target
+from shiftgauge.storage import read_npy
 from shiftgauge.validation import IDLE_INSIST
 
 ENDINGS = (".npz", ".npy", ".pt", ".pth", *OPENERS)

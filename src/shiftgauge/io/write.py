@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from shiftgauge._files import check_writable, replacing
-from shiftgauge._npz import write_npz
 from shiftgauge.errors import FileError
+from shiftgauge.storage import check_writable, replacing, write_npz
 
 ENDINGS = (".csv", ".parquet", ".arrow", ".feather", ".npz")
 #: A text that begins so is a formula to a spreadsheet.

@@ -34,10 +34,9 @@ from shiftgauge.methods.cott import COTT
 from shiftgauge.methods.doc import DoC
 from shiftgauge.methods.evidence import Evidence, SourceColumns, collect_evidence
 from shiftgauge.methods.label_shift import LabelShift
-from shiftgauge.methods.range import KIND, RANGE_LEVEL, SAMPLING_KIND, STOP, error_range, range_details
+from shiftgauge.methods.range import RANGE_LEVEL, STOP, error_range
 from shiftgauge.methods.scot import SCOT
 from shiftgauge.methods.unchanged import Unchanged
-from shiftgauge.results import Interval
 from shiftgauge.rows import Rows, gather
 from shiftgauge.validation import check_count
 
@@ -178,11 +177,10 @@ class Auto(Estimator):
                 "weakness": weak,
                 "answers": answers,
                 "grade": limits.grade,
-                **range_details(limits, RANGE_LEVEL),
             },
             warnings=warnings,
-            interval=Interval(RANGE_LEVEL, limits.low, limits.high, KIND),
-            sampling=Interval(RANGE_LEVEL, limits.sampling_low, limits.sampling_high, SAMPLING_KIND),
+            range=limits.range,
+            sampling=limits.sampling,
         )
 
     async def _evidence(self, source: SourceColumns, target: Rows) -> Evidence:

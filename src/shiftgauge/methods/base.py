@@ -20,7 +20,7 @@ import numpy.typing as npt
 from shiftgauge.calibration import Calibration, check_calibration, fit_calibration
 from shiftgauge.errors import FileError, InputError, NotFittedError, ShiftgaugeError
 from shiftgauge.methods.saved import read_document, restore, restore_argument, write_document
-from shiftgauge.results import Estimate, Interval
+from shiftgauge.results import Estimate, Interval, Range
 from shiftgauge.rows import Block, Rows, run, to_source
 from shiftgauge.samples import Source, Target, check_sample
 
@@ -35,7 +35,7 @@ class Reading:
     score: float | None = None
     details: dict[str, Any] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
-    interval: Interval | None = None
+    range: Range | None = None
     sampling: Interval | None = None
 
 
@@ -161,7 +161,7 @@ class Estimator(ABC):
             score=reading.score,
             n_source=self.n_source_,
             n_target=target.n,
-            interval=reading.interval,
+            range=reading.range,
             sampling=reading.sampling,
             details={**details, **reading.details},
             warnings=(*self.source_warnings_, *_target_warnings(target, self.classes_), *reading.warnings),

@@ -8,13 +8,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from shiftgauge._proportion import joint_rows, wilson
+from shiftgauge.binomial import joint_rows, wilson
 from shiftgauge.errors import InputError
-from shiftgauge.results import Estimate, Interval
+from shiftgauge.results import Estimate, Interval, Range
 
 #: The level of the range beside the answer.
 RANGE_LEVEL = 0.95
-KIND: Final = "measured: sampling error, label noise of these rows, and doubt about the method"
+KIND: Final = "measured: sampling error, label noise of these rows, and error of the method"
 SAMPLING_KIND: Final = "sampling error and label noise of these rows alone"
 #: Margins beyond the methods' own disagreement.
 #: Upper margin = min(ABOVE + SLOPE * ks_distance, MOST) + WEAK * weakness;
@@ -46,6 +46,7 @@ class ErrorRange:
         sampling_low, sampling_high: the ends that sampling alone gives, label noise of these rows included.
         floor: the lower end without `unchanged`, where the samples are seen to differ: below it nothing but
             the assumption of an unchanged error supports it.
+        level: of the range.
     """
 
     error: float
@@ -54,11 +55,17 @@ class ErrorRange:
     sampling_low: float
     sampling_high: float
     floor: float
+    level: float = RANGE_LEVEL
 
     @property
-    def sampling(self) -> float:
-        """The half-width of what sampling alone gives."""
-        return (self.sampling_high - self.sampling_low) / 2.0
+    def range(self) -> Range:
+        """The range."""
+        return Range(self.level, self.low, self.high, KIND)
+
+    @property
+    def sampling(self) -> Interval:
+        """The part of it that sampling alone gives."""
+        return Interval(self.level, self.sampling_low, self.sampling_high, SAMPLING_KIND)
 
     @property
     def half_width(self) -> float:
@@ -123,6 +130,7 @@ def error_range(
         sampling_low,
         sampling_high,
         floor,
+        level,
     )
 
 
@@ -163,27 +171,8 @@ def at_level(estimate: Estimate, n_source: float, n_target: float, level: float)
     `details["grade"]` stays: grades were set on the range at RANGE_LEVEL.
     """
     assert estimate.error is not None
-    held = range_of(estimate.error, estimate.details, n_source, n_target, level)
-    return replace(
-        estimate,
-        interval=Interval(level, held.low, held.high, KIND),
-        sampling=Interval(level, held.sampling_low, held.sampling_high, SAMPLING_KIND),
-        details={**estimate.details, **range_details(held, level)},
-    )
-
-
-def range_details(held: ErrorRange, level: float) -> dict[str, Any]:
-    """The range as plain values."""
-    return {
-        "ceiling": held.high,
-        "band": {
-            "low": held.low,
-            "high": held.high,
-            "sampling": held.sampling,
-            "level": level,
-            "kind": KIND,
-        },
-    }
+    limits = range_of(estimate.error, estimate.details, n_source, n_target, level)
+    return replace(estimate, range=limits.range, sampling=limits.sampling)
 
 
 def _quantile(level: float) -> float:

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from shiftgauge._files import write_text
 from shiftgauge.calibration import Calibration
 from shiftgauge.errors import FileError
+from shiftgauge.storage import write_text
 from shiftgauge.validation import as_array
 
 FORMAT = "shiftgauge-estimator"

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from shiftgauge._files import write_text
 from shiftgauge.io import Demo, demo_data
 from shiftgauge.monitor.clock import now_us, pretend
 from shiftgauge.monitor.play import History, play
@@ -24,6 +23,7 @@ from shiftgauge.monitor.service.settings import put_settings
 from shiftgauge.monitor.spans import DAY
 from shiftgauge.monitor.store import Store, open_store
 from shiftgauge.monitor.wire.rows import Raw
+from shiftgauge.storage import write_text
 
 MODEL, VERSION, DAYS = "clothes", "v1", 60
 #: Rows a day, on weekdays and at weekends.

@@ -18,7 +18,7 @@ SMALL = 8
 def estimates(
     answers: Comparison | Sequence[Estimate], *, highlight: str | None = None, width: float = 4.6
 ) -> Any:
-    """Each method's estimated error with its interval where it has one; scores are left out.
+    """Each method's estimated error with its range, or its interval if it was asked for; scores are left out.
 
     Args:
         answers: a `Comparison` (whose true error, where known, is drawn as a line), or a list of estimates.
@@ -39,9 +39,13 @@ def estimates(
     for place, one in zip(places, shown, strict=True):
         chosen = one.method == highlight
         colour = PALETTE[1] if chosen else PALETTE[0]
-        if one.interval is not None:
+        if one.shown_range is not None:
             ax.plot(
-                [one.interval.low, one.interval.high], [place, place], color=colour, linewidth=2.2, alpha=0.6
+                [one.shown_range.low, one.shown_range.high],
+                [place, place],
+                color=colour,
+                linewidth=2.2,
+                alpha=0.6,
             )
         ax.plot(one.error, place, "D" if chosen else "o", color=colour, markersize=6)
         # Beside the axes, where no line runs through it.
@@ -58,7 +62,7 @@ def estimates(
     ax.set_yticks(places, names)
     ax.tick_params(labelsize=SMALL)
     ax.set_xlabel("estimated error", fontsize=SMALL + 1, color=INK)
-    ends = [e.error or 0.0 for e in shown] + [e.interval.high for e in shown if e.interval is not None]
+    ends = [e.error or 0.0 for e in shown] + [e.shown_range.high for e in shown if e.shown_range is not None]
     ax.set(xlim=(0, min(1.0, 1.12 * max(0.05, truth or 0.0, *ends))), ylim=(-0.6, len(shown) - 0.2))
     percent(ax.xaxis)
     return figure

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from shiftgauge._files import check_writable, write_text
 from shiftgauge.errors import FileError
 from shiftgauge.labelshift import Marginal
 from shiftgauge.methods import DEFAULT
@@ -15,6 +14,7 @@ from shiftgauge.reports.summary import summarise
 from shiftgauge.results import Result, told
 from shiftgauge.rows import Rows
 from shiftgauge.samples import Source, Target
+from shiftgauge.storage import check_writable, write_text
 
 FORMATS = {"html": ".html", "md": ".md", "json": ".json"}
 

@@ -90,7 +90,8 @@ def svg(figure: Any, name: str, alt: str) -> str:
 
 
 def _estimate(held: dict[str, Any]) -> Estimate:
-    interval = None if held["interval"] is None else Interval(**held["interval"])
+    shown = held["range"] or held.get("interval")
+    interval = None if shown is None else Interval(**shown)
     return Estimate(held["method"], held["error"], held["n_source"], held["n_target"], interval=interval)
 
 

@@ -65,15 +65,15 @@ def _choice(details: dict[str, Any]) -> list[str]:
 def _methods(held: dict[str, Any], chosen: str) -> list[str]:
     truth = held["target"].get("true_error")
     checked = truth is not None
-    lines = ["| method | estimated error | interval |" + (" miss |" if checked else "")]
+    lines = ["| method | estimated error | range |" + (" miss |" if checked else "")]
     lines.append("|---|---:|---:|" + ("---:|" if checked else ""))
     for one in held["estimates"]:
         if one["error"] is None:
             continue
         name = f"**{one['method']}**" if one["method"] == chosen else one["method"]
-        span = one["interval"]
-        interval = f"{percent(span['low'])} to {percent(span['high'])}" if span else "–"
-        row = f"| {name} | {percent(one['error'])} | {interval} |"
+        shown = one["range"] or one.get("interval")
+        ends = f"{percent(shown['low'])} to {percent(shown['high'])}" if shown else "–"
+        row = f"| {name} | {percent(one['error'])} | {ends} |"
         lines.append(row + (f" {100 * (one['error'] - truth):+.1f} |" if checked else ""))
     if checked:
         lines.append(f"| truth | {percent(truth)} | | |")

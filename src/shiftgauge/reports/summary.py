@@ -18,7 +18,7 @@ from shiftgauge.plots.evidence import confidence_table, costs_table, proportions
 from shiftgauge.reports.findings import findings, verdict
 from shiftgauge.reports.provenance import provenance
 from shiftgauge.reports.slices import class_table, slice_tables
-from shiftgauge.results import SCHEMA, Comparison, Estimate, Interval, percent
+from shiftgauge.results import SCHEMA, Comparison, Estimate, percent
 from shiftgauge.rows import Rows
 from shiftgauge.samples import Source, Target
 
@@ -107,9 +107,10 @@ def _answer(answer: Estimate, source: Source, about: dict[str, Any]) -> dict[str
     name = about.get("target") or "the target"
     sentence = f"On {name} ({answer.n_target:,} rows) the model is estimated to be wrong on "
     sentence += f"{percent(answer.error)} of the rows"
-    spans = [f"{word} {percent(held.low)} to {percent(held.high)}" for word, held in _spans(answer)]
-    if spans:
-        sentence += f" ({'; '.join(spans)})"
+    shown = answer.shown_range
+    if shown is not None:
+        word = "range" if answer.range else f"interval, {shown.kind},"
+        sentence += f" ({shown.level:.0%} {word} {percent(shown.low)} to {percent(shown.high)})"
     sentence += f", against {percent(source.error)} on the labelled source."
     return {
         "sentence": sentence,
@@ -118,17 +119,6 @@ def _answer(answer: Estimate, source: Source, about: dict[str, Any]) -> dict[str
         "source_error": source.error,
         **answer.content(),
     }
-
-
-def _spans(answer: Estimate) -> list[tuple[str, Interval]]:
-    """The ranges to name, in words: the one that was measured to hold first, its sampling part beside it."""
-    held, sampling = answer.interval, answer.sampling
-    if held is None:
-        return []
-    if held == sampling:
-        return [(f"{held.level:.0%} interval, {held.kind},", held)]
-    beside = [("sampling alone", sampling)] if sampling is not None else []
-    return [(f"{held.level:.0%} range", held), *beside]
 
 
 def _with(comparison: Comparison, answer: Estimate) -> Comparison:

@@ -122,6 +122,8 @@ class Block:
     @property
     def probs(self) -> Array:
         """(b, K) p, calibrated probabilities."""
+        if self.calibration is None and "_probs_and_largest" not in vars(self):
+            return self.scores  # nobody asked for the largest
         return self._probs_and_largest[0]
 
     @property
@@ -156,7 +158,7 @@ class Block:
     def log_probs(self) -> Floats:
         """(b, K) finite log-probabilities, up to a constant per row."""
         if self.calibration is None:
-            return np.log(np.maximum(self.scores, np.finfo(np.float64).tiny, dtype=np.float64))
+            return np.asarray(np.log(np.maximum(self.scores, np.finfo(np.float64).tiny, dtype=np.float64)))
         return self.calibration.log_probs(self.scores, self.kind)
 
     def at_prediction(self, values: Array) -> Floats:
@@ -188,7 +190,7 @@ class Block:
     def entropy(self) -> Floats:
         """(b,) -sum_j p_j log p_j, with 0 log 0 = 0."""
         p = self.probs
-        return np.maximum(-(p * np.log(np.where(p > 0.0, p, 1.0))).sum(axis=1), 0.0)
+        return np.asarray(np.maximum(-(p * np.log(np.where(p > 0.0, p, 1.0))).sum(axis=1), 0.0))
 
     @cached_property
     def zeros(self) -> npt.NDArray[np.bool_] | None:

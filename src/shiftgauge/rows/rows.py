@@ -120,6 +120,7 @@ class Rows:
         self.columns, self.tolerance, self.insist = columns, tolerance, insist
         self.label, self.labelled, self.drop = label, labelled, drop
         self.in_memory = False
+        self._whole: Block | None = None
         self.sample: Sample | None = None
         self.calibration: Calibrates | None = None
         self.results: dict[Hashable, Any] = {}
@@ -184,7 +185,7 @@ class Rows:
             labelled=block.labels is not None,
             name=block.where,
         )
-        rows.in_memory, rows.calibration = True, block.calibration
+        rows.in_memory, rows.calibration, rows._whole = True, block.calibration, block
         mass = float(rows.n) if block.weights is None else float(block.weights.sum())
         square = float(rows.n) if block.weights is None else float(block.weights @ block.weights)
         rows._state.summary = RowSummary(rows.n, mass=mass, square=square)
@@ -205,7 +206,7 @@ class Rows:
             ArrayPart(block.calibrated(calibration, self.kind, start))
             for block, start in zip(self._blocks(), self.starts, strict=True)
         ]
-        return self._twin(calibration=calibration, parts=parts)
+        return self._twin(calibration=calibration, parts=parts, _whole=None)
 
     def in_passes(self) -> Rows:
         """These rows in memory as if they were read anew in every pass, for tests and benchmarks."""
@@ -239,7 +240,7 @@ class Rows:
         if not self.in_memory:
             return self._twin(classes=classes, _order=order)
         parts = [ArrayPart(block.in_class_order(order)) for block in self._blocks()]
-        return self._twin(classes=classes, parts=parts)
+        return self._twin(classes=classes, parts=parts, _whole=None)
 
     def _blocks(self) -> list[Block]:
         return [part.block for part in self.parts if isinstance(part, ArrayPart)]
@@ -493,6 +494,8 @@ def _all_rows(block: Block) -> list[Block]:
 
 
 async def _collect(rows: Rows) -> Block:
+    if rows._whole is not None:  # the blocks are views of it
+        return rows._whole
     if rows.in_memory and len(rows.parts) == 1:
         return rows._blocks()[0]
     if not rows.in_memory and subsample_step(rows.n, rows.k) > 1:

@@ -181,6 +181,7 @@ def _make_source(
     if not buffer.count:
         raise InputError(f"source labels: none of {rows.n:,} rows has one and was drawn; wanted some")
     scores, numbers, labels, decisions, weights, ids = buffer.joined()
+    assert scores is not None
     assert labels is not None
     if truth is None:
         truth = labels.astype(np.intp)

@@ -33,7 +33,8 @@ __all__ = [
 ]
 
 # Names that packages which are not converted yet import; delete with the modules `_steps` and `streamed`.
-from shiftgauge.rows import Block, RowBuffer
+from shiftgauge.rows import Block as Block
+from shiftgauge.rows import RowBuffer
 
 Pile, Streamed, Smoothed = RowBuffer, Transport, SmoothedTransport
 smoothed = likely_shares = soft_blocks = solve_blocks = None

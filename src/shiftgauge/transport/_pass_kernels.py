@@ -99,7 +99,9 @@ def best_classes(P: Array, w: Array, unit: float, u: Array, q: Array, c: Array, 
 
 
 @lean_kernel
-def may_move(P: Array, w: Array, unit: float, u: Array, T: Array, widest: Array, held: Array, keep: Array) -> None:
+def may_move(
+    P: Array, w: Array, unit: float, u: Array, T: Array, widest: Array, held: Array, keep: Array
+) -> None:
     """Mark the rows whose best class could change under price changes d with d_a - d_b <= T[a, b]; count the others.
 
     Shapes: P (n, K) scores, w (n,) row weights or (0,) for ones, u (K,) prices, T (K, K), widest (K,) the largest

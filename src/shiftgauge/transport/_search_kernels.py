@@ -75,7 +75,7 @@ class Moves(NamedTuple):
 
 
 class Paths(NamedTuple):
-    """Scratch of one search, (K,) each: distances, parents, classes in the order they were settled, two for Dijkstra."""
+    """Scratch of one search, (K,) each: distances, parents, classes in settled order, two for Dijkstra."""
 
     dist: Array
     parent: Array

@@ -29,8 +29,8 @@ WORK = 1 << 24
 DEPTH = 24
 #: Scores lie within 1 and prices within 2, so at this distance every row may move.
 FURTHEST = 4.0
-#: Prices may always move by this much; times the safety, so that enough rounds make every row a candidate.
-LEAST = 2.0**-40
+#: How much further than forecast prices may move apart; and by how much they always may.
+SAFETY, LEAST = 4.0, 2.0**-40
 #: Each level of thinning has this many times fewer rows; none has fewer rows, or rows per class, than these.
 RATIO, LEAST_ROWS, LEAST_PER_CLASS = 16, 100, 4
 
@@ -133,45 +133,58 @@ def thinned_prices(rows: CandidateRows, q: Floats) -> Units:
     return u
 
 
-def price_forecast(rows: CandidateRows, u: Units, excess: Units, total: int, entries: int) -> tuple[Units, Floats]:
-    """Forecast how the prices u will change: remove the same share of excess from the classes of a sample.
-
-    Returns:
-        (K,) the prices at which the sample has lost it; (K,) the margins of its rows that left.
-    """
-    sample = rows.thinned(rows.P.size // entries)
-    cls, margin, held = sample.best_classes(u, np.ones(rows.k))
+def price_forecast(rows: CandidateRows, u: Units, excess: Units, total: int) -> Units:
+    """(K,) the prices at which these rows have lost the same share of excess from their classes as all rows have to."""
+    _, _, held = rows.best_classes(u, np.ones(rows.k))
     share = int(held.sum()) / total
-    # The sample may have fewer rows in a class than have to leave.
+    # These rows may have fewer in a class than have to leave.
     wanted = np.maximum(held - np.rint(excess * share).astype(np.int64), 0)
-    # Rounding made the sample's targets differ from its mass; the largest class notices it least.
-    wanted[np.argmax(wanted)] += held.sum() - wanted.sum()
+    # That and rounding made the targets differ from their mass; the largest classes notice it least.
+    over = int(wanted.sum() - held.sum())
+    for j in np.argsort(-wanted, kind="stable"):
+        change = min(over, int(wanted[j]))
+        wanted[j] -= change
+        over -= change
+    after = u.copy()
+    search(rows, after, wanted, plan=False)
+    return after
+
+
+def noise_range(rows: CandidateRows, u: Units, noise: Floats) -> Units:
+    """(K, K) by how much more the price of a may have to rise than that of b, with a margin of safety.
+
+    Args:
+        rows: a sample.
+        u: (K,) prices.
+        noise: (K,) the standard deviations of the classes' shares.
+    """
+    cls, margin, held = rows.best_classes(u, np.ones(rows.k))
+    total = int(held.sum())
+    # One draw shows how far prices move ...
+    drawn = noise * np.random.default_rng(0).normal(size=rows.k)
+    excess = np.rint((drawn - held / total * drawn.sum()) * total).astype(np.int64)
+    excess[np.argmax(held)] -= excess.sum()
+    d = (price_forecast(rows, u, excess, total) - u).astype(np.float64)
+    # ... and the next could differ by the margins of about as many rows as have to leave either class.
     own = np.zeros(rows.k)
     for j in range(rows.k):
         mine = margin[cls == j]
         if len(mine):
-            place = min(len(mine) - 1, int(abs(excess[j]) / total * len(sample)))
-            own[j] = np.partition(mine, place)[place]
-    after = u.copy()
-    search(sample, after, wanted, plan=False)
-    return after, np.minimum(own, 2.0) * ONE
+            place = min(len(mine) - 1, int(noise[j] * len(rows)))
+            own[j] = min(np.partition(mine, place)[place], 2.0) * ONE
+    return apart(SAFETY * (np.maximum(d[:, None] - d, LEAST * ONE) + own[:, None] + own))
+
+
+def spread_range(d: Floats) -> Units:
+    """(K, K) how far prices may still have to move apart that last changed by d (K,)."""
+    spread = np.abs(d - np.median(d))
+    spread += spread.mean()
+    return apart(2.0 * (spread[:, None] + spread))
 
 
 def apart(far: Floats) -> Units:
     """(K, K) how far prices may move apart, at most so far that every row is a candidate."""
     return np.asarray(np.rint(np.minimum(far, FURTHEST * ONE)), np.int64)
-
-
-def forecast_range(
-    rows: CandidateRows, u: Units, excess: Units, total: int, safety: float, entries: int
-) -> Units:
-    """(K, K) by how much more the price of a will rise than that of b, with a margin of safety."""
-    after, own = price_forecast(rows, u, excess, total, entries)
-    d = (after - u).astype(np.float64)
-    # The sample's own move is one draw: the next could differ by the margins of about as many rows as have to
-    # leave either class, which is what `own` measures. Without it a class that happens not to move in the
-    # sample would have no candidate at all.
-    return apart(safety * (np.maximum(d[:, None] - d, LEAST * ONE) + own[:, None] + own))
 
 
 # -- the search ----------------------------------------------------------------------------------------------
@@ -198,7 +211,9 @@ def search(
     live = np.flatnonzero(units > 0)  # a piece without mass would block its class
     moves = _moves(rows, live, cls[live], units[live])
     kernels.start(moves, len(live), 0, rows.k)
-    paths = kernels.Paths(*(np.empty(rows.k, kind) for kind in (np.int64, np.int32, np.int32, np.int64, np.int64)))
+    paths = kernels.Paths(
+        *(np.empty(rows.k, kind) for kind in (np.int64, np.int32, np.int32, np.int64, np.int64))
+    )
     # Whether whole rows are left to move, or only parts, decides how to search (`next_source`).
     typical = int(rows.unit * (rows.weights.mean() if rows.weights.size else 1.0))
     phases = max(1, min(1024, WORK // rows.k**2))

@@ -22,20 +22,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from shiftgauge.errors import InputError
 from shiftgauge.rows import Block, RowBuffer, Rows, Totals
 from shiftgauge.rows.rows import subsampled_rows
 from shiftgauge.transport.candidates import (
-    FURTHEST,
     LEAST,
     CandidateRows,
     apart,
-    forecast_range,
     kernel_scores,
     kernel_weights,
+    noise_range,
     on_grid,
     price_forecast,
     search,
+    spread_range,
     thinned_prices,
     whole_row,
 )
@@ -57,8 +56,9 @@ MANY_CLASSES = 64
 SAMPLED, SAMPLED_ENTRIES = 16, 1 << 18
 #: A sample with fewer rows of a class than this says too little of its price.
 SAMPLED_PER_CLASS = 100
-#: Entries of all candidates; if there would be more, prices are refined first, in so many passes at most.
-CANDIDATE_ENTRIES, REFINING_PASSES = 1 << 23, 6
+#: Entries of all candidates, and in memory, where passes are cheap, their share of all rows; if there would be more,
+#: prices are refined first, in so many passes at most.
+CANDIDATE_ENTRIES, CANDIDATE_SHARE, REFINING_PASSES = 1 << 23, 0.03, 3
 #: Unless a pass leaves at most this share of the candidates, no other one follows; with histograms, this share.
 WORTH, WORTH_HISTOGRAM = 0.7, 0.9
 #: Bins of a class's histogram; their width at first is 2**FIRST_BIN.
@@ -67,8 +67,8 @@ BINS, FIRST_BIN = 256, 40
 DAMPING = 0.7
 #: Passes of histograms that precede a search among all rows.
 HISTOGRAMS = 6
-#: Entries that a price forecast reads; how much further than forecast prices may move.
-FORECAST_ENTRIES, SAFETY = 1 << 18, 2.0
+#: Entries that a price forecast reads.
+FORECAST_ENTRIES = 1 << 18
 #: Passes before the search gives up; each has more candidates, in the end all rows.
 ROUNDS = 40
 
@@ -146,7 +146,10 @@ def _columns(block: Block) -> RowBuffer:
 
 
 async def _all_rows(rows: Rows) -> CandidateRows:
-    """All rows; of a single block they are not copied."""
+    """All rows; probabilities that need no calibration are not copied."""
+    if rows.calibration is None:
+        block = await rows.collect()
+        return CandidateRows.of(block.probs, block.weights, row_unit(rows.mass))
     probs, mass = (await rows.fold(_columns)).joined()
     return CandidateRows.of(probs, mass if rows.weighted else None, row_unit(rows.mass))
 
@@ -183,9 +186,7 @@ async def _solved_turned(
     mass = everything.units / everything.units.sum()
     v = None if u is None else (P - u).max(axis=1)
     classes = CandidateRows.of(turned.scores, q, row_unit(1.0))
-    v, place, parts = await _solved(
-        Rows.of_block(turned), classes, mass, None if v is None else v - v.min()
-    )
+    v, place, parts = await _solved(Rows.of_block(turned), classes, mass, None if v is None else v - v.min())
     u = (P - v[:, None]).max(axis=0)
     u -= u.min()
     split, units = {j for j, _ in parts}, classes.units
@@ -206,10 +207,8 @@ def _sampled(block: Block, n: int, step: int) -> RowBuffer:
 
 async def _sample(rows: Rows) -> CandidateRows:
     """Some rows in memory, drawn by their numbers alone."""
-    entries = max(SAMPLED_ENTRIES, rows.n * rows.k // SAMPLED)
-    source = rows if rows.in_memory else await rows.subsample()
-    step = max(1, source.n * source.k // entries)
-    probs, mass = (await source.fold(_sampled, source.n, step)).joined()
+    step = max(1, rows.n * rows.k // max(SAMPLED_ENTRIES, rows.n * rows.k // SAMPLED))
+    probs, mass = (await rows.fold(_sampled, rows.n, step)).joined()
     return CandidateRows.of(probs, mass if rows.weighted else None, row_unit(rows.mass))
 
 
@@ -225,63 +224,61 @@ def _candidates(block: Block, u: Units, T: Units, unit: float) -> Totals:
 
 
 async def _search_candidates(rows: Rows, q: Floats, u: Units | None) -> _Found:
-    """Pass and search until prices move apart by no more than the pass allowed for.
-
-    How far that is, is forecast on the sample from the noise of its own shares.
-    """
-    sample = await _sample(rows)
+    """Pass and search until prices move apart by no more than the pass allowed for."""
+    u, T = await _first_prices(rows, q, u)
     unit = row_unit(rows.mass)
-
-    def share_of_candidates(u: Units, T: Units) -> float:
-        block = Block(sample.P, weights=sample.weights if rows.weighted else None)
-        return len(_candidates(block, u, T, unit)[1].pieces[0][0]) / len(sample)
-
-    if len(sample) < SAMPLED_PER_CLASS * rows.k:
-        u, T = await _histogram_prices(rows, q, share_of_candidates)
-    else:
-        if u is None:
-            u = thinned_prices(sample, q)
-            if sample.units.any():
-                search(sample, u, sample.wanted(q), plan=False)
-        u, T = await _refined_prices(rows, q, sample, u, share_of_candidates)
-    for _ in range(ROUNDS):
+    for attempt in range(ROUNDS):
         held, buffer = await rows.fold(_candidates, u, T, unit)
         numbers, probs, mass = buffer.joined()
         del buffer  # it holds the same rows
         candidates = CandidateRows.of(probs, mass if rows.weighted else None, unit)
         total = int(held.sum() + candidates.units.sum())
         wanted = class_units(q, total, whole_row(unit)) - held
+        more = 8.0 * np.maximum(T, LEAST * ONE)
         if (wanted >= 0).all():
             after = u.copy()
             cls, parts = search(candidates, after, wanted)
             moved = (after - u)[:, None] - (after - u)
             if len(numbers) == rows.n or (moved <= T).all():
                 return _Found.of(after, numbers, candidates.P, cls, parts)
-            u = after
-        T = apart(4.0 * SAFETY * np.maximum(T, LEAST * ONE))
+            more, u = np.maximum(spread_range(after - u), LEAST * ONE * 8.0**attempt), after
+        T = apart(more)
     raise AssertionError("a search with every row must end")
 
 
-async def _refined_prices(
-    rows: Rows, q: Floats, sample: CandidateRows, u: Units, share_of_candidates: Any
-) -> tuple[Units, Units]:
+async def _first_prices(rows: Rows, q: Floats, u: Units | None) -> tuple[Units, Units]:
     """Prices at which there are not too many candidates, and how far they may still have to move apart.
 
     A sample of S rows misses a class of share h by sqrt(h (1 - h) / S). Once a pass has counted what the classes
     have too much, only that is left to the sample: it then misses by the root of what has to move, over S.
     """
-    unit = row_unit(rows.mass)
-    nobody = np.full((rows.k, rows.k), -1, np.int64)
-    T = _noise_range(sample, u)
+    memory = rows if rows.in_memory else await rows.subsample()
+    sample, unit = await _sample(memory), row_unit(rows.mass)
+
+    def share_of_candidates(u: Units, T: Units) -> float:
+        block = Block(sample.P, weights=sample.weights if rows.weighted else None)
+        return len(_candidates(block, u, T, unit)[1].pieces[0][0]) / len(sample)
+
+    if len(sample) < SAMPLED_PER_CLASS * rows.k:
+        return await _histogram_prices(rows, q, share_of_candidates)
+    size = len(sample)
+    if u is None and memory is not rows:
+        u, size = (await exact_transport(memory, q)).u, memory.n
+    elif u is None:
+        u = thinned_prices(sample, q)
+        search(sample, u, sample.wanted(q), plan=False)
+    few = sample.thinned(sample.P.size // FORECAST_ENTRIES)
+    h = _held_share(sample, u)
+    T = noise_range(few, u, np.sqrt(h * (1.0 - h) / size))
     share = share_of_candidates(u, T)
     for _ in range(REFINING_PASSES):
-        if share * rows.n * rows.k <= CANDIDATE_ENTRIES:
+        if share * rows.n * rows.k <= CANDIDATE_ENTRIES and (share <= CANDIDATE_SHARE or not rows.in_memory):
             break
-        held, _ = await rows.fold(_candidates, u, nobody, unit)
+        held, _ = await rows.fold(_candidates, u, np.full((rows.k, rows.k), -1, np.int64), unit)
         total = int(held.sum())
         excess = held - class_units(q, total, whole_row(unit))
-        trial, _ = price_forecast(sample, u, excess, total, sample.P.size)
-        there = _noise_range(sample, trial, np.abs(excess) / total)
+        trial = price_forecast(sample, u, excess, total)
+        there = noise_range(few, trial, np.sqrt(np.abs(excess) / total / len(sample)) + 1.0 / len(sample))
         left = share_of_candidates(trial, there)
         worth = left <= WORTH * share
         if left < share:
@@ -291,22 +288,10 @@ async def _refined_prices(
     return u, T
 
 
-def _noise_range(sample: CandidateRows, u: Units, moved: Floats | None = None) -> Units:
-    """(K, K) how far prices may have to move apart, forecast from the noise of a sample.
-
-    Of S sampled rows a class with the share h has sqrt(S h (1 - h)) too many or too few, give or take; where only
-    the shares `moved` (K,) were left to the sample, sqrt(S moved) and one more.
-    """
-    rng = np.random.default_rng(0)
+def _held_share(sample: CandidateRows, u: Units) -> Floats:
+    """(K,) the share of the sample that goes to each class at prices u."""
     _, _, held = sample.best_classes(u, np.ones(sample.k))
-    total = int(held.sum())
-    h = held / total
-    noise = np.sqrt((h * (1.0 - h) if moved is None else moved) / len(sample))
-    noise = noise if moved is None else noise + 1.0 / len(sample)
-    drawn = noise * rng.normal(size=len(u))
-    excess = np.rint((drawn - h * drawn.sum()) * total).astype(np.int64)  # all classes share what is left over
-    excess[np.argmax(held)] -= excess.sum()
-    return forecast_range(sample, u, excess, total, SAFETY, FORECAST_ENTRIES)
+    return np.asarray(held / held.sum())
 
 
 # -- prices by histograms ------------------------------------------------------------------------------------
@@ -322,9 +307,7 @@ def _histograms(block: Block, u: Units, shift: Units, unit: float) -> Units:
     return table
 
 
-async def _histogram_prices(
-    rows: Rows, q: Floats, share_of_candidates: Any = None
-) -> tuple[Units, Units]:
+async def _histogram_prices(rows: Rows, q: Floats, share_of_candidates: Any = None) -> tuple[Units, Units]:
     """Prices, and how far they may still have to move apart, where a sample has few rows of a class.
 
     A pass counts, for each class alone, how many rows it would have at every price (in bins), if the others stayed as
@@ -332,7 +315,8 @@ async def _histogram_prices(
     the faster the more neighbours a class has. What it did last bounds what is left to do. If all rows are candidates
     anyway, `share_of_candidates` is None.
     """
-    unit, live = row_unit(rows.mass), q > 0.0
+    unit, live = row_unit(rows.mass) * 2.0**-16, q > 0.0  # a row that ties is counted in several classes
+    total = int(rows.mass * unit)
     u, shift = np.zeros(rows.k, np.int64), np.full(rows.k, FIRST_BIN, np.int64)
     T, share, before, way = apart(np.full((rows.k, rows.k), np.inf)), 1.0, np.inf, 1.0
     for _ in range(HISTOGRAMS):
@@ -340,11 +324,11 @@ async def _histogram_prices(
         if share_of_candidates is not None and (few or share > WORTH_HISTOGRAM * before):
             break
         table = await rows.fold(_histograms, u, shift, unit)
-        d = np.where(live, _own_moves(table, shift, q, whole_row(unit)), 0.0)
+        d = np.where(live, _own_moves(table, shift, class_units(q, total, whole_row(unit))), 0.0)
         u = np.where(live, u + np.rint(way * d).astype(np.int64), 0)
         u = np.where(live, u - u[live].min(), 2 * ONE)  # no row goes where there is no mass
         spread = np.abs(d) + np.abs(d).mean()
-        T = apart(SAFETY * (spread[:, None] + spread))
+        T = apart(2.0 * (spread[:, None] + spread))
         before = share if way < 1.0 else np.inf  # the first time prices move far
         way = DAMPING
         if share_of_candidates is not None:
@@ -353,10 +337,9 @@ async def _histogram_prices(
     return u, T
 
 
-def _own_moves(table: Units, shift: Units, q: Floats, whole: int) -> Floats:
+def _own_moves(table: Units, shift: Units, wanted: Units) -> Floats:
     """(K,) by how much each class's price has to rise, alone, so that it keeps its mass."""
     k, bins = table.shape
-    wanted = class_units(q, int(table[:, bins // 2 :].sum()), whole)
     above = np.cumsum(table[:, ::-1], axis=1)
     at = (above < wanted[:, None]).sum(axis=1)
     last = np.minimum(at, bins - 1)
@@ -393,10 +376,14 @@ async def _audited(rows: Rows, q: Floats, found: _Found, before: int) -> Transpo
     other = np.flatnonzero(first != found.cls)
     nothing = Certificate(np.nan, np.nan, np.nan, np.nan)
     split = (found.split_rows, found.split_classes, found.split_shares)
-    plan = Transport(found.u, q, found.numbers[other], found.cls[other], *split, nothing, len(found.numbers), 0)
+    plan = Transport(
+        found.u, q, found.numbers[other], found.cls[other], *split, nothing, len(found.numbers), 0
+    )
     best, cost, held = await rows.fold(_audit, plan, plan.prices)
     missed = np.bincount(np.unique(split[0], return_inverse=True)[1], split[2]) - 1.0
-    violation = max(float(np.abs(held / rows.mass - q).max()), float(np.abs(missed).max(initial=0.0)) / rows.n)
+    violation = max(
+        float(np.abs(held / rows.mass - q).max()), float(np.abs(missed).max(initial=0.0)) / rows.n
+    )
     dual = 1.0 - (best / rows.mass + float(q @ plan.prices))
     certificate = Certificate(cost / rows.mass, dual, cost / rows.mass - dual, violation)
     return replace(plan, certificate=certificate, passes=rows.passes - before)

@@ -127,9 +127,7 @@ async def weights_of(
         return Reading(value / mass, share, np.diag(share) - square / mass if direct else None, product)
 
     v = np.maximum(start[live], -LARGEST_LOG) if np.isneginf(start[live]).any() else start[live]
-    found = await newton(
-        read, v - v.max(), q[live], tol=tol, more=lambda: rows.passes - before < max_passes
-    )
+    found = await newton(read, v - v.max(), q[live], tol=tol, more=lambda: rows.passes - before < max_passes)
     full[live] = found.v
     return SoftTransport(full, found.error, kept[found.v.tobytes()], rows.passes - before)
 

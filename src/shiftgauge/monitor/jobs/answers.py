@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from shiftgauge._labels import MISSING
 from shiftgauge.inference import estimate
 from shiftgauge.methods.range import range_of
 from shiftgauge.monitor.jobs.learning import UNIT_LEVEL
@@ -16,6 +15,7 @@ from shiftgauge.monitor.settings import Settings
 from shiftgauge.monitor.store.payloads import Rows
 from shiftgauge.reports import report
 from shiftgauge.samples import Source, Target
+from shiftgauge.validation.labels import MISSING
 
 #: Beyond this many rows the estimate is still of all of them, but the range and the report rest on a random
 #: choice of so many: resampling takes time in proportion, and the source's noise dominates long before.
@@ -76,7 +76,7 @@ def answer(source: Source, rows: Rows, kind: str, settings: Settings, about: dic
         about=about,
     ).summary
     found = made["answer"]
-    error, ends = found["error"], found["interval"]
+    error, ends = found["error"], found["range"] or found.get("interval")
     warnings = list(found["warnings"])  # those of the interval are among them
     if part is not rows:
         error, ends = _moved(source, rows, kind, settings, error, ends)
@@ -85,9 +85,8 @@ def answer(source: Source, rows: Rows, kind: str, settings: Settings, about: dic
             "drawn at random"
         )
     details = found["details"]
-    band = details.get("band") or {}
     unit = None
-    if band:
+    if found["range"]:
         unit = range_of(found["error"], details, source.n_effective, target.n_effective, UNIT_LEVEL)
     values = {
         "method": settings.method,
@@ -95,7 +94,7 @@ def answer(source: Source, rows: Rows, kind: str, settings: Settings, about: dic
         "low": ends["low"] if ends else None,
         "high": ends["high"] if ends else None,
         "level": ends["level"] if ends else None,
-        "sampling": _sampling(found["error"], found["interval"], band),
+        "sampling": _sampling(found),
         "band_low": unit.low if unit else None,
         "band_high": unit.high if unit else None,
         "shift": details.get("shift"),
@@ -115,14 +114,15 @@ def _some(n: int) -> Any:
     return np.sort(np.random.default_rng(0).choice(n, LARGE, replace=False))
 
 
-def _sampling(error: float, ends: Any, band: dict[str, Any]) -> float | None:
-    """The part of the range that is sampling error, as a half-width.
+def _sampling(found: dict[str, Any]) -> float | None:
+    """The half-width of the sampling error: of the range's sampling part, or of a named method's interval.
 
-    `auto` says it. A named method's interval is nothing else: its lower side counts, which an alert reads.
+    Of an interval the lower side counts, which alerts read.
     """
-    if "sampling" in band:
-        return float(band["sampling"])
-    return None if ends is None else max(0.0, float(error - ends["low"]))
+    if found["sampling"]:
+        return float(found["sampling"]["high"] - found["sampling"]["low"]) / 2.0
+    ends = found.get("interval")
+    return None if ends is None else max(0.0, float(found["error"] - ends["low"]))
 
 
 def _moved(

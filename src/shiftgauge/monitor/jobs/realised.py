@@ -9,14 +9,14 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from shiftgauge._labels import MISSING
-from shiftgauge._proportion import wilson
+from shiftgauge.binomial import wilson
 from shiftgauge.errors import InputError
 from shiftgauge.inference import with_labels
 from shiftgauge.monitor.ingest.book import LabelBook
 from shiftgauge.monitor.ingest.forms import Form
 from shiftgauge.monitor.jobs.answers import target_of
 from shiftgauge.monitor.store.payloads import Rows
+from shiftgauge.validation.labels import MISSING
 
 
 @dataclass(frozen=True)

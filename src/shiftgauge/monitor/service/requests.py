@@ -74,16 +74,16 @@ class Design:
         _, stratum = np.unique(self.column("stratum")[there], return_inverse=True)
         stratum = stratum.reshape(-1).astype(np.intp)
         taken, counts = np.bincount(stratum[picked], minlength=stratum.max() + 1), np.bincount(stratum)
-        doubt, mass = self.column("doubt")[there], mass / mass.sum()
+        error_probability, mass = self.column("error_probability")[there], mass / mass.sum()
         plan = Plan(
             rows=picked,
             stratum=stratum,
             inclusion=(taken / counts)[stratum[picked]],
-            doubt=doubt,
+            error_probability=error_probability,
             mass=mass,
             margin=self.margin,
             level=self.level,
-            expected=float(mass @ doubt),
+            expected=float(mass @ error_probability),
             plain=0,
         )
         return plan, place
@@ -210,7 +210,7 @@ def _table(plan: Plan, rows: Rows) -> Any:
     columns = {
         "key": rows.keys,
         "stratum": plan.stratum.astype(np.int32),
-        "doubt": plan.doubt,
+        "error_probability": plan.error_probability,
         "mass": plan.mass,
         "inclusion": inclusion,
     }
@@ -228,7 +228,7 @@ def _open(store: Store, connection: Connection, window: Any, design: Design) -> 
     book = LabelBook()
     book.follow(store, connection, window.model_id)
     keys, inclusion = design.column("key"), design.column("inclusion")
-    stratum, doubt = design.column("stratum"), design.column("doubt")
+    stratum, wrong = design.column("stratum"), design.column("error_probability")
     place = {key: i for i, key in enumerate(rows.keys.tolist())}
     open_ = ~np.isnan(inclusion) & (book.find(keys) < 0)
     return [
@@ -237,7 +237,7 @@ def _open(store: Store, connection: Connection, window: Any, design: Design) -> 
             window=window.name,
             stratum=int(stratum[i]),
             inclusion_probability=float(inclusion[i]),
-            error_probability=float(doubt[i]),
+            error_probability=float(wrong[i]),
         )
         for i, key in zip(np.flatnonzero(open_).tolist(), keys[open_].tolist(), strict=True)
         if key in place

@@ -16,9 +16,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from shiftgauge._arrays import as_array, coarseness
-from shiftgauge._labels import IntArray, check_classes, check_labels, is_missing, missing_rows, places
 from shiftgauge.errors import InputError
+from shiftgauge.validation.arrays import as_array, coarseness
+from shiftgauge.validation.labels import (
+    IntArray,
+    check_classes,
+    check_labels,
+    is_missing,
+    missing_rows,
+    places,
+)
 
 __all__ = [
     "FloatArray",

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from shiftgauge._labels import MISSING, is_missing
 from shiftgauge.errors import InputError
+from shiftgauge.validation.labels import MISSING, is_missing
 
 #: ISO 8601, long or short: year, month, day, hour, minute, second, fraction, zone.
 ISO = re.compile(

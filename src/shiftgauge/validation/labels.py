@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from shiftgauge._arrays import as_array
 from shiftgauge.errors import InputError, nearest
+from shiftgauge.validation.arrays import as_array
 
 #: What rows without a value are called, wherever values are names: a group, a slice, a time.
 MISSING = "(missing)"
