@@ -84,3 +84,24 @@ def softmax_and_argmax(R: Array, Z: Array, T: float, P: Array, y: Array) -> None
                 total += P[i, j]
             for j in range(K):
                 P[i, j] /= total
+
+
+@compiled
+def sums_and_argmax(R: Array, s: Array, y: Array) -> int:
+    """Write the sum of each row of R, and its first largest entry; return how many sums differ from 1.
+
+    A sum within rounding of 1 is written as 1. Shapes: R (n, K), s (n,) out, y (n,) out.
+    """
+    n, K = R.shape
+    count = 0
+    for i in range(n):
+        total, a, top = 0.0, 0, R[i, 0]
+        for j in range(K):
+            total += np.float64(R[i, j])
+            a = j if R[i, j] > top else a
+            top = max(top, R[i, j])
+        near = abs(total - 1.0) <= K * 2.0**-52
+        count += 0 if near else 1
+        s[i] = 1.0 if near else total
+        y[i] = a
+    return count

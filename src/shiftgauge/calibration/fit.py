@@ -123,11 +123,16 @@ class Calibration:
         self, scores: npt.NDArray[Any], kind: str
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.intp]]:
         """(n, K) calibrated probabilities, and (n,) the class of the largest raw score; compiled for many rows."""
-        if scores.size <= COMPILED_FROM or (kind == "probs" and isinstance(self.calibrator, Identity)):
+        if scores.size <= COMPILED_FROM:
             return self.probs(scores, kind), argmax(scores)
-        from shiftgauge.calibration._kernels import softmax_and_argmax
+        from shiftgauge.calibration._kernels import softmax_and_argmax, sums_and_argmax
 
         raw = _contiguous(scores)
+        if kind == "probs" and isinstance(self.calibrator, Identity):
+            total, largest = np.empty(len(scores)), np.empty(len(scores), np.intp)
+            if sums_and_argmax(raw, total, largest) == 0 and scores.dtype == np.float64:
+                return scores, largest  # as they are, not a copy
+            return raw / total[:, None], largest
         logs, temperature = raw, 1.0
         if isinstance(self.calibrator, Temperature):
             temperature = self.calibrator.temperature

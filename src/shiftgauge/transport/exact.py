@@ -53,7 +53,7 @@ SMALL_ENTRIES, FEW_PER_CLASS = 1 << 18, 500
 #: From this many classes on, prices of few rows come from histograms: a subsample says little of each class.
 MANY_CLASSES = 64
 #: The first prices come from one row in so many, but from so many entries at least.
-SAMPLED, SAMPLED_ENTRIES = 16, 1 << 18
+SAMPLED, SAMPLED_ENTRIES = 16, 1 << 16
 #: A sample with fewer rows of a class than this says too little of its price.
 SAMPLED_PER_CLASS = 100
 #: Entries of all candidates, and in memory, where passes are cheap, their share of all rows; if there would be more,
@@ -68,7 +68,7 @@ DAMPING = 0.7
 #: Passes of histograms that precede a search among all rows.
 HISTOGRAMS = 6
 #: Entries that a price forecast reads.
-FORECAST_ENTRIES = 1 << 18
+FORECAST_ENTRIES = 1 << 17
 #: Passes before the search gives up; each has more candidates, in the end all rows.
 ROUNDS = 40
 
