@@ -127,6 +127,11 @@ class Block:
         return self._probs_and_largest[0]
 
     @property
+    def shares_scores(self) -> bool:
+        """Whether the probabilities were asked for, and are the scores themselves, not a copy."""
+        return "_probs_and_largest" in vars(self) and self._probs_and_largest[0] is self.scores
+
+    @property
     def predictions(self) -> Indices:
         """(b,) y^: the deployed decision, or the largest raw score."""
         return self._probs_and_largest[1] if self.decisions is None else self.decisions
