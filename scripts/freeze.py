@@ -93,7 +93,7 @@ def method_answers() -> Iterator[tuple[str, float, Callable[[], Any]]]:
     grid += [("logits", 2000, 300), ("logits", 30, 2), ("logits", 30, 10), ("probabilities", 450_000, 10)]
     for form, n, k in grid:
         source, target = samples(form, n, k)
-        for method, kind in sg.METHODS.items():
+        for method, kind in sg.methods.METHODS.items():
             if form == "decisions" and kind.needs_argmax:
                 continue
             for calibration in (

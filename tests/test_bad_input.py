@@ -122,9 +122,9 @@ def test_different_classes_in_source_and_target():
         (lambda s, t: sg.estimate(s, t, "cott", marginal=[1.0]), "wanted one mass per class"),
         (lambda s, t: sg.estimate(s, t, "cott", marginal={0: 1.0}), "class 1 has no mass"),
         (lambda s, t: sg.estimate(s, t, method="gde"), "needs a second model"),
-        (lambda s, t: sg.COTT().fit(t), "wanted shiftgauge.Source"),
-        (lambda s, t: sg.COTT().fit(s).estimate(s), "wanted shiftgauge.Target"),
-        (lambda s, t: sg.COTT().estimate(t), "not fitted"),
+        (lambda s, t: sg.methods.COTT().fit(t), "wanted shiftgauge.Source"),
+        (lambda s, t: sg.methods.COTT().fit(s).estimate(s), "wanted shiftgauge.Target"),
+        (lambda s, t: sg.methods.COTT().estimate(t), "not fitted"),
         (lambda s, t: sg.compare(t, s), "wanted shiftgauge.Source"),
         (lambda s, t: sg.compare(s, t, []), "no methods named"),
         (lambda s, t: sg.compare(s, t, target_labels=[0]), "1 labels for 2 rows"),
@@ -169,7 +169,7 @@ def test_tolerance_follows_the_precision(dtype, off):
 
 def test_fit_and_estimate_name_what_arrived():
     with pytest.raises(sg.InputError, match=r"fit: arrived ndarray; wanted shiftgauge\.Source\("):
-        sg.AC().fit(np.ones((3, 2)) / 2)
-    fitted = sg.AC().fit(sg.Source(probs=[[0.9, 0.1], [0.2, 0.8]], labels=[0, 1]))
+        sg.methods.AC().fit(np.ones((3, 2)) / 2)
+    fitted = sg.methods.AC().fit(sg.Source(probs=[[0.9, 0.1], [0.2, 0.8]], labels=[0, 1]))
     with pytest.raises(sg.InputError, match=r"estimate: arrived list; wanted shiftgauge\.Target\("):
         fitted.estimate([[0.5, 0.5]])

@@ -114,10 +114,10 @@ def test_html_is_escaped():
 
 def test_compare_takes_every_method_the_evidence_allows(source, target, scores):
     names = [e.method for e in sg.compare(source, target)]
-    assert names == [m for m in sg.METHODS if m != "gde"]
+    assert names == [m for m in sg.methods.METHODS if m != "gde"]
     assert any("gde left out" in w for w in sg.compare(source, target).warnings)
     both = sg.compare(source, sg.Target(logits=scores["shifted"], second=scores["truth"]))
-    assert [e.method for e in both] == list(sg.METHODS)
+    assert [e.method for e in both] == list(sg.methods.METHODS)
 
 
 def test_compare_is_estimate_for_each(source, target):
@@ -127,12 +127,12 @@ def test_compare_is_estimate_for_each(source, target):
 
 
 def test_load_finds_the_class(source, target, tmp_path):
-    sg.COTT(marginal=np.full(5, 0.2)).fit(source).save(tmp_path / "e.json")
+    sg.methods.COTT(marginal=np.full(5, 0.2)).fit(source).save(tmp_path / "e.json")
     twin = sg.load(tmp_path / "e.json")
-    assert isinstance(twin, sg.COTT)
+    assert isinstance(twin, sg.methods.COTT)
     assert twin.estimate(target).error == sg.estimate(source, target, "cott", marginal=np.full(5, 0.2)).error
     with pytest.raises(sg.FileError, match="holds a fitted 'cott', not 'ac'"):
-        sg.AC.load(tmp_path / "e.json")
+        sg.methods.AC.load(tmp_path / "e.json")
 
 
 @pytest.mark.parametrize(
@@ -155,24 +155,24 @@ def test_damaged_estimator_files(tmp_path, text, message):
 
 def test_an_edited_estimator_is_refused(source, tmp_path):
     path = tmp_path / "e.json"
-    sg.AC().fit(source).save(path)
+    sg.methods.AC().fit(source).save(path)
     path.write_text(path.read_text().replace('"n_source_": 600', '"n_source_": 6'))
     with pytest.raises(sg.FileError, match="changed or damaged"):
         sg.load(path)
     with pytest.raises(sg.FileError, match="cannot be written"):
-        sg.AC().fit(source).save(tmp_path / "nowhere" / "e.json")
+        sg.methods.AC().fit(source).save(tmp_path / "nowhere" / "e.json")
 
 
 def test_every_form_of_marginal_is_saved(source, target, tmp_path):
     q = np.array([0.1, 0.2, 0.3, 0.2, 0.2])
     for marginal in (q, q.tolist(), dict(enumerate(q)), "shrunk"):
-        estimator = sg.COT(marginal=marginal).fit(source)
+        estimator = sg.methods.COT(marginal=marginal).fit(source)
         estimator.save(tmp_path / "e.json")
         assert sg.load(tmp_path / "e.json").estimate(target).error == estimator.estimate(target).error
 
 
 def test_new_parameters_need_a_new_fit(source, target):
-    estimator = sg.COT().fit(source).set_params(calibration="none")
+    estimator = sg.methods.COT().fit(source).set_params(calibration="none")
     with pytest.raises(sg.NotFittedError):
         estimator.estimate(target)
     with pytest.raises(sg.InputError, match="cot takes no foo="):

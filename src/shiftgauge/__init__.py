@@ -15,7 +15,7 @@ if getattr(sys, "argv", [])[:1] == ["-m"] and sys.orig_argv[-len(sys.argv)] == "
 
     listen()
 
-from shiftgauge import plots
+from shiftgauge import methods, plots
 from shiftgauge._version import __version__
 from shiftgauge.adapters import collect, collect_texts, from_dataframe, from_sklearn, from_trainer
 from shiftgauge.engines import scan
@@ -38,60 +38,21 @@ from shiftgauge.inference import (
     with_labels,
 )
 from shiftgauge.io import demo_data, read_source, read_target
-from shiftgauge.methods import (
-    AC,
-    ATCMC,
-    ATCNE,
-    CBPE,
-    COT,
-    COTT,
-    GDE,
-    IM,
-    METHODS,
-    SCOT,
-    Auto,
-    DoC,
-    Entropy,
-    Estimator,
-    LabelShift,
-    MaNo,
-    NuclearNorm,
-    Pair,
-    Unchanged,
-    aline,
-    load,
-)
+from shiftgauge.methods import Pair, aline, load
 from shiftgauge.monitor.client import Monitor
 from shiftgauge.reports import Report, report
 from shiftgauge.results import Comparison, Estimate, Interval, Range
 from shiftgauge.samples import Source, Target
 
 __all__ = [
-    "AC",
-    "ATCMC",
-    "ATCNE",
-    "CBPE",
-    "COT",
-    "COTT",
-    "GDE",
-    "IM",
-    "METHODS",
-    "SCOT",
-    "Auto",
     "Comparison",
-    "DoC",
-    "Entropy",
     "Estimate",
-    "Estimator",
     "FileError",
     "InputError",
     "Interval",
-    "LabelShift",
-    "MaNo",
     "MissingDependencyError",
     "Monitor",
     "NotFittedError",
-    "NuclearNorm",
     "Pair",
     "Plan",
     "Range",
@@ -99,7 +60,6 @@ __all__ = [
     "ShiftgaugeError",
     "Source",
     "Target",
-    "Unchanged",
     "__version__",
     "aline",
     "backtest",
@@ -117,6 +77,7 @@ __all__ = [
     "interval",
     "label_shares",
     "load",
+    "methods",
     "metrics",
     "plots",
     "rank",

@@ -109,9 +109,9 @@ def test_a_label_the_model_does_not_know(data):
         from_sklearn(model, X[:1], ["dog"]).source()
 
 
-@pytest.mark.parametrize("name", sg.METHODS)
+@pytest.mark.parametrize("name", sg.methods.METHODS)
 def test_our_estimators_clone(name, source):
-    estimator = sg.METHODS[name](calibration="none").fit(source)
+    estimator = sg.methods.METHODS[name](calibration="none").fit(source)
     twin = clone(estimator)
     assert twin.get_params() == estimator.get_params()
     assert not hasattr(twin, "calibration_")

@@ -61,7 +61,7 @@ def test_zeros_without_a_label_count_as_next_to_nothing():
 def test_what_was_learned_of_zeros_is_saved_and_used_again(tmp_path):
     probs, labels = votes(2000, 10)
     source, target = sg.Source(probs=probs[:1000], labels=labels[:1000]), sg.Target(probs=probs[1000:])
-    fitted = sg.METHODS["ac"]().fit(source)
+    fitted = sg.methods.METHODS["ac"]().fit(source)
     fitted.save(tmp_path / "ac.json")
     assert sg.load(tmp_path / "ac.json").estimate(target).error == fitted.estimate(target).error
     kept = Calibration.from_state(fitted.calibration_.state())

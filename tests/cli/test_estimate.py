@@ -74,7 +74,7 @@ def test_the_default_is_auto_and_the_table_speaks_percent(shiftgauge, files, sou
     error = sg.estimate(source, target).error
     assert sg.estimate(source, target).method == "auto"
     assert f"{100 * error:.1f}%" in ran.out
-    assert sg.METHODS["auto"].meaning in ran.out
+    assert sg.methods.METHODS["auto"].meaning in ran.out
     assert "ATC" not in ran.out
 
 

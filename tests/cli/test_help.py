@@ -11,10 +11,10 @@ import jsonschema
 import pytest
 import typer
 
-from shiftgauge import METHODS
 from shiftgauge.cli.app import VERBS, app
 from shiftgauge.cli.files import Reading
 from shiftgauge.cli.options import DATA, OUTPUT, PANELS, WHAT, Verb, panel
+from shiftgauge.methods import METHODS
 
 #: A score, and a method whose one number stands in the demo's text.
 SKIPPED = {"unchanged", "cbpe", *(name for name, one in METHODS.items() if "score" in one.meaning)}

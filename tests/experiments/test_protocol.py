@@ -101,7 +101,7 @@ def test_the_panel_says_what_the_library_says(runs):
 def test_every_method_on_every_shift(runs):
     rows = run(runs, "cifar10", "resnet20")
     methods = {row.method for row in rows}
-    assert methods == {*sg.METHODS, "cot+shrunk", "cott+shrunk", "scot+shrunk", "projnorm"}
+    assert methods == {*sg.methods.METHODS, "cot+shrunk", "cott+shrunk", "scot+shrunk", "projnorm"}
     assert len(rows) == 2 * 4 * len(methods)
     disagreement = [
         float(np.mean(a.logits.argmax(1) != b.logits.argmax(1)))

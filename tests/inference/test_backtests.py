@@ -132,13 +132,13 @@ def test_of_very_many_groups_the_largest_are_tried():
 
 
 def test_methods_are_fitted_once_for_all_made_targets(source, monkeypatch):
-    class Counted(sg.AC):
+    class Counted(sg.methods.AC):
         name, fits = "counted", 0
 
         async def learn(self, source):
             Counted.fits += 1
 
-    monkeypatch.setitem(sg.METHODS, "counted", Counted)
+    monkeypatch.setitem(sg.methods.METHODS, "counted", Counted)
     backtest(source, methods="counted", repeats=2)
     assert Counted.fits == 2
 

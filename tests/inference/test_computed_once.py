@@ -40,7 +40,7 @@ VERBS = {
 }
 
 
-class Counted(sg.AC):
+class Counted(sg.methods.AC):
     """Counts how often it is fitted and read."""
 
     name, fits, reads = "counted", 0, 0
@@ -54,7 +54,7 @@ class Counted(sg.AC):
 
 
 def test_a_pair_fits_and_reads_a_method_once(monkeypatch):
-    monkeypatch.setitem(sg.METHODS, "counted", Counted)
+    monkeypatch.setitem(sg.methods.METHODS, "counted", Counted)
     pair = sg.Pair(*samples())
     for _ in range(2):
         sg.estimate(pair, method="counted")

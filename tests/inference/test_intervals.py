@@ -24,7 +24,7 @@ def test_replicates_are_the_estimates_of_resampled_data(pair):
     replicates = Replicates(sg.Pair(source, target), Resampling(20))
     seeds = np.random.SeedSequence(3).spawn(4)
     for method, tolerance in (("ac", 1e-5), ("scot", 1e-5), ("doc", 1e-5), ("atc-ne", 1e-3), ("cott", 4e-3)):
-        estimator = sg.METHODS[method]
+        estimator = sg.methods.METHODS[method]
         for seed in seeds:
             left, right = replicates.draw(seed)
             fast = estimator().fit_rows(left).estimate_rows(right).error
@@ -139,7 +139,7 @@ def test_same_seed_same_answer_whatever_the_threads(tmp_path):
 
 def test_same_seed_same_answer(pair):
     source, target, _ = pair
-    estimator = sg.METHODS["scot"](marginal="shrunk")
+    estimator = sg.methods.METHODS["scot"](marginal="shrunk")
     a = bootstrap(sg.Pair(source, target), estimator, Resampling(20, seed=1))
     b = bootstrap(sg.Pair(source, target), estimator, Resampling(20, seed=1))
     c = bootstrap(sg.Pair(source, target), estimator, Resampling(20, seed=2))
@@ -182,7 +182,9 @@ def test_the_bias_is_measured_against_the_marginal_of_the_replicates_world():
         z, y = scores(rng, 500, k=10)
         z_t = 0.85 * scores(rng, 500, k=10)[0] + np.where(np.arange(10) < 3, 0.8, 0.0)
         source, target = sg.Source(logits=z, labels=y), sg.Target(logits=z_t)
-        drawn = bootstrap(sg.Pair(source, target), sg.SCOT(marginal="shrunk"), Resampling(60, seed=seed))
+        drawn = bootstrap(
+            sg.Pair(source, target), sg.methods.SCOT(marginal="shrunk"), Resampling(60, seed=seed)
+        )
         seen.append(drawn.values.mean() - drawn.centre)
     assert np.mean(seen) < -0.0005
 

@@ -54,23 +54,23 @@ def test_the_bootstrap_stands_beside_the_range_and_never_changes_it(pair, level)
 
 def test_replicates_bring_their_worst_proof(pair):
     source, target, _ = pair
-    drawn = bootstrap(sg.Pair(source, target), sg.COTT(), Resampling(20))
+    drawn = bootstrap(sg.Pair(source, target), sg.methods.COTT(), Resampling(20))
 
     def read(left, right):
-        found = sg.COTT().fit_rows(left).estimate_rows(right)
+        found = sg.methods.COTT().fit_rows(left).estimate_rows(right)
         return abs(found.details["certificate"]["gap"])
 
     gaps = Replicates(sg.Pair(source, target), Resampling(20)).map(read)
     assert 0.0 <= min(gaps) < max(gaps)
     assert drawn.gap == pytest.approx(max(gaps), rel=0.5)  # the plans differ by their moved marginals
-    assert bootstrap(sg.Pair(source, target), sg.AC(), Resampling(20)).gap == 0.0
+    assert bootstrap(sg.Pair(source, target), sg.methods.AC(), Resampling(20)).gap == 0.0
 
 
 def test_given_shares_are_not_moved(pair):
     """A marginal that is known is the same in every world: replicates of SCOT scatter about the answer itself."""
     source, target, _ = pair
     shares = source.label_marginal
-    drawn = bootstrap(sg.Pair(source, target), sg.SCOT(marginal=shares), Resampling(20))
+    drawn = bootstrap(sg.Pair(source, target), sg.methods.SCOT(marginal=shares), Resampling(20))
     assert drawn.centre == pytest.approx(sg.estimate(source, target, "scot", marginal=shares).error, abs=1e-6)
 
 

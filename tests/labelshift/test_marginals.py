@@ -173,7 +173,7 @@ def test_reweighted_rows_without_mass_stay_as_they_were():
 
 def test_an_unknown_marginal_names_the_nearest():
     with pytest.raises(InputError, match="did you mean 'mlls'"):
-        sg.COTT(marginal="mls")
+        sg.methods.COTT(marginal="mls")
 
 
 @pytest.mark.parametrize("method", ["cot", "cott", "scot"])
@@ -181,6 +181,6 @@ def test_an_unknown_marginal_names_the_nearest():
 def test_fitted_estimators_survive_saving(tmp_path, shifted, method, marginal):
     z_s, y_s, z_t, _, _ = shifted
     source, target = sg.Source(logits=z_s[:500], labels=y_s[:500]), sg.Target(logits=z_t[:400])
-    fitted = sg.METHODS[method](marginal=marginal).fit(source)
+    fitted = sg.methods.METHODS[method](marginal=marginal).fit(source)
     fitted.save(tmp_path / "m.json")
     assert sg.load(tmp_path / "m.json").estimate(target).error == pytest.approx(fitted.estimate(target).error)

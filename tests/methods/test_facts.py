@@ -120,7 +120,7 @@ def test_cott_is_invariant_up_to_its_tie_mass(problem, seed):
     order, columns = rng.permutation(len(p)), rng.permutation(k)
 
     def cott(source, target, marginal):
-        return sg.COTT(calibration="none", marginal=marginal).fit(source).estimate(target)
+        return sg.methods.COTT(calibration="none", marginal=marginal).fit(source).estimate(target)
 
     one = cott(sg.Source(probs=scores, labels=labels), sg.Target(probs=p), q)
     two = cott(

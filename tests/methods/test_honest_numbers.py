@@ -105,7 +105,7 @@ class TestDecisionsThatAreNotTheLargestScore:
 
     def test_a_saved_auto_remembers_them(self, decided, tmp_path):
         source, target, _ = decided
-        sg.Auto().fit(source).save(tmp_path / "auto.json")
+        sg.methods.Auto().fit(source).save(tmp_path / "auto.json")
         assert sg.load(tmp_path / "auto.json").estimate(target).error == pytest.approx(
             sg.estimate(source, target).error, abs=1e-12
         )
@@ -218,7 +218,7 @@ class TestWhatAutoSays:
         told = sg.estimate(source, target).warnings
         for method in ("scot", "cott"):
             options = {"scot": "shrunk", "cott": "mlls"}
-            own = sg.METHODS[method](marginal=options[method]).fit(source).estimate(target).warnings
+            own = sg.methods.METHODS[method](marginal=options[method]).fit(source).estimate(target).warnings
             for text in own:
                 assert any(text in one for one in told), (method, text)
         assert any(text.startswith("COTT: ") for text in told)

@@ -23,7 +23,7 @@ SHARES = {
 
 @pytest.mark.parametrize("marginal", SHARES.values(), ids=SHARES)
 def test_label_shares_of_every_form_come_back(marginal, tmp_path):
-    fitted = sg.COT(calibration="none", marginal=marginal).fit(SOURCE)
+    fitted = sg.methods.COT(calibration="none", marginal=marginal).fit(SOURCE)
     fitted.save(tmp_path / "cot.json")
     again = sg.load(tmp_path / "cot.json")
     assert again.estimate(TARGET).to_dict() == fitted.estimate(TARGET).to_dict()

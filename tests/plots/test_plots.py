@@ -48,7 +48,7 @@ def test_tables_hold_whole_masses(pair, source, target):
     assert 1 - confidence["source_mean"] == pytest.approx(
         sg.estimate(source, sg.Target(logits=source.scores), "ac").error
     )
-    assert costs["threshold"] == sg.COTT().fit(source).threshold_
+    assert costs["threshold"] == sg.methods.COTT().fit(source).threshold_
     assert costs["target_beyond"] == pytest.approx(sg.estimate(source, target, "cott").error)
 
 

@@ -185,7 +185,7 @@ class Sent:
         return total
 
 
-@pytest.mark.parametrize("method", list(sg.METHODS))
+@pytest.mark.parametrize("method", list(sg.methods.METHODS))
 def test_every_step_of_a_method_can_be_sent_to_a_worker(method):
     """With the answer of threads, and without dragging rows along."""
     source, logits = source_and_target()

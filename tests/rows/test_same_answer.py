@@ -10,7 +10,7 @@ import shiftgauge as sg
 from shiftgauge.inference.row_tables import row_reader, row_table
 from shiftgauge.rows import Rows
 
-METHODS = list(sg.METHODS)
+METHODS = list(sg.methods.METHODS)
 N, K = 1200, 4
 CLASSES = ("a", "b", "c", "d")
 
@@ -86,7 +86,7 @@ def same(a, b, tolerance=1e-9):
 )
 def test_however_rows_are_cut(cuts, size, order, rule):
     source, target = world(rule=rule)
-    methods = [name for name in METHODS if not (rule and sg.METHODS[name].needs_argmax)]
+    methods = [name for name in METHODS if not (rule and sg.methods.METHODS[name].needs_argmax)]
     whole = sg.compare(source, in_memory(target), methods)
     parts = sg.compare(source, scanned(target, cuts, size, order=order), methods)
     for a, b in zip(whole, parts, strict=True):

@@ -34,7 +34,7 @@ def test_a_label_budget_for_many_rows(many):
     assert len(sg.budget(*many, count=30).rows) == 30
 
 
-class MeanUncertainty(sg.Estimator):
+class MeanUncertainty(sg.methods.Estimator):
     """A method of somebody else, written as the guide says."""
 
     name, title, meaning = "mean-uncertainty", "Mean uncertainty", "one minus the mean confidence"

@@ -126,7 +126,7 @@ def test_every_verb_takes_a_scanned_source(tmp_path):
         lambda s: sg.suitable(s, target),
         lambda s: sg.backtest(s, repeats=1, methods=["ac", "doc"]),
         lambda s: sg.budget(s, target, count=50),
-        lambda s: sg.METHODS["cot"]().fit(s).estimate(target),
+        lambda s: sg.methods.METHODS["cot"]().fit(s).estimate(target),
     ]
     for verb in verbs:
         assert verb(scan).to_dict() == verb(whole).to_dict()

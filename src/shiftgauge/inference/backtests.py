@@ -199,8 +199,8 @@ def backtest(
 
     Args:
         source: scores with labels.
-        methods: names from `shiftgauge.METHODS` that estimate an error; by default ac, atc-ne, cott, scot, label-shift
-            and auto (without cott where deployed decisions differ from the largest score).
+        methods: names from `shiftgauge.methods.METHODS` that estimate an error; by default ac, atc-ne, cott, scot,
+            label-shift and auto (without cott where deployed decisions differ from the largest score).
         by: (n,) a group of each row, such as a site, a customer or a device. Also a mapping from names to such
             arrays, or a sequence of them. Rows without a group make up the group "missing".
         time: (n,) when each row was seen, as numbers, dates or ISO 8601 text.

@@ -40,25 +40,29 @@ def estimate(
     method: str = DEFAULT,
     *,
     calibration: str = "temperature",
+    marginal: Marginal | None = None,
+    proportions: str = "unknown",
+    level: float = RANGE_LEVEL,
     interval: bool = False,
     replicates: int = REPLICATES,
-    level: float = RANGE_LEVEL,
     groups: Any = None,
     source_groups: Any = None,
     seed: int = 0,
-    **options: Any,
 ) -> Estimate:
     """Estimate the error on the target by one method.
 
     Args:
         source: scores with labels; or a `Pair`, and no target.
         target: scores without.
-        method: a name from `shiftgauge.METHODS`.
+        method: a name from `shiftgauge.methods.METHODS`.
         calibration: `"temperature"`, `"vector"` or `"none"`; fitted on the source.
+        marginal: for cot, cott and scot: the label shares to transport to: `"source"` (their default), `"shrunk"`,
+            `"bbse"`, `"rlls"`, `"mlls"`, an array of K shares, or a mapping from class names to shares.
+        proportions: for auto: what is known about the target's class proportions: `"unknown"`, `"same"` (as on the
+            source) or `"changed"`.
+        level: of the range of `auto`, and of the interval.
         interval: whether to resample for an interval of the sampling error; see `shiftgauge.interval`.
-        replicates, groups, source_groups, seed: of the interval.
-        level: of the interval, and of the range of `auto`.
-        options: the method's own, such as `marginal=`.
+        replicates, groups, source_groups, seed: of the interval; the seed also of `auto`'s label-shift test.
 
     >>> import shiftgauge as sg
     >>> source = sg.Source(probs=[[.9, .1], [.2, .8], [.6, .4]], labels=[0, 1, 1])
@@ -66,13 +70,31 @@ def estimate(
     ac: error 35.0% (3 source rows, 2 target rows)
     """
     settings = Resampling(replicates, level, seed, groups, source_groups)
+    options = _method_options(marginal, proportions)
     pair = to_pair("estimate", source, target, calibration, seed)
     pair.estimate_all([(method, options)], shift=_refuting_shift(find(method).name, options) is not None)
     return _estimate(pair, method, settings if interval else None, level, options)
 
 
+def _method_options(marginal: Marginal | None, proportions: str) -> dict[str, Any]:
+    """The options of the method itself that are not the default; a method that does not take one refuses it."""
+    options: dict[str, Any] = {} if marginal is None else {"marginal": marginal}
+    return options if proportions == "unknown" else {**options, "proportions": proportions}
+
+
 def interval(
-    source: SourceOrPair, target: Target | Rows | None = None, method: str = DEFAULT, **options: Any
+    source: SourceOrPair,
+    target: Target | Rows | None = None,
+    method: str = DEFAULT,
+    *,
+    calibration: str = "temperature",
+    marginal: Marginal | None = None,
+    proportions: str = "unknown",
+    level: float = RANGE_LEVEL,
+    replicates: int = REPLICATES,
+    groups: Any = None,
+    source_groups: Any = None,
+    seed: int = 0,
 ) -> Estimate:
     """Estimate the error on the target with an interval for its sampling error: `estimate(..., interval=True)`.
 
@@ -84,10 +106,12 @@ def interval(
     Args:
         source: scores with labels; or a `Pair`, and no target.
         target: scores without.
-        method: a name from `shiftgauge.METHODS`, not a score.
-        options: those of `estimate`: `level` (the nominal coverage), `replicates` (how often to resample),
-            `groups` and `source_groups` (the group of each row, if rows come in correlated groups), `seed`,
-            and the method's own, such as `calibration=` and `marginal=`.
+        method: a name from `shiftgauge.methods.METHODS`, not a score.
+        calibration, marginal, proportions: as for `estimate`.
+        level: the nominal coverage.
+        replicates: how often to resample.
+        groups, source_groups: the group of each row, if rows come in correlated groups.
+        seed: of the resampling.
 
     Returns:
         The `Estimate` with `interval`, and in `details` `bootstrap_bias` and `bootstrap_sd`. With fewer than
@@ -100,7 +124,20 @@ def interval(
     >>> found.interval.low < found.error < found.interval.high
     True
     """
-    return estimate(source, target, method, interval=True, **options)
+    return estimate(
+        source,
+        target,
+        method,
+        calibration=calibration,
+        marginal=marginal,
+        proportions=proportions,
+        level=level,
+        interval=True,
+        replicates=replicates,
+        groups=groups,
+        source_groups=source_groups,
+        seed=seed,
+    )
 
 
 def shift_test(
