@@ -1,4 +1,4 @@
-"""Rows that grow: into memory that is reserved once, or straight into a `.npy` file."""
+"""ScoreSink that grow: into memory that is reserved once, or straight into a `.npy` file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from shiftgauge.storage import check_writable, read_npy, replacing
 Array = npt.NDArray[np.float32]
 
 
-class Rows(Protocol):
+class ScoreSink(Protocol):
     """Where scores go, batch by batch."""
 
     count: int
@@ -31,8 +31,8 @@ class Rows(Protocol):
 
 
 @contextmanager
-def open_rows(out: str | Path | None, bound: int | None) -> Iterator[Rows]:
-    """Rows in memory, or in the file `out`, which appears only when it is complete."""
+def open_rows(out: str | Path | None, bound: int | None) -> Iterator[ScoreSink]:
+    """ScoreSink in memory, or in the file `out`, which appears only when it is complete."""
     if out is None:
         yield InMemory(bound)
         return

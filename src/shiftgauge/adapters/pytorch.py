@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shiftgauge import validation
-from shiftgauge.adapters._rows import Rows, open_rows
+from shiftgauge.adapters._rows import ScoreSink, open_rows
 from shiftgauge.adapters.collected import Collected, check_kind
 from shiftgauge.errors import InputError, MissingDependencyError
 
@@ -223,7 +223,7 @@ def _labels(truth: Any, n: int) -> npt.NDArray[Any]:
     return np.array(array)  # a loader may reuse its memory for the next batch
 
 
-def _check_labels(labels: list[npt.NDArray[Any]], rows: Rows) -> None:
+def _check_labels(labels: list[npt.NDArray[Any]], rows: ScoreSink) -> None:
     if rows.count == 0:
         raise InputError("collect: the loader gave no batches; wanted at least one row")
     held = sum(len(part) for part in labels)

@@ -51,7 +51,7 @@ def backtest(
     as_json: files.AsJson = False,
     groups: Annotated[list[str] | None, typer.Option(hidden=True)] = None,
     *,
-    reading: files.Reading,
+    reading: files.ReadingOptions,
 ) -> None:
     """Hide SOURCE's labels, by --by and --time and under made shifts, and report each method's miss."""
     from shiftgauge.inference import backtest as look_back

@@ -47,7 +47,7 @@ def budget(
     seed: files.Seed = 0,
     as_json: files.AsJson = False,
     *,
-    reading: files.Reading,
+    reading: files.ReadingOptions,
 ) -> None:
     """Plan which rows of TARGET to label so that the error is known to +- MARGIN, or use their labels."""
     from shiftgauge import io

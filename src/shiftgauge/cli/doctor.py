@@ -27,7 +27,7 @@ def doctor(
     seed: files.Seed = 0,
     as_json: files.AsJson = False,
     *,
-    reading: files.Reading,
+    reading: files.ReadingOptions,
 ) -> None:
     """Check SOURCE and TARGET for everything that makes an estimate untrustworthy; exit code 1 on stop."""
     from shiftgauge.inference import doctor as diagnose

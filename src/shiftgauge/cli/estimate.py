@@ -46,7 +46,7 @@ def estimate(
     groups: options.Groups = None,
     source_groups: options.SourceGroups = None,
     *,
-    reading: files.Reading,
+    reading: files.ReadingOptions,
     target_labels: Annotated[
         Path | None, typer.Option(help="TARGET's labels for --check, in a file of their own")
     ] = None,

@@ -41,7 +41,7 @@ __all__ = [
     "Check",
     "Level",
     "MarginalName",
-    "Reading",
+    "ReadingOptions",
     "Second",
     "Seed",
     "SourceFile",
@@ -63,7 +63,7 @@ ABOUT_COLUMNS = (
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadingOptions:
     """How the files are to be read: each field is an option of every verb that reads scores."""
 
     logits: Annotated[bool, typer.Option("--logits", help="The scores are logits")] = False
@@ -242,10 +242,10 @@ def reads(verb: Callable[..., None]) -> Callable[..., None]:
     """
     signature = inspect.signature(verb, eval_str=True)
     own = list(signature.parameters.values())
-    hints = get_type_hints(Reading, include_extras=True)
+    hints = get_type_hints(ReadingOptions, include_extras=True)
     options = [
         inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=hints[f.name])
-        for f in fields(Reading)
+        for f in fields(ReadingOptions)
     ]
     here = [p.name for p in own].index("reading")
     there = [p.name for p in options].index("labels") + 1
@@ -253,7 +253,7 @@ def reads(verb: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(verb)
     def run(**given: Any) -> None:
-        verb(reading=Reading(**{option.name: given.pop(option.name) for option in options}), **given)
+        verb(reading=ReadingOptions(**{option.name: given.pop(option.name) for option in options}), **given)
 
     parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in shown]
     run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]

@@ -51,7 +51,7 @@ def metrics(
     seed: files.Seed = 0,
     as_json: files.AsJson = False,
     *,
-    reading: files.Reading,
+    reading: files.ReadingOptions,
 ) -> None:
     """Estimate every metric of the classifier on TARGET from the posterior behind a method's answer."""
     from shiftgauge import io

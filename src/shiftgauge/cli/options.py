@@ -115,7 +115,7 @@ Level = Annotated[float, _option(help="Of the intervals, a fraction")]
 Seed = Annotated[int, _option(callback=at_least(0), help="Of everything drawn at random")]
 Check = Annotated[bool, _option("--check", help="TARGET has labels: show each method's miss")]
 
-# How the files are read; most of it stands in `files.Reading`.
+# How the files are read; most of it stands in `files.ReadingOptions`.
 Second = Annotated[Path | None, _option(help="A second model's scores or predictions on TARGET, for gde")]
 Id = Annotated[str | None, _option("--id", help="TARGET's column that names its rows; travels into --rows")]
 

@@ -50,7 +50,7 @@ def report(
     groups: options.Groups = None,
     source_groups: options.SourceGroups = None,
     *,
-    reading: files.Reading,
+    reading: files.ReadingOptions,
 ) -> None:
     """Write one self-contained page: the estimated error on TARGET, its interval, and how far to trust it."""
     wanted = _format("json" if as_json else form, out)

@@ -49,7 +49,7 @@ def slices(
     source_groups: options.SourceGroups = None,
     as_json: files.AsJson = False,
     *,
-    reading: files.Reading,
+    reading: files.ReadingOptions,
 ) -> None:
     """Estimate the error of each slice of TARGET, with intervals that hold for all slices at once."""
     from shiftgauge.inference import slices as estimate_slices

@@ -82,13 +82,13 @@ def label_shares(
 async def _mlls(rows: Rows, prior: Array, tol: float, max_passes: int) -> LabelShares:
     live, passes = prior > 0.0, 0
 
-    async def read(pi: Array, moments: bool = True) -> Moments:
+    async def read(pi: Array, moments: bool = True) -> LikelihoodMoments:
         nonlocal passes
         passes += 1
         v = np.full(rows.k, -np.inf)
         v[live] = np.log(pi / prior[live])
         value, held, square, mass, _ = await rows.fold(posterior_sums, v, live, moments)
-        return Moments(value / mass, held / mass, square / mass)
+        return LikelihoodMoments(value / mass, held / mass, square / mass)
 
     def more() -> bool:
         return passes < max_passes
@@ -111,7 +111,7 @@ async def _mlls(rows: Rows, prior: Array, tol: float, max_passes: int) -> LabelS
 
 
 @dataclass(frozen=True)
-class Moments:
+class LikelihoodMoments:
     """What a pass over the rows finds at given shares, with the posteriors r at these shares.
 
     Attributes:
@@ -125,7 +125,7 @@ class Moments:
     square: Array
 
 
-Read = Callable[..., Awaitable[Moments]]
+Read = Callable[..., Awaitable[LikelihoodMoments]]
 
 
 async def most_likely(read: Read, pi: Array, tol: float, more: Callable[[], bool]) -> tuple[Array, float]:

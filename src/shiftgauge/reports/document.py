@@ -10,6 +10,8 @@ from typing import Any
 from shiftgauge.errors import FileError
 from shiftgauge.labelshift import Marginal
 from shiftgauge.methods import DEFAULT
+from shiftgauge.reports.markdown import markdown
+from shiftgauge.reports.page import page
 from shiftgauge.reports.summary import summarise
 from shiftgauge.results import Result, told
 from shiftgauge.rows import Rows
@@ -31,14 +33,10 @@ class Report(Result):
 
     def to_html(self) -> str:
         """One page with its figures inside: no scripts, nothing loaded from elsewhere."""
-        from shiftgauge.reports.page import page
-
         return page(self.summary)
 
     def to_markdown(self) -> str:
         """The findings without figures, for a pull request."""
-        from shiftgauge.reports.markdown import markdown
-
         return markdown(self.summary)
 
     @property

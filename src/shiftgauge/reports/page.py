@@ -6,6 +6,7 @@ from importlib import resources
 from typing import Any
 
 from shiftgauge.errors import printable
+from shiftgauge.methods import METHODS
 from shiftgauge.plots.sample import most_changed
 from shiftgauge.reports.figures import pictures
 
@@ -60,6 +61,4 @@ def _written_out(held: Any) -> Any:
 
 
 def _methods() -> dict[str, tuple[str, str]]:
-    from shiftgauge.methods import METHODS
-
     return {name: (method.title, method.meaning) for name, method in METHODS.items()}
