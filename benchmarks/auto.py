@@ -26,7 +26,7 @@ import shiftgauge as sg
 from shiftgauge.calibration import fit_calibration
 from shiftgauge.labelshift import dirichlet_shares, resample_to
 from shiftgauge.methods import SCOT, Auto
-from shiftgauge.rows import Rows
+from shiftgauge.rows import Rows as CalibratedRows
 
 KINDS = ("clean", "corrupt", "clean+50", "clean+10", "clean+1", "corrupt+50", "corrupt+10", "corrupt+1")
 LEAST_ROWS = 300
@@ -75,13 +75,13 @@ class Fitted:
     def __init__(self, rows: Rows) -> None:
         source = sg.Source(logits=rows[0], labels=rows[1])
         self.calibration = fit_calibration("temperature", source)
-        view = Rows.of(source).calibrated(self.calibration)
+        view = CalibratedRows.of(source).calibrated(self.calibration)
         self.auto, self.scot = Auto().fit_rows(view), SCOT().fit_rows(view)
         self.q = source.label_marginal
 
     def trial(self, kind: str, shift: str, logits: np.ndarray, labels: np.ndarray) -> dict:
         target = sg.Target(logits=logits)
-        view = Rows.of(target).calibrated(self.calibration)
+        view = CalibratedRows.of(target).calibrated(self.calibration)
         found = self.auto.estimate_rows(view)
         answers = dict(found.details["answers"])
         three = [answers["atc-ne"], answers["cott:mlls"], answers["scot:shrunk"]]

@@ -27,7 +27,14 @@ from natural import targets
 
 import shiftgauge as sg
 from shiftgauge.methods.range import range_of
-from shiftgauge.monitor.jobs.learning import ELSEWHERE, LEAST, UNIT_LEVEL, Miss, doubt, reach
+from shiftgauge.monitor.jobs.learning import (
+    ELSEWHERE,
+    LEAST,
+    UNIT_LEVEL,
+    Miss,
+    miss_quantile,
+    range_half_width,
+)
 
 ROWS, LABELLED, LENGTH, HOME = 300, 2 / 3, 120, "home"
 
@@ -46,7 +53,7 @@ def window(source: sg.Source, target: sg.Target, labels: np.ndarray, rng: np.ran
     seen = {"low": shown.low, "high": shown.high, "band_low": unit.low, "band_high": unit.high}
     known = rng.random(len(rows)) < LABELLED
     realised = np.mean(drawn.predictions[known] != labels[rows][known])
-    return [abs(realised - found.error) / doubt(seen), doubt(seen)]
+    return [abs(realised - found.error) / range_half_width(seen), range_half_width(seen)]
 
 
 def recorded(path: Path | None) -> tuple[sg.Source, Iterator[tuple[str, sg.Target, np.ndarray]]]:
@@ -127,7 +134,7 @@ def shares(pool: Sequence[np.ndarray]) -> tuple[float, ...]:
 def learning(others: Sequence[np.ndarray]) -> Rule:
     """The monitor's rule, starting from the misses of other families."""
     given = shares(others) if others else ELSEWHERE
-    return lambda past, level: reach(past, level, given)
+    return lambda past, level: miss_quantile(past, level, given)
 
 
 def not_adapted(past: Sequence[Miss], level: float) -> float:

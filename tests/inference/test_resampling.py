@@ -21,7 +21,7 @@ def test_temperatures_near_and_far_are_those_of_a_full_fit(scale):
     for odds in (1.0, 1.1, 1.5, 2.0, 3.0, 0.7, 0.4, 1e-9):
         weights = np.where(wrong, odds, 1.0)
         full = fit_temperature(replicates.source.z, y, weights / weights.sum()).temperature
-        assert replicates.recalibrate(weights).calibrator.temperature == pytest.approx(full, rel=1e-7)
+        assert replicates.recalibrate(weights).calibrator.temperature == pytest.approx(full, rel=1e-5)
 
 
 def test_a_temperature_at_its_limit_is_found_again():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import shiftgauge as sg
 from shiftgauge.cli.app import run
-from shiftgauge.monitor.jobs.learning import ELSEWHERE, MEMORY, STEP, Miss, learned, reach
+from shiftgauge.monitor.jobs.learning import ELSEWHERE, MEMORY, STEP, Miss, adaptive_range, miss_quantile
 from shiftgauge.monitor.service.windows import coverage, list_windows
 from shiftgauge.monitor.store import open_store
 
@@ -20,7 +20,7 @@ def play(misses, level, delay):
     for t, size in enumerate(misses):
         come = max(0, t - delay)
         known = past[:come] + [Miss(m.window_id, m.time, None) for m in past[come:]]
-        covered = size <= reach(known, level)
+        covered = size <= miss_quantile(known, level)
         past.append(Miss(t, t, bool(covered), float(size)))
         out.append(covered)
     return np.array(out)
@@ -56,11 +56,11 @@ def test_before_labels_come_the_band_rests_on_misses_from_elsewhere():
     """At levels that twenty sizes can show exactly, q is their share."""
     assert len(ELSEWHERE) == 20
     assert list(ELSEWHERE) == sorted(ELSEWHERE)
-    assert [reach([], level) for level in (0.5, 0.8, 0.9, 0.95, 0.99)] == [
+    assert [miss_quantile([], level) for level in (0.5, 0.8, 0.9, 0.95, 0.99)] == [
         ELSEWHERE[i] for i in (9, 15, 17, 18, 19)
     ]
     waiting = [Miss(i, i, None) for i in range(14)]
-    assert reach(waiting, 0.9) == ELSEWHERE[17]
+    assert miss_quantile(waiting, 0.9) == ELSEWHERE[17]
 
 
 def test_what_is_known_outweighs_what_is_from_elsewhere():
@@ -71,8 +71,10 @@ def test_what_is_known_outweighs_what_is_from_elsewhere():
         # As many covered as asked for, so that the level is not adapted.
         past = [Miss(i, i, i % 10 > 0, float(size)) for i, size in enumerate(sizes[: n // 10 * 10])]
         together = [*ELSEWHERE, *(miss.size for miss in past)]
-        assert reach(past, 0.9) == pytest.approx(np.quantile(together, 0.9, method="inverted_cdf"))
-    assert reach(past, 0.9, elsewhere=[]) == pytest.approx(np.quantile(sizes, 0.9, method="inverted_cdf"))
+        assert miss_quantile(past, 0.9) == pytest.approx(np.quantile(together, 0.9, method="inverted_cdf"))
+    assert miss_quantile(past, 0.9, elsewhere=[]) == pytest.approx(
+        np.quantile(sizes, 0.9, method="inverted_cdf")
+    )
 
 
 def test_late_labels_move_the_level_by_less():
@@ -82,27 +84,29 @@ def test_late_labels_move_the_level_by_less():
         a = 0.1 + STEP / (1 + waiting) * 40 * 0.1
         sizes = sorted([*ELSEWHERE, *[0.0] * 40])
         wanted = sizes[int(np.ceil(60 * (1 - a) - 1e-9)) - 1]
-        assert reach([*past, *(Miss(40 + i, 40 + i, None) for i in range(waiting))], 0.9) == wanted
+        assert miss_quantile([*past, *(Miss(40 + i, 40 + i, None) for i in range(waiting))], 0.9) == wanted
 
 
 def test_misses_that_never_come_in_do_not_count_as_late():
     judged = [Miss(i, i, i % 10 > 0, i / 7) for i in range(40)]
     holes = [miss for m in judged for miss in (m, Miss(100 + m.time, m.time, None))][:-1]
-    assert reach(judged, 0.8) == reach(holes, 0.8)
-    assert reach(judged, 0.8) != reach([*judged, *(Miss(40 + i, 40 + i, None) for i in range(40))], 0.8)
+    assert miss_quantile(judged, 0.8) == miss_quantile(holes, 0.8)
+    assert miss_quantile(judged, 0.8) != miss_quantile(
+        [*judged, *(Miss(40 + i, 40 + i, None) for i in range(40))], 0.8
+    )
 
 
 def test_the_band_is_all_or_nothing_at_the_ends():
-    assert reach([Miss(i, i, False, 9.0) for i in range(40)], 0.9) == np.inf
-    assert learned(
+    assert miss_quantile([Miss(i, i, False, 9.0) for i in range(40)], 0.9) == np.inf
+    assert adaptive_range(
         [Miss(i, i, False, 9.0) for i in range(40)], {"error": 0.3, "low": 0.2, "high": 0.4}, 0.9
     ) == (0, 1)
-    assert reach([Miss(i, i, True, 9.0) for i in range(400)], 0.9) == 0.0
+    assert miss_quantile([Miss(i, i, True, 9.0) for i in range(400)], 0.9) == 0.0
     old = [Miss(i, i, i % 10 > 0, 9.0) for i in range(50)] + [
         Miss(i, i, i % 10 > 0, 0.1) for i in range(MEMORY)
     ]
     sizes = sorted([*ELSEWHERE, *[0.1] * MEMORY])
-    assert reach(old, 0.9) == sizes[int(0.9 * len(sizes)) - 1] < 9.0
+    assert miss_quantile(old, 0.9) == sizes[int(0.9 * len(sizes)) - 1] < 9.0
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ import shiftgauge as sg
 from shiftgauge.monitor.clock import now_us, pretend
 from shiftgauge.monitor.jobs import answers, watching
 from shiftgauge.monitor.jobs.answers import answer
-from shiftgauge.monitor.jobs.learning import doubt, history, reach
+from shiftgauge.monitor.jobs.learning import history, miss_quantile, range_half_width
 from shiftgauge.monitor.jobs.realised import by_segment, realised
 from shiftgauge.monitor.pushing import row_calls
 from shiftgauge.monitor.service.alerts import list_alerts
@@ -107,7 +107,7 @@ def judge(client, rows, count):
 def band(client, window):
     """The learned band in units of the window's own doubt, above the estimate."""
     view = get_window(client.store, "m", window["window"])
-    return (view.learned_high - view.error) / doubt(vars(view))
+    return (view.learned_high - view.error) / range_half_width(vars(view))
 
 
 def test_the_band_learns_from_enough_labels_of_windows_before(lite_client):
@@ -123,19 +123,27 @@ def test_the_band_learns_from_enough_labels_of_windows_before(lite_client):
     by_day = {day: found[rows[0]["time"][:10]] for day, rows in held.items()}
     assert by_day[9]["realised"]["error"] == by_day[8]["realised"]["error"] == 1.0
     assert band(client, by_day[8]) == pytest.approx(
-        reach([], 0.9)
+        miss_quantile([], 0.9)
     )  # 20 labels of the day before teach nothing
-    assert band(client, by_day[12]) == pytest.approx(reach([], 0.9))  # what came out later was not known then
+    assert band(client, by_day[12]) == pytest.approx(
+        miss_quantile([], 0.9)
+    )  # what came out later was not known then
     assert band(client, by_day[7]) > 2.0  # a miss of everything was
     assert by_day[8]["cause"] == "labels"
 
 
 def test_doubt_is_half_the_wider_of_two_ranges_and_at_least_a_point():
     interval, wide = {"low": 0.20, "high": 0.26}, {"band_low": 0.1, "band_high": 0.3}
-    assert doubt(interval) == pytest.approx(0.03)
-    assert doubt({**interval, **wide}) == doubt(wide) == pytest.approx(0.1)
-    assert doubt({"low": 0.1, "high": 0.3, "band_low": 0.20, "band_high": 0.26}) == pytest.approx(0.1)
-    assert doubt({"low": 0.2, "high": 0.201}) == doubt({"low": None, "band_high": None}) == 0.01
+    assert range_half_width(interval) == pytest.approx(0.03)
+    assert range_half_width({**interval, **wide}) == range_half_width(wide) == pytest.approx(0.1)
+    assert range_half_width({"low": 0.1, "high": 0.3, "band_low": 0.20, "band_high": 0.26}) == pytest.approx(
+        0.1
+    )
+    assert (
+        range_half_width({"low": 0.2, "high": 0.201})
+        == range_half_width({"low": None, "band_high": None})
+        == 0.01
+    )
 
 
 @pytest.mark.parametrize(("count", "labels", "judged"), [(20, 20, True), (20, 19, False), (60, 30, True)])
@@ -167,7 +175,7 @@ def test_a_miss_is_judged_by_the_band_that_was_first_published(lite_client):
     assert last["error"] != first["error"]
     with client.store.read() as connection:
         (miss,) = history(connection, 1)
-    unit = doubt(vars(get_window(client.store, "m", first["window"], 1)))
+    unit = range_half_width(vars(get_window(client.store, "m", first["window"], 1)))
     assert miss.size == pytest.approx(abs(last["realised"]["error"] - first["error"]) / unit)
     with client.store.write() as connection:  # a later band that would have held
         connection.execute(text("UPDATE revisions SET learned_low = 0, learned_high = 1 WHERE revision > 1"))

@@ -6,7 +6,6 @@ import re
 import numpy as np
 
 import shiftgauge as sg
-from shiftgauge.inference.resampling import Resampling
 from shiftgauge.methods import Pair
 from shiftgauge.reports import report
 from shiftgauge.reports.figures import pictures
@@ -72,7 +71,7 @@ def test_markdown_holds_every_table_of_the_summary(hostile):
 
 def test_without_truth_markdown_has_no_column_of_misses(plain):
     head, rows = tables(plain.to_markdown())["method"]
-    assert head == ["method", "estimated error", "interval"]
+    assert head == ["method", "estimated error", "range"]
     assert "truth" not in [row[0] for row in rows]
 
 
@@ -164,7 +163,7 @@ def test_a_slice_without_a_value_and_a_class_without_rows(scores):
     assert (never["rows"], never["share"], never["error"]) == (0, 0.0, None)
     assert all(row["error"] is not None for row in others)
     values = np.where(np.arange(kept.sum()) % 2, "", "b")
-    (table,) = slice_tables(pair, values, Resampling(20), "scot", marginal="source")
+    (table,) = slice_tables(pair, values, "scot", replicates=20, marginal="source")
     assert {row["slice"] for row in table["rows"]} == {"(missing)", "b"}
     assert table["left_out"] == 0
 

@@ -11,7 +11,13 @@ from shiftgauge.calibration.fit import (
 )
 from shiftgauge.calibration.metrics import ece, mean_nll
 from shiftgauge.calibration.offsets import BiasCorrected, bias_corrected
-from shiftgauge.calibration.temperature import Temperature, fit_temperature, refit_temperature, tempered
+from shiftgauge.calibration.temperature import (
+    Temperature,
+    fit_temperature,
+    loss_slopes,
+    refit_temperature,
+    tempered,
+)
 from shiftgauge.calibration.vector import Vector, fit_vector
 
 __all__ = [
@@ -28,6 +34,7 @@ __all__ = [
     "fit_temperature",
     "fit_vector",
     "log_scores",
+    "loss_slopes",
     "mean_nll",
     "refit_temperature",
     "softmax",

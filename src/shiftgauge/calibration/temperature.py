@@ -13,9 +13,9 @@ from shiftgauge.validation import chunks
 
 #: The range in which the temperature is sought.
 LOWEST, HIGHEST = 0.05, 20.0
-#: Steps of Newton's method from a temperature nearby; the one that moves 1/T by less than this fraction is the last,
-#: since the next would move it by about the square of that.
-NEWTON_STEPS, NEWTON_LAST = 8, 1e-5
+#: Steps of Newton's method from a temperature nearby. The one that moves 1/T by less than this fraction is the last:
+#: what is left is about the square of that.
+NEWTON_STEPS, NEWTON_LAST = 8, 1e-3
 
 
 @dataclass(frozen=True)
@@ -96,25 +96,42 @@ def tempered(z: npt.NDArray[np.float64], b: float) -> npt.NDArray[np.float64]:
     return np.asarray(out)
 
 
+def loss_slopes(
+    z: npt.NDArray[np.float64], labels: npt.NDArray[np.intp], b: float
+) -> npt.NDArray[np.float64]:
+    """(n, 2) the first two derivatives in b = 1/T of each row's negative log-likelihood, for rows of maximum 0."""
+    p = tempered(z, b)
+    mean = np.einsum("ij,ij->i", p, z)
+    variance = np.einsum("ij,ij,ij->i", p, z, z) - mean**2
+    return np.column_stack([mean - z[np.arange(len(z)), labels], variance])
+
+
 def refit_temperature(
     z: npt.NDArray[np.float64],
     labels: npt.NDArray[np.intp],
     mass: npt.NDArray[np.float64],
     start: float,
+    slopes: npt.NDArray[np.float64],
 ) -> Temperature:
-    """`fit_temperature` by Newton's method from a temperature nearby, for z (n, K) with rows of maximum 0."""
-    of_label = float(mass @ z[np.arange(len(z)), labels])
+    """`fit_temperature` under other masses, by Newton's method from a temperature nearby.
+
+    Args:
+        z: (n, K) log-scores with rows of maximum 0.
+        labels: (n,) class indices.
+        mass: (n,) row masses that sum to 1.
+        start: the temperature nearby.
+        slopes: (n, 2) `loss_slopes` there, so that the first step takes no pass over z.
+    """
     b = 1.0 / start
     for _ in range(NEWTON_STEPS):
-        p = tempered(z, b)
-        mean = np.einsum("ij,ij->i", p, z)
-        rate = float(mass @ (np.einsum("ij,ij,ij->i", p, z, z) - mean**2))
-        step = (float(mass @ mean) - of_label) / rate if rate > 0.0 else np.inf
+        slope, rate = (mass @ slopes).tolist()
+        step = slope / rate if rate > 0.0 else np.inf
         b -= step
         if not 1.0 / HIGHEST < b < 1.0 / LOWEST:
             break
         if abs(step) <= NEWTON_LAST * b:
-            return Temperature(1.0 / b)
+            return Temperature(b**-1)
+        slopes = loss_slopes(z, labels, b)
     return fit_temperature(z, labels, mass)
 
 

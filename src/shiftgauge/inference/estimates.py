@@ -167,7 +167,8 @@ def compare(
     settings = Resampling(replicates, level, seed, groups, source_groups)
     check_marginal(marginal)
     check_proportions(proportions)
-    say("calibration")
+    if not isinstance(source, Pair):
+        say("calibration")
     pair = to_pair("compare", source, target, calibration, seed)
     truth = (
         None

@@ -21,6 +21,7 @@ from shiftgauge.calibration import (
     Calibration,
     Temperature,
     Vector,
+    loss_slopes,
     refit_temperature,
     softmax,
     tempered,
@@ -171,6 +172,10 @@ class Replicates:
         few = pair.bootstrap_subsample
         self.source = Side.of(pair.source, pair.source_block, pair.calibration, source_groups)
         self.target = Side.of(pair.target, few.target_block, pair.calibration, groups)
+        fitted, labels = pair.calibration.calibrator, self.source.block.labels
+        self._slopes: Array | None = None
+        if isinstance(fitted, Temperature) and labels is not None:
+            self._slopes = loss_slopes(self.source.z, labels, 1.0 / fitted.temperature)
 
     @property
     def too_few(self) -> str | None:
@@ -189,8 +194,8 @@ class Replicates:
         labels, mass = self.source.block.labels, weights / weights.sum()
         fitted = self.calibration.calibrator
         assert labels is not None
-        if isinstance(fitted, Temperature):
-            new: Any = refit_temperature(self.source.z, labels, mass, fitted.temperature)
+        if isinstance(fitted, Temperature) and self._slopes is not None:
+            new: Any = refit_temperature(self.source.z, labels, mass, fitted.temperature, self._slopes)
         else:
             new = CALIBRATIONS[self.calibration.name](self.source.z, labels, mass)
         return replace(self.calibration, calibrator=new, report={})

@@ -83,8 +83,8 @@ def _methods(held: dict[str, Any], chosen: str) -> list[str]:
 def _slices(table: dict[str, Any]) -> list[str]:
     lines = ["", f"| {escape(table['column'])} | rows | estimated error | interval |", "|---|---:|---:|---:|"]
     for r in table["rows"]:
-        span = f"{percent(r['interval']['low'])} to {percent(r['interval']['high'])}"
-        lines.append(f"| {escape(r['slice'])} | {r['rows']:,} | {percent(r['error'])} | {span} |")
+        ends = f"{percent(r['interval']['low'])} to {percent(r['interval']['high'])}"
+        lines.append(f"| {escape(r['slice'])} | {r['rows']:,} | {percent(r['error'])} | {ends} |")
     return [*lines, "", f"Intervals: {100 * table['level']:g}%, {escape(table['kind'])}."]
 
 

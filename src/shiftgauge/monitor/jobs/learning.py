@@ -1,18 +1,18 @@
-"""The band that learns: from how far past estimates missed, how far this one may.
+"""The adaptive range: past misses of the estimates say how wide it must be.
 
-Let s be a window's miss |realised - estimate| in units of its own doubt u (half the wider of its range and its range at
-95%, and at least a point). The band is estimate -+ q u, where q is the quantile at level 1 - a of the misses
-known so far and of twenty from elsewhere, and a is adapted: after each realised error
+Let s be a window's miss |observed - estimate| in units of the half-width u of its range (the wider of its range and its
+range at 95%, and at least a point). The adaptive range is estimate -+ q u, where q is the quantile at level 1 - a of
+the misses known so far and of twenty from other data, and a is adapted: after each observed error
 
     a <- a + g (alpha - missed),        alpha = 1 - level,
 
-so that too many misses widen the band and too few narrow it. Summed over T windows this gives
+so that too many misses widen the range and too few narrow it. Summed over T windows this gives
 |misses / T - alpha| <= (1 + g (1 + D)) / (g T) for labels that come D windows late, whatever the shift does: from
-a <= 0 on the band is [0, 1], which misses nothing, so a is bounded (Gibbs and Candes 2021, proposition 4.1).
+a <= 0 on the range is [0, 1], which misses nothing, so a is bounded (Gibbs and Candes 2021, proposition 4.1).
 
-Late labels would make the band swing, so the step g is divided by 1 + D. The twenty misses from elsewhere are what a
-band can rest on before labels come; `benchmarks/band.py` makes them, and shows what the rule gives on data that they
-were not taken from.
+Late labels would make the range swing, so the step g is divided by 1 + D. The twenty misses from other data are the
+prior before labels come; `benchmarks/band.py` makes them, and shows what the rule gives on data that they were not taken
+from.
 
 References: Gibbs and Candes, Adaptive Conformal Inference Under Distribution Shift, 2021; Angelopoulos, Candes
 and Tibshirani, Conformal PID Control for Time Series Prediction, 2023.
@@ -30,7 +30,7 @@ from sqlalchemy import Connection, Select, and_, select
 from shiftgauge.monitor.service.windows import ENOUGH
 from shiftgauge.monitor.store.schema import revisions, windows
 
-#: Misses of `auto` in units of its doubt, at shares 0.05, 0.10, ..., 0.95 and 0.995, over windows of 300 rows of
+#: Misses of `auto` in units of the half-width, at shares 0.05, 0.10, ..., 0.95 and 0.995, over windows of 300 rows of
 #: seven families of data that count alike: five of natural tables, Fashion-MNIST and CIFAR-10 under corruptions.
 ELSEWHERE = (
     0.02, 0.03, 0.05, 0.07, 0.09, 0.10, 0.12, 0.15, 0.17, 0.20,
@@ -40,19 +40,19 @@ ELSEWHERE = (
 STEP, MEMORY = 0.05, 200
 #: The level of the range whose half-width is the unit of misses, whatever level the settings ask for.
 UNIT_LEVEL = 0.95
-#: The least doubt, so that a window of very many rows does not promise what nobody knows.
+#: The least half-width, so that a window of very many rows does not promise too much.
 LEAST = 0.01
 
 
 @dataclass(frozen=True)
 class Miss:
-    """A past window: its band as first published, and what turned out.
+    """A past window: its range as first published, and the observed error.
 
     Attributes:
         window_id: whose.
         time: of its first row.
-        covered: whether the realised error lay in the band; None while too few labels are there.
-        size: how far off the estimate was, in units of its doubt; None likewise.
+        covered: whether the observed error lay in the range; None while there are too few labels.
+        size: how far off the estimate was, in units of the half-width; None likewise.
     """
 
     window_id: int
@@ -61,7 +61,7 @@ class Miss:
     size: float | None = None
 
 
-def doubt(values: Mapping[str, Any]) -> float:
+def range_half_width(values: Mapping[str, Any]) -> float:
     """u: half the wider of the range and the range at 95%, and at least a point."""
     widths = [
         (values[f"{name}high"] - values[f"{name}low"]) / 2
@@ -71,10 +71,10 @@ def doubt(values: Mapping[str, Any]) -> float:
     return float(max([LEAST, *widths]))
 
 
-def reach(past: Sequence[Miss], level: float, elsewhere: Sequence[float] = ELSEWHERE) -> float:
-    """q after these windows, in order of time; infinite where everything must be allowed for.
+def miss_quantile(past: Sequence[Miss], level: float, elsewhere: Sequence[float] = ELSEWHERE) -> float:
+    """q after these windows, in order of time; infinite if everything must be allowed for.
 
-    >>> reach([], 0.9), reach([Miss(i, i, True, i / 10) for i in range(30)], 0.9)
+    >>> miss_quantile([], 0.9), miss_quantile([Miss(i, i, True, i / 10) for i in range(30)], 0.9)
     (0.55, 1.8)
     """
     judged = [miss for miss in past if miss.size is not None]
@@ -89,20 +89,20 @@ def reach(past: Sequence[Miss], level: float, elsewhere: Sequence[float] = ELSEW
     return sizes[rank - 1] if rank > 0 else 0.0
 
 
-def learned(past: Sequence[Miss], values: Mapping[str, Any], level: float) -> tuple[float, float]:
-    """The band around an estimate, cut to [0, 1].
+def adaptive_range(past: Sequence[Miss], values: Mapping[str, Any], level: float) -> tuple[float, float]:
+    """The range around an estimate, cut to [0, 1].
 
-    >>> learned([], {"error": 0.5, "low": 0.25, "high": 0.75}, 0.9)
+    >>> adaptive_range([], {"error": 0.5, "low": 0.25, "high": 0.75}, 0.9)
     (0.3625, 0.6375)
     """
-    half = reach(past, level) * doubt(values)
+    half = miss_quantile(past, level) * range_half_width(values)
     return max(0.0, values["error"] - half), min(1.0, values["error"] + half)
 
 
 def history(
     connection: Connection, version_id: int | Select[tuple[int]], before: int | None = None
 ) -> list[Miss]:
-    """The estimated windows of a version in order of time, up to a time; each with the band it first showed.
+    """The estimated windows of a version in order of time, up to a time; each with the range it first showed.
 
     Of each window the first and the newest revision are read, however many lie between them.
     """
@@ -126,11 +126,11 @@ def history(
     )
     if before is not None:
         held = held.where(windows.c.low < before)
-    return [_judged(row) for row in connection.execute(held)]
+    return [_miss_of(row) for row in connection.execute(held)]
 
 
-def _judged(row: Any) -> Miss:
+def _miss_of(row: Any) -> Miss:
     if row.realised is None or row.labels < min(ENOUGH, row.rows):
         return Miss(row.id, row.time, None)
     covered = bool(row.learned_low <= row.realised <= row.learned_high)
-    return Miss(row.id, row.time, covered, abs(row.realised - row.error) / doubt(row._mapping))
+    return Miss(row.id, row.time, covered, abs(row.realised - row.error) / range_half_width(row._mapping))

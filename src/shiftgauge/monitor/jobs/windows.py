@@ -14,7 +14,7 @@ from shiftgauge.monitor.clock import now_us
 from shiftgauge.monitor.ingest.book import LabelBook
 from shiftgauge.monitor.ingest.forms import form_of
 from shiftgauge.monitor.jobs.answers import Answer, answer
-from shiftgauge.monitor.jobs.learning import history, learned
+from shiftgauge.monitor.jobs.learning import adaptive_range, history
 from shiftgauge.monitor.jobs.reading import window_rows
 from shiftgauge.monitor.jobs.realised import Realised, by_segment, realised, truth_of
 from shiftgauge.monitor.service.requests import Design, design_of
@@ -151,7 +151,7 @@ def _keep(store: Store, job: Job, seen: Seen, found: Answer, cause: str) -> None
     values = dict(found.values)
     with store.write() as connection:
         past = history(connection, seen.version.id, before=seen.window.low)
-        low, high = learned(past, values, seen.settings.level)
+        low, high = adaptive_range(past, values, seen.settings.level)
         values |= {"learned_low": low, "learned_high": high, "learned_level": seen.settings.level}
         values |= {"source_id": seen.source.id, "seq": seen.window.seq, "rows": len(seen.rows.keys)}
         values["details"] = json.dumps(found.details)

@@ -73,17 +73,17 @@ class Design:
             return None, place
         _, stratum = np.unique(self.column("stratum")[there], return_inverse=True)
         stratum = stratum.reshape(-1).astype(np.intp)
-        taken, counts = np.bincount(stratum[picked], minlength=stratum.max() + 1), np.bincount(stratum)
-        error_probability, mass = self.column("error_probability")[there], mass / mass.sum()
+        labels, counts = np.bincount(stratum[picked], minlength=stratum.max() + 1), np.bincount(stratum)
+        probability, mass = self.column("error_probability")[there], mass / mass.sum()
         plan = Plan(
             rows=picked,
             stratum=stratum,
-            inclusion=(taken / counts)[stratum[picked]],
-            error_probability=error_probability,
+            inclusion=(labels / counts)[stratum[picked]],
+            error_probability=probability,
             mass=mass,
             margin=self.margin,
             level=self.level,
-            expected=float(mass @ error_probability),
+            expected=float(mass @ probability),
             plain=0,
         )
         return plan, place
@@ -228,7 +228,7 @@ def _open(store: Store, connection: Connection, window: Any, design: Design) -> 
     book = LabelBook()
     book.follow(store, connection, window.model_id)
     keys, inclusion = design.column("key"), design.column("inclusion")
-    stratum, wrong = design.column("stratum"), design.column("error_probability")
+    stratum, probability = design.column("stratum"), design.column("error_probability")
     place = {key: i for i, key in enumerate(rows.keys.tolist())}
     open_ = ~np.isnan(inclusion) & (book.find(keys) < 0)
     return [
@@ -237,7 +237,7 @@ def _open(store: Store, connection: Connection, window: Any, design: Design) -> 
             window=window.name,
             stratum=int(stratum[i]),
             inclusion_probability=float(inclusion[i]),
-            error_probability=float(wrong[i]),
+            error_probability=float(probability[i]),
         )
         for i, key in zip(np.flatnonzero(open_).tolist(), keys[open_].tolist(), strict=True)
         if key in place
