@@ -31,7 +31,7 @@ LIMITS = {10: {"cot": 5, "cott": 6, "scot": 6, "auto": 16}, 1000: {"cot": 12, "s
 CHILD = """
 import json, os, resource, sys, threading, time
 import duckdb, numpy as np, pyarrow.parquet, scipy.optimize, shiftgauge as sg
-import shiftgauge.methods, shiftgauge.scale, shiftgauge.transport._kernels
+import shiftgauge.engines, shiftgauge.methods, shiftgauge.transport
 what, path, source, dask, array = sys.argv[1:6]
 held = np.load(source)
 names = None if path.endswith(".npy") else tuple(str(j) for j in range(held["logits"].shape[1]))

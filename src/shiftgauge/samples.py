@@ -122,11 +122,6 @@ class Sample:
         return int(vars(self)["scores"].shape[1])
 
     @property
-    def scanned(self) -> bool:
-        """Whether rows are read in passes (`shiftgauge.scan`); these are in memory."""
-        return False
-
-    @property
     def mass(self) -> npt.NDArray[np.float64]:
         """(n,) each row's share of the whole; sums to 1."""
         if self.weights is None:

@@ -23,8 +23,9 @@ LAST = {
 NEEDED = {"slices": ("--by", "user"), "report": ("--json",)}
 PAIR, READ, CHECKED = "shiftgauge.methods:Pair", "shiftgauge.io:open_source", "shiftgauge.io:read_checked"
 SHARES = "shiftgauge.inference.posteriors.proportions:estimated_shares"
-#: Options about the command's own output, with the test that shows what they do.
+#: Options about the command's own output, and of large files, with the test that shows what they do.
 ELSEWHERE = {
+    "checkpoint": "rows/test_source.test_the_command_saves_the_passes_over_a_large_target",
     "json": "test_estimate.test_every_verb_fits_the_schema",
     "rows": "test_estimate.test_rows, test_verbs.test_budget_there_and_back",
     "fail-above": "test_promises.test_a_limit_that_is_met_exactly_is_not_exceeded",
@@ -74,10 +75,6 @@ EVERYWHERE = {
     "insist": (("--insist",), form("insist", True)),
     "drop-unlabelled": (("--drop-unlabelled",), form("drop_unlabelled", True)),
     "dask": (("--dask", "tcp://127.0.0.1:1"), ("shiftgauge.engines:scan", "dask", is_("tcp://127.0.0.1:1"))),
-    "checkpoint": (
-        ("--checkpoint", "kept"),
-        ("shiftgauge.scale:scan_if_large", "options", lambda value: ends("kept")(value["checkpoint"])),
-    ),
     "second": (("--second", "t.csv"), (CHECKED, "second", ends("t.csv"))),
 }
 #: verb -> option -> (words, (argument of its last call, or a call and its argument; what it must be)).
@@ -152,6 +149,7 @@ OWN = {
         "seed": (("--seed", "9"), ("seed", is_(9))),
     },
     "budget": {
+        "id": (("--id", "user"), (CHECKED, "form", setting("id", is_("user")))),
         "margin": (("--margin", "0.1"), ("margin", is_(0.1))),
         "count": (("--count", "30"), ("count", is_(30))),
         "level": (("--level", "0.7"), ("level", is_(0.7))),

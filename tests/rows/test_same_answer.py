@@ -163,15 +163,15 @@ def test_an_error_in_one_part_reaches_every_reader():
         sg.compare(source, scanned(bad, [400]), METHODS)
 
 
-def test_what_needs_every_row_is_refused_in_one_line():
+def test_arrays_with_a_value_per_row_and_plans_of_rows_in_passes():
     source, target = world(6)
-    scan = scanned(target, [])
-    with pytest.raises(sg.InputError, match="scanned"):
-        sg.budget(source, scan, count=50)
-    with pytest.raises(sg.InputError, match="wanted the names of its columns"):
-        sg.slices(source, scan, target["site"])
-    with pytest.raises(sg.InputError, match="groups: the target is scanned"):
-        sg.interval(source, scan, groups=target["site"])
+    whole, parts, site = in_memory(target), scanned(target, [333]), target["site"]
+    for function in (
+        lambda t: sg.budget(source, t, count=50),
+        lambda t: sg.slices(source, t, site, "doc", replicates=20),
+        lambda t: sg.interval(source, t, "doc", groups=site, replicates=20),
+    ):
+        same(function(whole).to_dict(), function(parts).to_dict())
 
 
 def test_a_large_target_in_memory_is_read_in_blocks(monkeypatch):

@@ -251,6 +251,29 @@ def test_the_command_reads_a_large_source_in_one_pass(tmp_path, monkeypatch):
     assert any("5,000 labelled source rows" in text for text in some["warnings"])
 
 
+def test_the_command_saves_the_passes_over_a_large_target(tmp_path, monkeypatch):
+    import json
+
+    from shiftgauge.cli.app import app
+
+    parquet.write_table(labelled(600), tmp_path / "source.parquet")
+    parquet.write_table(samples.rows(1000, seed=3)[2], tmp_path / "target.parquet")
+    asked = ["estimate", str(tmp_path / "source.parquet"), str(tmp_path / "target.parquet"), "-m", "ac"]
+    asked += ["--json", "--replicates", "0"]
+    saved = [*asked, "--checkpoint", str(tmp_path / "passes")]
+    with pytest.raises(InputError, match="is read whole, and this is about scans of large ones"):
+        CliRunner().invoke(app, saved, catch_exceptions=False)
+    assert not (tmp_path / "passes").exists()
+    monkeypatch.setattr("shiftgauge.rows.rows.WHOLE_ENTRIES", 100)
+    monkeypatch.setattr("shiftgauge.rows.rows.WIDE_ENTRIES", 100)
+    found = [json.loads(CliRunner().invoke(app, words).stdout) for words in (asked, saved, saved)]
+    assert len({one["estimates"][0]["error"] for one in found}) == 1
+    assert (
+        len(list((tmp_path / "passes").glob("pass-*.pickle")))
+        == found[0]["estimates"][0]["details"]["passes"]
+    )
+
+
 CHILD = """
 import sys, threading, time
 import numpy as np, shiftgauge as sg, pyarrow.parquet

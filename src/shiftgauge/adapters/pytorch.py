@@ -13,7 +13,7 @@ import numpy.typing as npt
 from shiftgauge import validation
 from shiftgauge.adapters._rows import ScoreSink, open_rows
 from shiftgauge.adapters.collected import Collected, check_kind
-from shiftgauge.errors import InputError, MissingDependencyError
+from shiftgauge.errors import InputError, optional
 
 #: A batch taken apart: what the model is called with, and labels or None.
 Unpacked = tuple[Any, Any]
@@ -87,11 +87,7 @@ def _check(torch: Any, model: Any, kind: str) -> None:
 
 def import_torch() -> Any:
     """The torch module, or one line on how to get it."""
-    try:
-        import torch
-    except ImportError:
-        raise MissingDependencyError("collect needs torch; pip install 'shiftgauge[torch]'") from None
-    return torch
+    return optional("torch", extra="torch", purpose="collect")
 
 
 def _device(torch: Any, model: Any, asked: str) -> Any:

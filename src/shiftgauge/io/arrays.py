@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from numpy.lib import format as npy
 
 from shiftgauge.errors import FileError, optional
@@ -87,59 +88,65 @@ def _read_torch(path: Path) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
+class NpyFile:
+    """A `.npy` file of (n, k) numbers as its header describes it; they begin at byte `offset`."""
+
+    stamp: FileStamp
+    n: int
+    k: int
+    offset: int
+    dtype: np.dtype[Any]
+    fortran: bool
+
+
+@dataclass(frozen=True)
 class NpyPart:
     """Consecutive rows of a `.npy` file. They are read, not mapped: a file cut short is an error and no signal.
 
     Attributes:
         layout: what they hold.
-        stamp: the file, which must stay as it was.
+        file: the file, which must stay as it was.
         first, rows: the number of the first of them in it, and how many they are.
-        offset, dtype: where the file's numbers begin, and what they are.
-        column_length: how many numbers a column has in the file, if columns are contiguous (Fortran order); else 0.
     """
 
     layout: Layout
-    stamp: FileStamp
+    file: NpyFile
     first: int
     rows: int
-    offset: int
-    dtype: str
-    column_length: int = 0
 
     @property
     def name(self) -> str:
         """The file."""
-        return self.stamp.file
+        return self.file.stamp.file
 
     @property
     def mark(self) -> str:
         """Identifies the data in checkpoints."""
-        return f"{self.stamp} {self.first}"
+        return f"{self.file.stamp} {self.first}"
 
     def read(self, columns: Sequence[str] = ()) -> Iterator[Block]:
         """Yield its rows, block by block."""
         if columns:
             raise FileError(f"{self.name}: a .npy file has no column {columns[0]!r}; wanted a table")
-        self.stamp.check()
+        self.file.stamp.check()
         for begin in range(self.first, self.first + self.rows, self.layout.batch_rows):
             rows = min(self.layout.batch_rows, self.first + self.rows - begin)
-            scores = self._scores(begin, rows)
+            scores = self._scores(begin, rows).astype(self.layout.dtype, copy=False)
             with row_location(self.name, begin):
                 decisions = self.layout.decide(scores)
             yield Block(scores, self.name, begin, decisions=decisions)
 
-    def _scores(self, begin: int, rows: int) -> Any:
-        k, size = self.layout.k, np.dtype(self.dtype).itemsize
-        if not self.column_length:
-            flat = self._numbers(self.offset + begin * k * size, rows * k)
-            return np.asarray(flat.reshape(rows, k), self.layout.dtype)
-        starts = (self.offset + (j * self.column_length + begin) * size for j in range(k))
-        columns = [self._numbers(start, rows) for start in starts]
-        return np.stack(columns, axis=1).astype(self.layout.dtype, copy=False)
+    def _scores(self, begin: int, rows: int) -> npt.NDArray[Any]:
+        n, k = self.file.n, self.file.k
+        if self.file.fortran:  # columns are contiguous
+            return np.stack([self._numbers(j * n + begin, rows) for j in range(k)], axis=1)
+        return self._numbers(begin * k, rows * k).reshape(rows, k)
 
-    def _numbers(self, offset: int, count: int) -> Any:
+    def _numbers(self, begin: int, count: int) -> npt.NDArray[Any]:
+        file = self.file
         try:
-            numbers = np.fromfile(self.name, self.dtype, count, offset=offset)
+            offset = file.offset + begin * file.dtype.itemsize
+            numbers = np.fromfile(self.name, file.dtype, count, offset=offset)
         except OSError as problem:
             raise FileError(refusal(Path(self.name), problem, "npy")) from None
         if len(numbers) != count:
@@ -149,40 +156,28 @@ class NpyPart:
 
 def npy_parts(path: Path, form: Form) -> tuple[Layout, list[Part]]:
     """The layout and the parts of `.npy` files of the same columns; only their headers are read."""
-    files = files_behind(path)
-    kind = _npy_kind(files[0], form)
-    headers = [_npy_header(FileStamp.of(file)) for file in files]
-    k = headers[0].k
-    for header in headers:
-        if header.k != k:
+    kind = _npy_kind(path, form)
+    files = [_open_npy(FileStamp.of(file)) for file in files_behind(path)]
+    k = files[0].k
+    for file in files:
+        if file.k != k:
             raise FileError(
-                f"{header.stamp.file}: {header.k} columns of scores, and {files[0]} has {k}; wanted the same classes"
+                f"{file.stamp.file}: {file.k} columns of scores, and {files[0].stamp.file} has {k}; "
+                "wanted the same classes"
             )
-    dtype = np.result_type(*(h.dtype if h.dtype.kind == "f" else np.float64 for h in headers))
+    dtype = np.result_type(*(file.dtype if file.dtype.kind == "f" else np.float64 for file in files))
     names = tuple(str(j) for j in range(k))
     layout = Layout(kind, names, None, str(dtype), (), threshold=form.threshold)
-    share = rows_per_part(sum(header.n for header in headers), k)
+    share = rows_per_part(sum(file.n for file in files), k)
     parts = (
-        NpyPart(
-            layout, h.stamp, first, min(share, h.n - first), h.offset, h.dtype.str, h.n if h.fortran else 0
-        )
-        for h in headers
-        for first in range(0, h.n, share)
+        NpyPart(layout, file, first, min(share, file.n - first))
+        for file in files
+        for first in range(0, file.n, share)
     )
     return layout, join_parts(parts, share)
 
 
-@dataclass(frozen=True)
-class _NpyHeader:
-    stamp: FileStamp
-    n: int
-    k: int
-    offset: int
-    dtype: np.dtype[Any]
-    fortran: bool
-
-
-def _npy_header(stamp: FileStamp) -> _NpyHeader:
+def _open_npy(stamp: FileStamp) -> NpyFile:
     path = Path(stamp.file)
     try:
         with path.open("rb") as file:
@@ -196,4 +191,4 @@ def _npy_header(stamp: FileStamp) -> _NpyHeader:
         raise FileError(f"{path}: holds {dtype.name} of shape {shape}; wanted numbers, (rows, classes)")
     if stamp.size - offset < math.prod(shape) * dtype.itemsize:
         raise FileError(f"{path}: cannot be read as .npy (it is cut short); is it complete?")
-    return _NpyHeader(stamp, *shape, offset, dtype, bool(fortran))
+    return NpyFile(stamp, *shape, offset, dtype, bool(fortran))
