@@ -209,7 +209,7 @@ def check_json(method: Method) -> None:
     """The result is plain JSON without NaN."""
     document = json.loads(_run(method, _data()).to_json())
     assert document["schema"] == 1
-    assert set(document) >= {"method", "error", "accuracy", "interval", "details", "warnings"}
+    assert set(document) >= {"method", "error", "accuracy", "range", "details", "warnings"}
 
 
 def check_edges(method: Method) -> None:

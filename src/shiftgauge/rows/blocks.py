@@ -127,6 +127,11 @@ class Block:
         return self._probs_and_largest[0]
 
     @property
+    def shares_scores(self) -> bool:
+        """Whether the probabilities were asked for, and are the scores themselves, not a copy."""
+        return "_probs_and_largest" in vars(self) and self._probs_and_largest[0] is self.scores
+
+    @property
     def predictions(self) -> Indices:
         """(b,) y^: the deployed decision, or the largest raw score."""
         return self._probs_and_largest[1] if self.decisions is None else self.decisions
@@ -160,6 +165,14 @@ class Block:
         if self.calibration is None:
             return np.asarray(np.log(np.maximum(self.scores, np.finfo(np.float64).tiny, dtype=np.float64)))
         return self.calibration.log_probs(self.scores, self.kind)
+
+    @cached_property
+    def without_zeros(self) -> Block:
+        """The same rows with given probabilities of exactly zero counted as small positive ones (`log_probs`)."""
+        if self.zeros is None or self.probs.min() > 0.0:
+            return self
+        probs = np.exp(self.log_probs - self.log_probs.max(axis=1, keepdims=True))
+        return self.with_probs(probs / probs.sum(axis=1, keepdims=True))
 
     def at_prediction(self, values: Array) -> Floats:
         """(b,) the entry of each row of (b, K) values at the row's prediction."""

@@ -158,7 +158,7 @@ class Rows:
         rows._state.summary = RowSummary(
             rows=sample.n,
             correction=sample.correction,
-            zeros=sample.kind == "probs" and bool((sample.scores == 0.0).any()),
+            zeros=sample.kind == "probs" and float(sample.scores.min()) == 0.0,
             changed_decisions=round((sample.decided or 0.0) * sample.n),
             mass=float(sample.n) if weights is None else float(weights.sum()),
             square=float(sample.n) if weights is None else float(weights @ weights),
@@ -430,8 +430,11 @@ class _State:
         keep = rows.n * rows.k <= KEPT_ENTRIES
 
         def work(block: Block) -> Totals:
-            seen = block if keep else replace(block)
-            return Totals(step(seen, *args) for step, args in task.steps)
+            seen = block if keep or block.shares_scores else replace(block)
+            totals = Totals(step(seen, *args) for step, args in task.steps)
+            if seen.shares_scores:  # nothing was copied
+                vars(block).update(_probs_and_largest=seen._probs_and_largest)
+            return totals
 
         threads = rows.engine.threads if isinstance(rows.engine, Threads) else None
         total: Totals | None = None

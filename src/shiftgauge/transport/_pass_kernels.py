@@ -160,10 +160,11 @@ def audit_sums(P: Array, w: Array, u: Array, prices: Array, held: Array) -> tupl
     for lo in range(0, n, PARTIAL):
         part, paid = 0.0, 0.0
         for i in range(lo, min(lo + PARTIAL, n)):
-            a, _, _ = top_two(P[i], u)
-            top = -np.inf
-            for j in range(K):
-                top = max(top, np.float64(P[i, j]) - prices[j])
+            a, first, second = top_two(P[i], u)
+            top = np.float64(P[i, a]) - prices[a]
+            if first - second <= 1:  # as the scores came, before they were rounded, another may be better
+                for j in range(K):
+                    top = max(top, np.float64(P[i, j]) - prices[j])
             weight = w[i] if w.size else 1.0
             held[a] += weight
             part += weight * top

@@ -53,12 +53,13 @@ SMALL_ENTRIES, FEW_PER_CLASS = 1 << 18, 500
 #: From this many classes on, prices of few rows come from histograms: a subsample says little of each class.
 MANY_CLASSES = 64
 #: The first prices come from one row in so many, but from so many entries at least.
-SAMPLED, SAMPLED_ENTRIES = 16, 1 << 18
+SAMPLED, SAMPLED_ENTRIES = 16, 1 << 16
 #: A sample with fewer rows of a class than this says too little of its price.
 SAMPLED_PER_CLASS = 100
-#: Entries of all candidates, and in memory, where passes are cheap, their share of all rows; if there would be more,
-#: prices are refined first, in so many passes at most.
-CANDIDATE_ENTRIES, CANDIDATE_SHARE, REFINING_PASSES = 1 << 23, 0.03, 3
+#: Entries of all candidates; if there would be more, prices are refined first, in so many passes at most. In memory,
+#: where passes are cheap, they are refined too if candidates are more rows, and a larger share of all, than these.
+CANDIDATE_ENTRIES, REFINING_PASSES = 1 << 23, 3
+CANDIDATE_ROWS, CANDIDATE_SHARE = 1 << 14, 0.03
 #: Unless a pass leaves at most this share of the candidates, no other one follows; with histograms, this share.
 WORTH, WORTH_HISTOGRAM = 0.7, 0.9
 #: Bins of a class's histogram; their width at first is 2**FIRST_BIN.
@@ -68,7 +69,7 @@ DAMPING = 0.7
 #: Passes of histograms that precede a search among all rows.
 HISTOGRAMS = 6
 #: Entries that a price forecast reads.
-FORECAST_ENTRIES = 1 << 18
+FORECAST_ENTRIES = 1 << 17
 #: Passes before the search gives up; each has more candidates, in the end all rows.
 ROUNDS = 40
 
@@ -272,7 +273,8 @@ async def _first_prices(rows: Rows, q: Floats, u: Units | None) -> tuple[Units, 
     T = noise_range(few, u, np.sqrt(h * (1.0 - h) / size))
     share = share_of_candidates(u, T)
     for _ in range(REFINING_PASSES):
-        if share * rows.n * rows.k <= CANDIDATE_ENTRIES and (share <= CANDIDATE_SHARE or not rows.in_memory):
+        quick = not rows.in_memory or share * rows.n <= max(CANDIDATE_ROWS, CANDIDATE_SHARE * rows.n)
+        if quick and share * rows.n * rows.k <= CANDIDATE_ENTRIES:
             break
         held, _ = await rows.fold(_candidates, u, np.full((rows.k, rows.k), -1, np.int64), unit)
         total = int(held.sum())

@@ -63,7 +63,7 @@ class SoftTransport:
     def posterior(self, block: Block) -> Floats:
         """(b, K) r, each row's distribution over labels."""
         live = np.isfinite(self.log_weights)
-        E, _ = reweighted_rows(block, self.log_weights, live)
+        E, _ = reweighted_rows(block.without_zeros, self.log_weights, live)
         if live.all():
             return E
         out = np.zeros(block.probs.shape)
@@ -117,7 +117,7 @@ async def weights_of(
     async def read(v: Floats) -> Reading:
         full[live] = v
         at, direct = full.copy(), live.sum() <= DIRECT_CLASSES or not rows.in_memory
-        value, held, square, mass, on = await rows.fold(posterior_sums, at, live, direct)
+        value, held, square, mass, on = await rows.fold(_positive_sums, at, live, direct)
         kept[v.tobytes()] = on / mass
         share = held / mass
 
@@ -148,7 +148,7 @@ async def thinned(rows: Rows) -> Rows:
 
 def _thin(block: Block, n: int, step: int) -> RowBuffer:
     at = subsampled_rows(block.start, len(block), n, step)
-    return RowBuffer.of(block.probs[at], block.predictions[at], block.mass[at])
+    return RowBuffer.of(block.without_zeros.probs[at], block.predictions[at], block.mass[at])
 
 
 # -- sums over a block ---------------------------------------------------------------------------------------
@@ -188,6 +188,11 @@ def posterior_sums(block: Block, v: Floats, live: Mask, moments: bool = True) ->
         rows = np.flatnonzero(at >= 0)
         kept += float(m[rows] @ r[rows, at[rows]])
     return Totals((value, held, square, float(block.mass.sum()), kept))
+
+
+def _positive_sums(block: Block, v: Floats, live: Mask, moments: bool) -> Totals:
+    """`posterior_sums` with given probabilities of zero counted as small positive ones."""
+    return posterior_sums(block.without_zeros, v, live, moments)
 
 
 def _compiled_sums(block: Block, v: Floats, live: Mask) -> Totals | None:
@@ -238,7 +243,7 @@ def _gram(r: Floats, m: Floats) -> Floats:
 
 def _curvature(block: Block, v: Floats, live: Mask, d: Floats) -> Floats:
     """(L,) sum_i m_i r_i (r_i . d)."""
-    r, _ = reweighted_rows(block, v, live)
+    r, _ = reweighted_rows(block.without_zeros, v, live)
     return np.asarray((block.mass * (r @ d)) @ r)
 
 

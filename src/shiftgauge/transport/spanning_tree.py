@@ -3,7 +3,7 @@
 Rows and classes are the nodes of a graph whose edges are the parts of split rows. All parts are tight at the
 optimal prices, so mass may be sent round any cycle without changing the cost: two consecutive edges of the
 cycle share a row (one gains what the other loses) or a class (likewise). Sending as much as possible empties
-an edge. A graph without cycles on s rows and K classes has at most s + K - 1 edges, and each split row has at least two:
+an edge. Without cycles s rows and K classes have at most s + K - 1 edges, and each split row has at least two:
 2 s <= s + K - 1, so at most K - 1 rows stay split.
 """
 
