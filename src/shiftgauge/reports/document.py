@@ -11,7 +11,7 @@ from shiftgauge.errors import FileError
 from shiftgauge.labelshift import Marginal
 from shiftgauge.methods import DEFAULT
 from shiftgauge.reports.summary import summarise
-from shiftgauge.results import Result, told
+from shiftgauge.results import Result, render
 from shiftgauge.rows import Rows
 from shiftgauge.samples import Source, Target
 from shiftgauge.storage import check_writable, write_text
@@ -74,7 +74,7 @@ class Report(Result):
 
     def __repr__(self) -> str:
         answer, verdict = self.summary["answer"], self.summary["verdict"]
-        return told([f"Report({answer['sentence']} {verdict['headline']})"])
+        return render([f"Report({answer['sentence']} {verdict['headline']})"])
 
 
 def report(
