@@ -232,8 +232,8 @@ def _table(answer: Comparison) -> Any:
     if truth is not None:
         table.add_column("miss", justify="right")
     table.add_column("what it is", style="dim")
-    for name, said, miss in answer.rows():
-        cells = [METHODS[name].title, said.replace("error ", "")]
+    for name, estimate_text, miss in answer.rows():
+        cells = [METHODS[name].title, estimate_text.replace("error ", "")]
         table.add_row(*cells, *([miss] if truth is not None else []), METHODS[name].meaning)
     if truth is not None:
         table.add_row(
