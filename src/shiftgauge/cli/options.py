@@ -111,7 +111,7 @@ Groups = Annotated[
 ]
 SourceGroups = Annotated[str | None, _option(help="The same of SOURCE")]
 Replicates = Annotated[int, _option(help="Bootstrap replicates behind each interval; 0 for none")]
-Level = Annotated[float, _option(help="Of the intervals, a fraction")]
+Level = Annotated[float, _option(help="Of ranges and intervals, a fraction")]
 Seed = Annotated[int, _option(callback=at_least(0), help="Of everything drawn at random")]
 Check = Annotated[bool, _option("--check", help="TARGET has labels: show each method's miss")]
 
