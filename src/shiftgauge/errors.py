@@ -55,17 +55,17 @@ class Note(str):
     """A sentence on how data was read: it stands among an answer's warnings, and speaks against nothing."""
 
 
-def remark(text: str, sign: str = "!") -> str:
+def format_warning(text: str, sign: str = "!") -> str:
     """One of an answer's warnings as it is shown: a note by that word, all else behind the sign.
 
-    >>> remark("few rows"), remark(Note("rounded to 2 decimals"))
+    >>> format_warning("few rows"), format_warning(Note("rounded to 2 decimals"))
     ('! few rows', 'note: rounded to 2 decimals')
     """
     return f"note: {text}" if isinstance(text, Note) else f"{sign} {text}"
 
 
-def ascribed(who: object, text: str) -> str:
-    """The remark behind the name of the one it is about; a note stays a note."""
+def prefix(who: object, text: str) -> str:
+    """A warning behind the name of what it is about; a note stays a note."""
     said = f"{who}: {text}"
     return Note(said) if isinstance(text, Note) else said
 

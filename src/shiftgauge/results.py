@@ -10,7 +10,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
-from shiftgauge.errors import MissingDependencyError, ascribed, printable, remark
+from shiftgauge.errors import MissingDependencyError, format_warning, prefix, printable
 
 #: The version of the JSON written by `to_dict`; its JSON Schema ships as `shiftgauge/data/schema.json`.
 SCHEMA = 1
@@ -51,7 +51,7 @@ class Result:
 
     def _repr_html_(self) -> str:
         head, rows = _without_empty(*self.table_rows())
-        notes = "".join(f"<li>{_escaped(remark(text, '⚠'))}</li>" for text in self.warnings)
+        notes = "".join(f"<li>{_escaped(format_warning(text, '⚠'))}</li>" for text in self.warnings)
         return (
             f"<p>{_escaped(self.heading())}</p>"
             + (_table(head, rows) if rows else "")
@@ -192,10 +192,10 @@ class Estimate(Result):
         )
 
     def __repr__(self) -> str:
-        return told([self.heading(), *(f"  {note}" for note in self.notes())], self.warnings)
+        return render([self.heading(), *(f"  {note}" for note in self.notes())], self.warnings)
 
     def _repr_html_(self) -> str:
-        notes = (*self.notes(), *(remark(warning, "⚠") for warning in self.warnings))
+        notes = (*self.notes(), *(format_warning(warning, "⚠") for warning in self.warnings))
         below = "".join(f"<br>{_escaped(note)}" for note in notes)
         return f"<p><b>{_escaped(self.method)}</b>: {_escaped(self.headline())}{below}</p>"
 
@@ -290,18 +290,18 @@ class Comparison(Result):
         rows = self.rows()
         wide = [max((len(row[at]) for row in rows), default=0) for at in (0, 1)]
         lines += [f"  {name:<{wide[0]}}  {answer:<{wide[1]}}  {miss}".rstrip() for name, answer, miss in rows]
-        own = [ascribed(e.method, warning) for e in self.estimates for warning in self.own_warnings(e)]
-        return told(lines, (*self.warnings, *own))
+        own = [prefix(e.method, warning) for e in self.estimates for warning in self.own_warnings(e)]
+        return render(lines, (*self.warnings, *own))
 
 
-def told(lines: Iterable[str], warnings: Iterable[str] = ()) -> str:
-    """A result's lines and, below them, its warnings; what could steer a terminal is written out.
+def render(lines: Iterable[str], warnings: Iterable[str] = ()) -> str:
+    """Join a result's lines and, below them, its warnings; control characters are escaped.
 
-    >>> print(told(["error 10.0%"], ["few rows in \\x1b[31m"]))
+    >>> print(render(["error 10.0%"], ["few rows in \\x1b[31m"]))
     error 10.0%
       ! few rows in \\x1b[31m
     """
-    return "\n".join(map(printable, (*lines, *(f"  {remark(text)}" for text in warnings))))
+    return "\n".join(map(printable, (*lines, *(f"  {format_warning(text)}" for text in warnings))))
 
 
 def _escaped(text: str) -> str:

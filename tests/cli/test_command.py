@@ -248,7 +248,7 @@ def test_an_unforeseen_error_is_one_line_and_exit_2(shiftgauge, files, monkeypat
     def broken(*arguments, **options):
         raise RuntimeError("boom")
 
-    monkeypatch.setattr("shiftgauge.inference.estimates.compared", broken)
+    monkeypatch.setattr("shiftgauge.inference.compare", broken)
     ran = shiftgauge("estimate", *files)
     assert (ran.code, ran.err.count("\n")) == (2, 1)
     assert "internal error, please report it: RuntimeError: boom" in ran.err

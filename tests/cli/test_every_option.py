@@ -11,9 +11,9 @@ from shiftgauge.cli.app import VERBS, app
 
 #: The last call of each verb into the library.
 LAST = {
-    "estimate": "shiftgauge.inference.answers:compared",
+    "estimate": "shiftgauge.inference:compare",
     "doctor": "shiftgauge.inference:doctor",
-    "metrics": "shiftgauge.inference.posteriors:measured",
+    "metrics": "shiftgauge.inference:metrics",
     "slices": "shiftgauge.inference:slices",
     "backtest": "shiftgauge.inference:backtest",
     "budget": "shiftgauge.inference:budget",
@@ -22,10 +22,9 @@ LAST = {
 #: What a verb cannot be called without.
 NEEDED = {"slices": ("--by", "user"), "report": ("--json",)}
 PAIR, READ, CHECKED = "shiftgauge.methods:Pair", "shiftgauge.io:open_source", "shiftgauge.io:read_checked"
-SHARES = "shiftgauge.inference.posteriors.proportions:estimated_shares"
-#: Options about the command's own output, and of large files, with the test that shows what they do.
+SHARES, TRUTH = "shiftgauge.inference:label_shares", "shiftgauge.inference.estimates:true_error"
+#: Options about the command's own output, with the test that shows what they do.
 ELSEWHERE = {
-    "checkpoint": "rows/test_source.test_the_command_saves_the_passes_over_a_large_target",
     "json": "test_estimate.test_every_verb_fits_the_schema",
     "rows": "test_estimate.test_rows, test_verbs.test_budget_there_and_back",
     "fail-above": "test_promises.test_a_limit_that_is_met_exactly_is_not_exceeded",
@@ -75,6 +74,10 @@ EVERYWHERE = {
     "insist": (("--insist",), form("insist", True)),
     "drop-unlabelled": (("--drop-unlabelled",), form("drop_unlabelled", True)),
     "dask": (("--dask", "tcp://127.0.0.1:1"), ("shiftgauge.engines:scan", "dask", is_("tcp://127.0.0.1:1"))),
+    "checkpoint": (
+        ("--dask", "tcp://127.0.0.1:1", "--checkpoint", "kept"),
+        ("shiftgauge.engines:scan", "checkpoint", ends("kept")),
+    ),
     "second": (("--second", "t.csv"), (CHECKED, "second", ends("t.csv"))),
 }
 #: verb -> option -> (words, (argument of its last call, or a call and its argument; what it must be)).
@@ -84,15 +87,12 @@ OWN = {
         "calibration": (("--calibration", "none"), (PAIR, "calibration", is_("none"))),
         "marginal": (("-m", "scot", "--marginal", "mlls"), ("marginal", is_("mlls"))),
         "proportions": (("--proportions", "same"), ("proportions", is_("same"))),
-        "check": (("--check",), ("truth", lambda value: 0.0 <= value <= 1.0)),
-        "replicates": (("--replicates", "31"), ("settings", setting("replicates", is_(31)))),
+        "check": (("--check",), (TRUTH, "labels", lambda value: len(value) == 40)),
+        "replicates": (("--replicates", "31"), ("replicates", is_(31))),
         "level": (("--level", "0.7"), ("level", is_(0.7))),
-        "seed": (("--replicates", "20", "--seed", "9"), ("settings", setting("seed", is_(9)))),
-        "groups": (("--replicates", "20", "--groups", "user"), ("settings", setting("groups", users))),
-        "source-groups": (
-            ("--replicates", "20", "--source-groups", "user"),
-            ("settings", setting("source_groups", users)),
-        ),
+        "seed": (("--replicates", "20", "--seed", "9"), ("seed", is_(9))),
+        "groups": (("--replicates", "20", "--groups", "user"), ("groups", users)),
+        "source-groups": (("--replicates", "20", "--source-groups", "user"), ("source_groups", users)),
         "target-labels": (
             ("--check", "--target-labels", "y.npy", "--label-column", "truth", "--labels", "y.npy"),
             ("shiftgauge.io:read_labels", "path", ends("y.npy")),
@@ -105,24 +105,18 @@ OWN = {
     },
     "metrics": {
         "method": (("-m", "label-shift"), ("method", is_("label-shift"))),
-        "calibration": (
-            ("--calibration", "none"),
-            ("shiftgauge.methods.pair:Pair", "calibration", is_("none")),
-        ),
-        "marginal": (("-m", "scot", "--marginal", "mlls"), ("options", is_({"marginal": "mlls"}))),
-        "proportions": (("--proportions", "same"), ("options", is_({"proportions": "same"}))),
+        "calibration": (("--calibration", "none"), (PAIR, "calibration", is_("none"))),
+        "marginal": (("-m", "scot", "--marginal", "mlls"), ("marginal", is_("mlls"))),
+        "proportions": (("--proportions", "same"), ("proportions", is_("same"))),
         "cost": (("--cost", "cost.csv"), ("cost", lambda value: value.tolist() == [[0, 1], [2, 0]])),
         "shares": (("--shares", "bbse"), (SHARES, "method", is_("bbse"))),
         "bias-correction": (
             ("--shares", "mlls", "--bias-correction"),
             (SHARES, "bias_correction", is_(True)),
         ),
-        "level": (("--shares", "mlls", "--level", "0.7"), (SHARES, "settings", setting("level", is_(0.7)))),
-        "replicates": (
-            ("--shares", "mlls", "--replicates", "31"),
-            (SHARES, "settings", setting("replicates", is_(31))),
-        ),
-        "seed": (("--shares", "mlls", "--seed", "9"), (SHARES, "settings", setting("seed", is_(9)))),
+        "level": (("--shares", "mlls", "--level", "0.7"), (SHARES, "level", is_(0.7))),
+        "replicates": (("--shares", "mlls", "--replicates", "31"), (SHARES, "replicates", is_(31))),
+        "seed": (("--shares", "mlls", "--seed", "9"), (SHARES, "seed", is_(9))),
     },
     "slices": {
         "by": ((), ("by", users)),
@@ -198,9 +192,9 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def arguments(function, *args, **kwargs):
+def arguments(called, /, *args, **kwargs):
     """What arrived, by the names of the parameters."""
-    bound = inspect.signature(function).bind(*args, **kwargs)
+    bound = inspect.signature(called).bind(*args, **kwargs)
     bound.apply_defaults()
     return dict(bound.arguments)
 
@@ -259,7 +253,7 @@ def test_every_option_reaches_the_library(shiftgauge, folder, monkeypatch, verb,
     words, (*where, check) = OWN[verb].get(name) or EVERYWHERE[name]
     place, argument = (LAST[verb], *where) if len(where) == 1 else where
     if place == SHARES:  # it comes after the metrics, which do not matter here
-        monkeypatch.setattr("shiftgauge.inference.posteriors.measured", lambda *args, **options: None)
+        monkeypatch.setattr("shiftgauge.inference.metrics", lambda *args, **options: None)
     if place.endswith("with_labels"):
         monkeypatch.setattr("shiftgauge.inference.Plan.from_table", lambda *args, **options: None)
     seen = spy(monkeypatch, place, stop=not place.endswith(":Pair"))

@@ -46,13 +46,13 @@ def text(lines):
 
 
 def test_estimate(shiftgauge, few):
-    """AC's doubt is 1/8, 1/4, 1/2 and 1/2 in turn: 11/32 in mean."""
+    """AC's error probability is 1/8, 1/4, 1/2 and 1/2 in turn: 11/32 in mean."""
     methods = ["-m", "ac", "-m", "unchanged", "-m", "entropy"]
     found = shiftgauge("estimate", *few, *methods, *PLAIN, "--replicates", 0, "--check")
     assert shown(found) == text("""
         source: 80 rows, 3 classes, error 20.0%    target: 40 rows
         method         estimate  miss  what it is
-        AC                34.4%  +9.4  mean doubt: one minus average confidence
+        AC                34.4%  +9.4  one minus average confidence
         Unchanged         20.0%  -5.0  the source's own error
         Entropy    score 0.7816        mean entropy of the probabilities in nats: a score, not an error
         truth             25.0%        by the labels in TARGET

@@ -54,7 +54,7 @@ def test_tables_hold_whole_masses(pair, source, target):
 
 def test_reliability_matches_the_calibration_s_own_report(pair, source, target):
     details = sg.estimate(source, target, "ac").details
-    table = reliability_table(pair.source)
+    table = reliability_table(source, pair.calibration)
     assert table["before"]["ece"] == pytest.approx(details["ece_before"])
     assert table["after"]["ece"] == pytest.approx(details["ece_after"])
     assert sum(table["after"]["mass"]) == pytest.approx(1)

@@ -1,4 +1,4 @@
-"""The `shiftgauge` command: one file per verb; each parses, calls the library, and prints."""
+"""The `shiftgauge` command: one file per command; each parses, calls the library, and prints."""
 
 from shiftgauge.cli.app import main
 

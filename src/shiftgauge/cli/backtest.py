@@ -104,5 +104,5 @@ def _print(found: Backtest) -> None:
 
 
 def _cell(row: dict[str, Any]) -> str:
-    held = "" if row["coverage"] is None else f" {100 * row['coverage']:.0f}%"
-    return f"{100 * row['mean_miss']:.1f} ({100 * row['worst_miss']:.0f}){held}"
+    coverage = "" if row["coverage"] is None else f" {100 * row['coverage']:.0f}%"
+    return f"{100 * row['mean_miss']:.1f} ({100 * row['worst_miss']:.0f}){coverage}"

@@ -12,7 +12,7 @@ from shiftgauge.cli import files, limits, options
 from shiftgauge.cli.records import print_json
 from shiftgauge.cli.screen import alarm, console, plain_table, warn, working
 from shiftgauge.cli.words import spoken
-from shiftgauge.errors import InputError, Note, ascribed
+from shiftgauge.errors import InputError, Note, prefix
 
 if TYPE_CHECKING:
     from shiftgauge.methods import Pair
@@ -215,7 +215,7 @@ def _print(answer: Comparison, first: str) -> None:
         warn(out, spoken(warning))
     for one in answer.estimates:
         for warning in answer.own_warnings(one):
-            warn(out, ascribed(METHODS[one.method].title, spoken(warning)))
+            warn(out, prefix(METHODS[one.method].title, spoken(warning)))
     out.print(_verdict(answer, first), style="bold")
 
 
@@ -232,8 +232,8 @@ def _table(answer: Comparison) -> Any:
     if truth is not None:
         table.add_column("miss", justify="right")
     table.add_column("what it is", style="dim")
-    for name, said, miss in answer.rows():
-        cells = [METHODS[name].title, said.replace("error ", "")]
+    for name, estimate_text, miss in answer.rows():
+        cells = [METHODS[name].title, estimate_text.replace("error ", "")]
         table.add_row(*cells, *([miss] if truth is not None else []), METHODS[name].meaning)
     if truth is not None:
         table.add_row(

@@ -82,8 +82,8 @@ class Limit:
     def to_dict(self, answer: Comparison) -> dict[str, Any]:
         """The limit as plain values."""
         value = self.value(answer)
-        held = {"method": self.method, "fail_above": self.most, "on": self.on, "value": value}
-        return {**held, "exceeded": value > self.most}
+        document = {"method": self.method, "fail_above": self.most, "on": self.on, "value": value}
+        return {**document, "exceeded": value > self.most}
 
 
 def _upper_end(one: Estimate) -> float:

@@ -98,7 +98,7 @@ def replay(
     window: Annotated[
         str, typer.Option(help="hour, day, week, or a number of rows such as '1000 rows'")
     ] = "day",
-    level: Annotated[float, typer.Option(help="Of intervals and of the learning band")] = 0.9,
+    level: Annotated[float, typer.Option(help="Of ranges, adaptive ones too")] = 0.9,
     delay: Annotated[float, typer.Option(help="How many days late the labels come")] = 0.0,
     first: Annotated[float, typer.Option(help="The share of rows that become the source")] = 0.2,
     as_json: files.AsJson = False,
@@ -126,9 +126,11 @@ def replay(
     if as_json:
         typer.echo(json.dumps({"schema": SCHEMA, **vars(found)}))
         return
-    held = f"{found.covered} of {found.judged} windows" if found.judged else "no window with enough labels"
+    coverage = (
+        f"{found.covered} of {found.judged} windows" if found.judged else "no window with enough labels"
+    )
     typer.echo(f"{found.rows:,} rows in {found.windows} windows of model {found.model}")
-    typer.echo(f"the learning band held the realised error in {held}; asked for {found.level:.0%}")
+    typer.echo(f"the adaptive range covered the observed error in {coverage}; asked for {found.level:.0%}")
     typer.echo(f"to look at it: shiftgauge monitor --data {data}")
 
 

@@ -1,6 +1,6 @@
-"""The command's words: one per meaning in every verb, with one help and one default, and the panel it is shown in.
+"""The command's words: one per meaning in every command, with one help and one default, and the panel it is shown in.
 
-A verb takes what it needs: `groups: options.Groups = None`. A word that is new here names its panel in `PANELS`;
+A command takes what it needs: `groups: options.Groups = None`. A word that is new here names its panel in `PANELS`;
 one that is not listed there is about what to estimate.
 """
 
@@ -111,7 +111,7 @@ Groups = Annotated[
 ]
 SourceGroups = Annotated[str | None, _option(help="The same of SOURCE")]
 Replicates = Annotated[int, _option(help="Bootstrap replicates behind each interval; 0 for none")]
-Level = Annotated[float, _option(help="Of the intervals, a fraction")]
+Level = Annotated[float, _option(help="Of ranges and intervals, a fraction")]
 Seed = Annotated[int, _option(callback=at_least(0), help="Of everything drawn at random")]
 Check = Annotated[bool, _option("--check", help="TARGET has labels: show each method's miss")]
 
@@ -194,16 +194,16 @@ def _beside(parameter: Any) -> str | None:
     return "NAME" if parameter.multiple else None
 
 
-def quietable(verb: Callable[..., None]) -> Callable[..., None]:
-    """The verb with --quiet, under which `screen.console` and `screen.working` are silent."""
-    signature = inspect.signature(verb, eval_str=True)
+def quietable(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with --quiet, under which `screen.console` and `screen.working` are silent."""
+    signature = inspect.signature(command, eval_str=True)
     own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in signature.parameters.values()]
     quiet = inspect.Parameter("quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Quiet)
 
-    @functools.wraps(verb)
+    @functools.wraps(command)
     def run(*, quiet: bool = False, **given: Any) -> None:
         with quietly(quiet):
-            verb(**given)
+            command(**given)
 
     run.__signature__ = signature.replace(parameters=[*own, quiet])  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in (*own, quiet)}

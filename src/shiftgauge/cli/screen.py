@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from shiftgauge.errors import Note, printable, remark
+from shiftgauge.errors import Note, format_warning, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -79,7 +79,7 @@ def plain_table(**options: Any) -> Table:
 
 def warn(out: Console, text: str) -> None:
     """Print a condition on the answer, or a note on how its data was read."""
-    out.print(remark(text), style="dim" if isinstance(text, Note) else "yellow")
+    out.print(format_warning(text), style="dim" if isinstance(text, Note) else "yellow")
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from shiftgauge.inference.resampling import Resampling, with_interval
 from shiftgauge.inference.shifts import LEAST_ROWS, NATURAL, Shift, Untried, made_shifts, natural_splits
 from shiftgauge.methods.pair import Pair
 from shiftgauge.methods.registry import find
-from shiftgauge.results import Estimate, Result, told
+from shiftgauge.results import Estimate, Result, render
 from shiftgauge.rows import Rows, to_source
 from shiftgauge.samples import Source, Target
 
@@ -25,7 +25,7 @@ Indices = npt.NDArray[np.intp]
 
 #: The methods that are tried by default.
 METHODS = ("ac", "atc-ne", "cott", "scot", "label-shift", "auto")
-#: More than this is a slip of the hand: every split takes a second or more.
+#: More than this is probably a typing error: every split takes a second or more.
 MOST_REPEATS = 10_000
 #: How often targets are drawn anew to see how sure the recommendation is.
 DRAWS = 1000
@@ -38,7 +38,7 @@ NO_CHOICE = (
 
 @dataclass(frozen=True)
 class Trial:
-    """One method on one target: what it said, what was true, and whether its interval held the truth.
+    """One method on one target: its estimate, the true error, and whether its interval covers the truth.
 
     The split is the number of the random split that the target was made from; None for a new group or a time.
     """
@@ -163,17 +163,17 @@ class Backtest(Result):
             )
             for row in self.table()
         ]
-        return ("kind of shift", "method", "targets", "mean miss", "worst", "interval held"), rows
+        return ("kind of shift", "method", "targets", "mean miss", "worst", "coverage"), rows
 
     def __repr__(self) -> str:
         lines = [self.heading()]
         for row in self.table():
-            held = "" if row["coverage"] is None else f", interval held {100 * row['coverage']:.0f}%"
+            coverage = "" if row["coverage"] is None else f", coverage {100 * row['coverage']:.0f}%"
             lines.append(
                 f"  {row['kind']:<18} {row['method']:<12} mean miss {100 * row['mean_miss']:.1f}, "
-                f"worst {100 * row['worst_miss']:.1f} points{held}"
+                f"worst {100 * row['worst_miss']:.1f} points{coverage}"
             )
-        return told(lines, self.warnings)
+        return render(lines, self.warnings)
 
 
 def backtest(

@@ -201,17 +201,17 @@ def unseen(pair: Pair) -> Check:
     """Classes without source labels, or never predicted on the target."""
     no_label = np.flatnonzero(pair.source_sample.label_marginal == 0.0)
     no_prediction = np.flatnonzero(run(pair.target.moments()).pseudo_labels == 0.0)
-    said = []
+    problems = []
     if len(no_label):
-        said.append(f"no source label is {names(pair, no_label)}")
+        problems.append(f"no source label is {names(pair, no_label)}")
     if len(no_prediction):
-        said.append(f"nothing in the target is predicted as {names(pair, no_prediction)}")
+        problems.append(f"nothing in the target is predicted as {names(pair, no_prediction)}")
     return Check(
         "classes",
-        CAUTION if said else OK,
+        CAUTION if problems else OK,
         {"without_labels": len(no_label), "never_predicted": len(no_prediction)},
-        "; ".join(said) or "every class has source labels and target predictions",
-        "such classes cannot be judged; leave them out, or label some rows of them" if said else "",
+        "; ".join(problems) or "every class has source labels and target predictions",
+        "such classes cannot be judged; leave them out, or label some rows of them" if problems else "",
     )
 
 

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from shiftgauge.errors import InputError, Note, ascribed
+from shiftgauge.errors import InputError, Note, prefix
 from shiftgauge.inference.estimates import estimate
 from shiftgauge.inference.pairs import SourceOrPair, to_pair
 from shiftgauge.labelshift import Marginal
 from shiftgauge.methods.pair import accepted_options, resolve_method
 from shiftgauge.methods.posterior import Posterior
-from shiftgauge.results import Result, percent, told
+from shiftgauge.results import Result, percent, render
 from shiftgauge.rows import Block, Rows, Totals, run
 from shiftgauge.samples import Target
 
@@ -133,7 +133,7 @@ class Metrics(Result):
                 f"  {row['class']!s:<14} precision {percent(row['precision']):>6}  recall {percent(row['recall']):>6}"
                 f"  f1 {percent(row['f1']):>6}  share {percent(row['share']):>6}"
             )
-        return told(lines, (*self.warnings, Note(self.note)))
+        return render(lines, (*self.warnings, Note(self.note)))
 
 
 def metrics(
@@ -192,7 +192,7 @@ def metrics(
         cost=None if costs is None else float((C * costs).sum()),
         roc_auc=roc_auc,
         average_precision=average_precision,
-        warnings=(*mine.warnings, *(ascribed("COTT", w) for w in of_cott if w not in mine.warnings)),
+        warnings=(*mine.warnings, *(prefix("COTT", w) for w in of_cott if w not in mine.warnings)),
         method=name,
     )
 

@@ -10,12 +10,12 @@ from typing import Any, Final
 import numpy as np
 
 from shiftgauge import validation
-from shiftgauge.errors import InputError, ascribed
+from shiftgauge.errors import InputError, prefix
 from shiftgauge.inference.critic import Discrepancy, discrepancy
 from shiftgauge.inference.pairs import SourceOrPair, to_pair
 from shiftgauge.methods.pair import Pair
 from shiftgauge.methods.range import CAUTION, OK, STOP, ErrorRange, check_level, range_of
-from shiftgauge.results import Estimate, Result, percent, told
+from shiftgauge.results import Estimate, Result, percent, render
 from shiftgauge.rows import Rows
 from shiftgauge.samples import Source, Target
 
@@ -75,10 +75,10 @@ class Ceiling(Result):
     Attributes:
         value: the ceiling.
         error: the estimate it stands above.
-        level: the share of natural targets, of families left out, in which such a ceiling held.
+        level: the coverage that was measured on natural targets of families left out.
         largest: the method that allows the largest error, and
         largest_error: what it says.
-        margin: what is added: what all methods missed where it was measured, and
+        margin: what all methods missed where it was measured, added to it, and
         sampling: the sampling error of source and target rows, label noise included.
         critic: the disagreement discrepancy, and
         critic_bound: source error + discrepancy + its sampling noise, the bound of Rosenfeld and Garg: for
@@ -101,7 +101,7 @@ class Ceiling(Result):
         """The ceiling in one line."""
         if self.value >= VACUOUS:
             return f"no useful ceiling: {self.largest} allows {percent(self.largest_error)}"
-        return f"the error is at most {percent(self.value)} (held in {100 * self.level:g}% where it was measured)"
+        return f"the error is at most {percent(self.value)} ({100 * self.level:g}% of targets, where it was measured)"
 
     def content(self) -> dict[str, Any]:
         """The ceiling as plain values."""
@@ -179,8 +179,8 @@ class Suitability(Result):
 
     Attributes:
         verdict: `"suitable"`, `"not suitable"` or `"cannot say"`.
-        error, low, high: the estimate, and between what it lies at the level; where the samples are seen to
-            differ, `low` leaves out the belief that nothing followed from it.
+        error, low, high: the estimate, and between what it lies at the level; if the samples
+            differ, `low` leaves out the assumption of an unchanged error.
         limit: the source error plus the margin.
         margin, level: what was asked for.
         warnings: those of the estimate.
@@ -223,7 +223,7 @@ def suitable(
 ) -> Suitability:
     """Test whether the error on the target is at most the source's plus a margin.
 
-    "suitable" where the upper end of the range at the level is within the limit, "not suitable" where the lower
+    "suitable" if the upper end of the range at the level is within the limit, "not suitable" if the lower
     end is beyond it, else "cannot say". Of 990 natural targets at level 95%, "suitable" was wrong in 4% of the cases
     in which it was given at a margin of 20 points, and in 13 of 64 at 10 points, most of them in two families whose
     change leaves no trace in scores (`docs/natural.md`); margins of a few points are nearly always "cannot say".
@@ -300,7 +300,7 @@ class Ranking(Result):
         return {"best": self.best, "sure": self.sure, "sentence": self.sentence(), "models": models}
 
     def __repr__(self) -> str:
-        return told([f"Ranking({self.sentence()})"])
+        return render([f"Ranking({self.sentence()})"])
 
     def heading(self) -> str:
         """The ranking in one line."""
@@ -343,7 +343,7 @@ def rank(
     return Ranking(
         tuple(ranked),
         _sure(found[ranked[0].name], found[ranked[1].name], ranked[1].expected - ranked[0].expected),
-        tuple(ascribed(name, text) for name, a in found.items() for text in a.estimate.warnings),
+        tuple(prefix(name, text) for name, a in found.items() for text in a.estimate.warnings),
     )
 
 

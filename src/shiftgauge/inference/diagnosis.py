@@ -12,7 +12,7 @@ from shiftgauge.inference.pairs import SourceOrPair, to_pair
 from shiftgauge.methods.auto import check_proportions
 from shiftgauge.methods.range import CAUTION, OK, STOP
 from shiftgauge.methods.shift import ShiftVerdict
-from shiftgauge.results import Result, p_value, told
+from shiftgauge.results import Result, p_value, render
 from shiftgauge.rows import Rows
 from shiftgauge.samples import Target
 
@@ -102,7 +102,7 @@ class Diagnosis(Result):
             lines.append(f"  {check.status:<8} {check.name}: {check.meaning}")
             if check.advice:
                 lines.append(f"           -> {check.advice}")
-        return told(lines, self.warnings)
+        return render(lines, self.warnings)
 
 
 def doctor(

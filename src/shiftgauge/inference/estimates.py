@@ -24,7 +24,7 @@ from shiftgauge.samples import Source, Target
 
 Progress = Callable[[str], None]
 
-#: What is said against a method if the kind of shift refutes what it assumes of the class proportions.
+#: Warnings of a method whose assumption about the class proportions is refuted, by the kind of shift.
 REFUTED = {
     "label": "only class proportions seem to have changed, and this takes the source's; try auto",
     "other": "more than class proportions changed, and this assumes that only they did; try auto",

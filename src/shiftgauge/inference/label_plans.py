@@ -17,7 +17,7 @@ from shiftgauge.inference.pairs import SourceOrPair, to_pair
 from shiftgauge.inference.strata import LEAST, LEAST_PROBABILITY, Strata, plain_labels
 from shiftgauge.labelshift import Marginal
 from shiftgauge.methods.pair import Pair, resolve_method
-from shiftgauge.results import Result, percent, told
+from shiftgauge.results import Result, percent, render
 from shiftgauge.rows import Block, RowBuffer, Rows, run
 from shiftgauge.samples import Target
 
@@ -150,7 +150,7 @@ class Plan(Result):
             f"label {self.allocation.sum():,} rows for +-{at_most(self.margin)} at {percent(self.level)}; "
             f"plain sampling would need {self.plain:,}; expected error {percent(self.expected)}"
         )
-        return told([line], self.warnings)
+        return render([line], self.warnings)
 
 
 def budget(
@@ -329,9 +329,9 @@ def _check_table(
         raise InputError(f"{what}: row {rows.max()} is not among the target's {len(stratum)} rows; {differ}")
     mine = stratum[rows]
     counts = np.bincount(stratum)
-    said = _numbers(table, "stratum", rows, what)
-    if np.isnan(said).any():
-        row = rows[int(np.argmax(np.isnan(said)))]
+    given = _numbers(table, "stratum", rows, what)
+    if np.isnan(given).any():
+        row = rows[int(np.argmax(np.isnan(given)))]
         raise InputError(
             f"{what}: row {row} has no stratum; wanted the rows that were picked only (others would bias the estimate)"
         )
@@ -357,7 +357,7 @@ def _check_table(
             > ROUNDED_PROBABILITY
         )
     for good, name in (
-        (said == mine, "stratum"),
+        (given == mine, "stratum"),
         (fits, "inclusion_probability"),
         (near, "error_probability"),
     ):

@@ -15,7 +15,7 @@ from shiftgauge.errors import InputError
 from shiftgauge.inference.columns import is_missing
 from shiftgauge.inference.label_plans import Plan, row_numbers
 from shiftgauge.inference.strata import plain_labels, student
-from shiftgauge.results import Interval, Result, percent, told
+from shiftgauge.results import Interval, Result, percent, render
 from shiftgauge.rows import Block, RowBuffer, Rows, run
 from shiftgauge.samples import Target
 
@@ -79,7 +79,7 @@ class Labelled(Result):
                 f"  it is asymptotic: the weight, {self.weight:.2f}, was fitted to the labels, so its level "
                 "holds only for many of them"
             )
-        return told(lines, self.warnings)
+        return render(lines, self.warnings)
 
     def _savings(self) -> str:
         if self.saved < 0:

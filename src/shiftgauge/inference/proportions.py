@@ -15,7 +15,7 @@ from shiftgauge.inference.pairs import SourceOrPair, to_pair
 from shiftgauge.inference.resampling import FEWEST, Replicates, Resampling
 from shiftgauge.labelshift import LABEL_SHIFT, bbse, joint_confusion, mlls, rlls
 from shiftgauge.methods.pair import Pair
-from shiftgauge.results import Interval, Result, percent, told
+from shiftgauge.results import Interval, Result, percent, render
 from shiftgauge.rows import Rows, run
 from shiftgauge.samples import Target
 
@@ -94,7 +94,7 @@ class Shares(Result):
                 self.classes, self.shares, self.intervals, self.source, strict=True
             )
         ]
-        return told([self.heading(), *lines], self.warnings)
+        return render([self.heading(), *lines], self.warnings)
 
 
 def label_shares(
@@ -111,8 +111,8 @@ def label_shares(
     """Estimate the target's label shares, under the assumption that only class proportions changed.
 
     Source and target are resampled and everything is fitted again; the intervals are percentile intervals of
-    the shares. A share cannot fall below 0, and where the estimate is held there the basic interval 2 pi - pi*
-    has no width; holding at 0 keeps the order of the replicates, so their percentiles stay right (measured; see
+    the shares. A share cannot fall below 0, and for an estimate of 0 the basic interval 2 pi - pi* has no width;
+    clipping at 0 keeps the order of the replicates, so their percentiles stay right (measured; see
     `benchmarks/share_coverage.py`). With fewer than ten rows on either side they are all of [0, 1].
 
     Args:

@@ -42,7 +42,7 @@ R = TypeVar("R")
 
 #: Replicates unless somebody asks for another number.
 REPLICATES = 200
-#: More than this is a slip of the hand: it would run for hours, and be held in memory.
+#: More than this is probably a typing error: it would run for hours.
 MOST_REPLICATES = 100_000
 #: With fewer rows (or groups) than this on either side, resampling says too little about chance.
 FEWEST = 10

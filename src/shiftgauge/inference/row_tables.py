@@ -45,8 +45,8 @@ def row_reader(
     def read(block: Block) -> dict[str, Any]:
         transported: dict[str, Any] = {}
         if plan is not None:
-            label, cost = _assignment(plan, block)
-            transported = {"transport_label": names[label], "transport_cost": cost}
+            label = plan.assigned(block)
+            transported = {"transport_label": names[label], "transport_cost": _mean_cost(plan, block, label)}
         return {
             **({} if block.ids is None else {"id": block.ids}),
             "prediction": names[block.predictions],
@@ -69,12 +69,10 @@ def _plan(pair: Pair, marginal: Marginal) -> Transport:
     return run(plan())
 
 
-def _assignment(plan: Transport, block: Block) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float64]]:
-    """(b,) each: the class that receives a row (its largest part, if it is split), and its mean cost."""
+def _mean_cost(plan: Transport, block: Block, label: npt.NDArray[np.intp]) -> npt.NDArray[np.float64]:
+    """(b,) the transport cost of each row, the mean over its parts if it is split."""
     parts = plan.pieces(block)
-    order = np.lexsort((-parts.cls, parts.mass, parts.row))
-    row, cls, cost = parts.row[order], parts.cls[order], parts.cost[order]
-    largest = np.flatnonzero(np.append(row[1:] != row[:-1], True))
     mass = np.bincount(parts.row, parts.mass, len(block))
     paid = np.bincount(parts.row, parts.mass * parts.cost, len(block))
-    return cls[largest], np.divide(paid, mass, out=cost[largest].copy(), where=mass > 0.0)
+    alone = 1.0 - block.probs[np.arange(len(block)), label]
+    return np.divide(paid, mass, out=np.asarray(alone, dtype=np.float64), where=mass > 0.0)

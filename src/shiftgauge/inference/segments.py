@@ -22,7 +22,7 @@ from shiftgauge.labelshift import Marginal
 from shiftgauge.methods.pair import resolve_method
 from shiftgauge.methods.posterior import Posterior, mean_posterior, recalibrate_to, row_posterior
 from shiftgauge.methods.registry import DEFAULT
-from shiftgauge.results import Interval, Result, percent, told
+from shiftgauge.results import Interval, Result, percent, render
 from shiftgauge.rows import Block, RowBuffer, Rows, Totals, run
 from shiftgauge.samples import Target
 from shiftgauge.validation.labels import MISSING
@@ -43,7 +43,7 @@ BOTH = f"simultaneous, sampling error and disagreement of methods; {_UNSEEN}"
 MANY, FEWEST_EACH = 30, 10
 #: More different values than this are not slices.
 MOST_SLICES = 100_000
-#: Other methods that `auto`'s intervals reach over; their posteriors fail differently.
+#: Other methods that `auto`'s intervals include; their posteriors fail differently.
 OTHERS: tuple[tuple[str, dict[str, str]], ...] = (
     ("doc", {}),
     ("scot", {"marginal": "shrunk"}),
@@ -90,7 +90,7 @@ class Slice:
 
     @property
     def note(self) -> str:
-        """What is to be said of its size, if anything."""
+        """A remark about its size, if it needs one."""
         return "too few rows for an interval" if self.few else "small" if self.small else ""
 
 
@@ -142,7 +142,7 @@ class Slices(Result):
             f"  {s.name:<20} {percent(s.error):>6} {s.interval}  {s.rows} rows{s.note and f'  ({s.note})'}"
             for s in self.slices
         ]
-        return told([self.heading(), *lines], (*self.warnings, self.note))
+        return render([self.heading(), *lines], (*self.warnings, self.note))
 
 
 def slices(
@@ -165,8 +165,8 @@ def slices(
 
     The error of a slice is the mean of 1 - r_{i, y^_i} over its rows. Intervals are simultaneous (bootstrap
     max-t): with s_g the bootstrap deviation of slice g and t* the `level` quantile over replicates of
-    max_g |e*_g - e_g| / s_g, slice g gets e_g -+ t* s_g. By default (`auto`) they reach over what DoC, SCOT and
-    label-shift say of the slice as well: sampling error shrinks with rows, the error of a posterior does not. What
+    max_g |e*_g - e_g| / s_g, slice g gets e_g -+ t* s_g. By default (`auto`) they include what DoC, SCOT and
+    label-shift estimate for the slice: sampling error shrinks with rows, the error of a posterior does not. What
     every method misses alike is not in them: where scores are off in one slice and not in another, truth lies
     outside, the more surely the more rows there are (docs/trust.md). With `source_by` that is measured: b, the
     mean of (wrong - error probability) over a slice's source rows, and its standard error s. The interval is then

@@ -25,7 +25,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from shiftgauge.errors import InputError, ascribed, nearest
+from shiftgauge.errors import InputError, nearest, prefix
 from shiftgauge.labelshift import mlls
 from shiftgauge.methods.atc import ATCNE
 from shiftgauge.methods.base import Estimator, Reading
@@ -137,7 +137,7 @@ class Auto(Estimator):
         for (label, method), reading in zip(self.methods_.items(), readings, strict=True):
             if not (target.decided and method.needs_argmax):
                 answers[label] = float(np.clip(reading.error, 0.0, 1.0))
-                warnings += [ascribed(method.title, text) for text in reading.warnings]
+                warnings += [prefix(method.title, text) for text in reading.warnings]
         weak = weakness(self.source_error_, target.k)
         choice = choose(evidence, answers, self.source_error_, weak, self.proportions)
         error = float(np.clip(sum(w * answers[label] for label, w in choice.weights.items()), 0.0, 1.0))

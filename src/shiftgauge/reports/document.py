@@ -13,7 +13,7 @@ from shiftgauge.methods import DEFAULT
 from shiftgauge.reports.markdown import markdown
 from shiftgauge.reports.page import page
 from shiftgauge.reports.summary import summarise
-from shiftgauge.results import Result, told
+from shiftgauge.results import Result, render
 from shiftgauge.rows import Rows
 from shiftgauge.samples import Source, Target
 from shiftgauge.storage import check_writable, write_text
@@ -72,7 +72,7 @@ class Report(Result):
 
     def __repr__(self) -> str:
         answer, verdict = self.summary["answer"], self.summary["verdict"]
-        return told([f"Report({answer['sentence']} {verdict['headline']})"])
+        return render([f"Report({answer['sentence']} {verdict['headline']})"])
 
 
 def report(

@@ -39,8 +39,8 @@ class Picture:
 
 def pictures(summary: dict[str, Any]) -> dict[str, Picture]:
     """All figures of the page, by section."""
-    held = summary["comparison"]
-    answers = [_estimate(one) for one in held["estimates"] if one["error"] is not None]
+    comparison = summary["comparison"]
+    answers = [_estimate(one) for one in comparison["estimates"] if one["error"] is not None]
     method = summary["answer"]["method"]
     words = _estimates_words(answers, method)
     drawn = {
@@ -89,10 +89,10 @@ def svg(figure: Any, name: str, alt: str) -> str:
     return re.sub(r"<svg[^>]*>", lambda m: label, text, count=1).strip()
 
 
-def _estimate(held: dict[str, Any]) -> Estimate:
-    shown = held["range"] or held.get("interval")
+def _estimate(given: dict[str, Any]) -> Estimate:
+    shown = given["range"] or given.get("interval")
     interval = None if shown is None else Interval(**shown)
-    return Estimate(held["method"], held["error"], held["n_source"], held["n_target"], interval=interval)
+    return Estimate(given["method"], given["error"], given["n_source"], given["n_target"], interval=interval)
 
 
 def _estimates_words(answers: list[Estimate], method: str) -> str:

@@ -11,7 +11,7 @@ from shiftgauge.reports.page import MARKS, percent
 
 def markdown(summary: dict[str, Any]) -> str:
     """Render the Markdown; every given text is escaped."""
-    answer, held, origin = summary["answer"], summary["comparison"], summary["provenance"]
+    answer, comparison, origin = summary["answer"], summary["comparison"], summary["provenance"]
     verdict = summary["verdict"]
     lines = [
         f"## Estimated error {percent(answer['error'])}",
@@ -22,7 +22,7 @@ def markdown(summary: dict[str, Any]) -> str:
         *(f"- {escape(reason)}" for reason in verdict["reasons"]),
         "",
         *_choice(answer["details"]),
-        *_methods(held, answer["method"]),
+        *_methods(comparison, answer["method"]),
         "",
         "| assumed label shares | estimated error |",
         "|---|---:|",
@@ -62,12 +62,12 @@ def _choice(details: dict[str, Any]) -> list[str]:
     return [f"auto chose {escape(details['choice'])}: {escape(details['reason'])}.", ""]
 
 
-def _methods(held: dict[str, Any], chosen: str) -> list[str]:
-    truth = held["target"].get("true_error")
+def _methods(comparison: dict[str, Any], chosen: str) -> list[str]:
+    truth = comparison["target"].get("true_error")
     checked = truth is not None
     lines = ["| method | estimated error | range |" + (" miss |" if checked else "")]
     lines.append("|---|---:|---:|" + ("---:|" if checked else ""))
-    for one in held["estimates"]:
+    for one in comparison["estimates"]:
         if one["error"] is None:
             continue
         name = f"**{one['method']}**" if one["method"] == chosen else one["method"]

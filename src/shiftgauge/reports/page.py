@@ -28,11 +28,11 @@ def page(summary: dict[str, Any]) -> str:
     environment.filters["pct"] = percent
     environment.filters["num"] = lambda n: f"{n:,}"
     template = environment.from_string(here.joinpath("page.html.j2").read_text(encoding="utf-8"))
-    held = _written_out(summary)
-    drawn = pictures(held)
-    shown = most_changed(held["proportions"])
+    escaped = _escape(summary)
+    drawn = pictures(escaped)
+    shown = most_changed(escaped["proportions"])
     return template.render(
-        s=held,
+        s=escaped,
         style=here.joinpath("page.css").read_text(encoding="utf-8"),
         svg={name: picture.svg for name, picture in drawn.items()},
         alt={name: picture.alt for name, picture in drawn.items()},
@@ -51,13 +51,13 @@ def percent(value: float | None) -> str:
     return "–" if value is None else f"{100 * value:.1f}%"
 
 
-def _written_out(held: Any) -> Any:
+def _escape(value: Any) -> Any:
     """The same values; names in texts cannot steer the terminal of whoever looks at the page's source."""
-    if isinstance(held, dict):
-        return {key: _written_out(value) for key, value in held.items()}
-    if isinstance(held, list | tuple):
-        return [_written_out(value) for value in held]
-    return printable(held) if isinstance(held, str) else held
+    if isinstance(value, dict):
+        return {key: _escape(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_escape(one) for one in value]
+    return printable(value) if isinstance(value, str) else value
 
 
 def _methods() -> dict[str, tuple[str, str]]:

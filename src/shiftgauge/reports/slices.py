@@ -45,7 +45,7 @@ def slice_tables(
         return []
     columns = by if isinstance(by, Mapping) else {"group": by}
     of_source = source_by if isinstance(source_by, Mapping) else {"group": source_by}
-    said = estimate(
+    answer = estimate(
         pair, method=method, **{k: v for k, v in options.items() if k in ("marginal", "proportions")}
     )
     tables = []
@@ -59,7 +59,7 @@ def slice_tables(
                 "left_out": max(0, len(order) - MOST_SLICES),
                 "level": found.level,
                 "kind": found.kind,
-                "warnings": [text for text in found.warnings if text not in said.warnings],
+                "warnings": [text for text in found.warnings if text not in answer.warnings],
             }
         )
     return tables

@@ -11,8 +11,7 @@ so that too many misses widen the range and too few narrow it. Summed over T win
 a <= 0 on the range is [0, 1], which misses nothing, so a is bounded (Gibbs and Candes 2021, proposition 4.1).
 
 Late labels would make the range swing, so the step g is divided by 1 + D. The twenty misses from other data are the
-prior before labels come; `benchmarks/band.py` makes them, and shows what the rule gives on data that they were not taken
-from.
+prior before labels come; `benchmarks/band.py` makes them, and shows what the rule gives on other data again.
 
 References: Gibbs and Candes, Adaptive Conformal Inference Under Distribution Shift, 2021; Angelopoulos, Candes
 and Tibshirani, Conformal PID Control for Time Series Prediction, 2023.
