@@ -28,8 +28,6 @@ from shiftgauge.transport.candidates import (
     LEAST,
     CandidateRows,
     apart,
-    kernel_scores,
-    kernel_weights,
     noise_range,
     on_grid,
     price_forecast,
@@ -38,6 +36,7 @@ from shiftgauge.transport.candidates import (
     thinned_prices,
     whole_row,
 )
+from shiftgauge.transport.kernels import kernel_scores, kernel_weights, kernels_for
 from shiftgauge.transport.plan import Certificate, Transport
 from shiftgauge.transport.problem import check_masses
 from shiftgauge.transport.smoothing import smoothed_transport
@@ -215,11 +214,9 @@ async def _sample(rows: Rows) -> CandidateRows:
 
 def _candidates(block: Block, u: Units, T: Units, unit: float) -> Totals:
     """(K,) units of the rows that stay where they are while prices move apart by no more than T; the others."""
-    from shiftgauge.transport import _pass_kernels
-
     held, keep = np.zeros(len(u), np.int64), np.empty(len(block), np.bool_)
-    weights = kernel_weights(block.weights)
-    _pass_kernels.may_move(kernel_scores(block.probs), weights, unit, u, T, T.max(axis=1), held, keep)
+    P, weights = kernel_scores(block.probs), kernel_weights(block.weights)
+    kernels_for(P).may_move(P, weights, unit, u, T, T.max(axis=1), held, keep)
     rows = np.flatnonzero(keep)
     return Totals((held, RowBuffer.of(rows + block.start, block.probs[rows], block.mass[rows])))
 
@@ -301,11 +298,9 @@ def _held_share(sample: CandidateRows, u: Units) -> Floats:
 
 def _histograms(block: Block, u: Units, shift: Units, unit: float) -> Units:
     """(K, BINS) units of the rows by how much each class's price may rise until they leave: see the kernel."""
-    from shiftgauge.transport import _pass_kernels
-
     table = np.zeros((len(u), BINS), np.int64)
-    weights = kernel_weights(block.weights)
-    _pass_kernels.price_histograms(kernel_scores(block.probs), weights, unit, u, shift, table)
+    P, weights = kernel_scores(block.probs), kernel_weights(block.weights)
+    kernels_for(P).price_histograms(P, weights, unit, u, shift, table)
     return table
 
 
@@ -355,15 +350,13 @@ def _own_moves(table: Units, shift: Units, wanted: Units) -> Floats:
 
 def _audit(block: Block, plan: Transport, prices: Floats) -> Totals:
     """What a certificate needs of a block: sum_i m_i max_j (p_ij - u_j), the plan's cost, (K,) the classes' masses."""
-    from shiftgauge.transport import _pass_kernels
-
     held, P = np.zeros(len(prices)), kernel_scores(block.probs)
-    best, cost = _pass_kernels.audit_sums(P, kernel_weights(block.weights), plan.u, prices, held)
+    best, cost = kernels_for(P).audit_sums(P, kernel_weights(block.weights), plan.u, prices, held)
     pieces = plan.listed_pieces(block)
     if len(pieces.row):  # what the kernel counted in first best classes goes where the plan says
         rows, wrong = np.unique(pieces.row), np.zeros(len(prices))
         weights = kernel_weights(None if block.weights is None else block.weights[rows])
-        cost -= _pass_kernels.audit_sums(kernel_scores(P[rows]), weights, plan.u, prices, wrong)[1]
+        cost -= kernels_for(P).audit_sums(kernel_scores(P[rows]), weights, plan.u, prices, wrong)[1]
         cost += float(np.einsum("i,i->", pieces.mass, pieces.cost))
         held += np.bincount(pieces.cls, pieces.mass, len(prices)) - wrong
     return Totals((best, cost, held))
@@ -371,10 +364,8 @@ def _audit(block: Block, plan: Transport, prices: Floats) -> Totals:
 
 async def _audited(rows: Rows, q: Floats, found: _Found, before: int) -> Transport:
     """The plan and its certificate, by a pass over all rows."""
-    from shiftgauge.transport import _pass_kernels
-
     first = np.empty(len(found.numbers), np.intp)
-    _pass_kernels.first_best(kernel_scores(found.probs), found.u, first)
+    kernels_for(found.probs).first_best(kernel_scores(found.probs), found.u, first)
     other = np.flatnonzero(first != found.cls)
     nothing = Certificate(np.nan, np.nan, np.nan, np.nan)
     split = (found.split_rows, found.split_classes, found.split_shares)
