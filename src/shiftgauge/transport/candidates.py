@@ -133,7 +133,7 @@ def price_forecast(rows: CandidateRows, u: Units, excess: Units, total: int) -> 
         over -= change
     after = u.copy()
     search(rows, after, wanted, plan=False)
-    return after
+    return np.asarray(after)
 
 
 def noise_range(rows: CandidateRows, u: Units, noise: Floats) -> Units:

@@ -39,7 +39,7 @@ from shiftgauge.transport.candidates import (
 from shiftgauge.transport.kernels import kernel_scores, kernel_weights, kernels_for
 from shiftgauge.transport.plan import Certificate, Transport
 from shiftgauge.transport.problem import check_masses
-from shiftgauge.transport.smoothing import smoothed_transport
+from shiftgauge.transport.smoothing import SmoothedTransport, smoothed_transport
 from shiftgauge.transport.spanning_tree import Part
 from shiftgauge.transport.units import ONE, Units, class_units, row_unit
 
@@ -73,7 +73,7 @@ FORECAST_ENTRIES = 1 << 17
 ROUNDS = 40
 
 
-async def exact_transport(rows: Rows, class_mass: npt.ArrayLike) -> Transport:
+async def exact_transport(rows: Rows, class_mass: npt.ArrayLike) -> Transport | SmoothedTransport:
     """Find the cheapest plan of all rows, exactly, with prices that prove it.
 
         minimise  sum_ij x_ij (1 - p_ij)   subject to   sum_j x_ij = mass_i,  sum_i x_ij = q_j,  x >= 0
@@ -90,13 +90,17 @@ async def exact_transport(rows: Rows, class_mass: npt.ArrayLike) -> Transport:
     0.35
     """
     q = check_masses(class_mass, rows.k, "class_mass", "classes")
-    return await rows.once(("exact transport", q.tobytes()), plan_of, rows, q)
+    return await rows.once(("exact transport", q.tobytes()), _transport, rows, q)
+
+
+async def _transport(rows: Rows, q: Floats) -> Transport | SmoothedTransport:
+    if rows.warm_start is None:
+        return await plan_of(rows, q)
+    return await smoothed_transport(rows, q, await rows.warm_start.prices(rows, q))
 
 
 async def plan_of(rows: Rows, q: Floats, prices: Floats | None = None) -> Transport:
-    """`exact_transport` from (K,) given prices, not remembered."""
-    if rows.warm_start is not None:
-        return await smoothed_transport(rows, q, await rows.warm_start.prices(rows, q))
+    """The exact plan, whatever the rows' warm start, from (K,) given prices; not remembered."""
     before = rows.passes
     if not rows.in_memory:
         drawn = await rows.subsample()
@@ -133,9 +137,9 @@ class _Found:
             assigned[row] = max(shares, key=lambda share: (share[1], -share[0]))[0]
         split = [(row, j, units) for row, shares in by_row.items() if len(shares) > 1 for j, units in shares]
         at, classes = (np.array([s[place] for s in split], dtype=np.intp) for place in (0, 1))
-        units = np.array([s[2] for s in split], dtype=np.float64)
-        shares = units / np.bincount(at, units, len(assigned))[at]
-        return cls(u, numbers, probs, assigned, numbers[at], classes, shares)
+        mass = np.array([s[2] for s in split], dtype=np.float64)
+        part = mass / np.bincount(at, mass, len(assigned))[at]
+        return cls(u, numbers, probs, assigned, numbers[at], classes, part)
 
 
 # -- all rows are candidates ---------------------------------------------------------------------------------
@@ -261,7 +265,7 @@ async def _first_prices(rows: Rows, q: Floats, u: Units | None) -> tuple[Units, 
         return await _histogram_prices(rows, q, share_of_candidates)
     size = len(sample)
     if u is None and memory is not rows:
-        u, size = (await exact_transport(memory, q)).u, memory.n
+        u, size = on_grid((await exact_transport(memory, q)).prices), memory.n
     elif u is None:
         u = thinned_prices(sample, q)
         search(sample, u, sample.wanted(q), plan=False)

@@ -9,7 +9,6 @@ replicates can resolve; an estimate itself always comes from the exact solver.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -152,7 +151,7 @@ class WarmStart:
         if self._prices is None:
             from shiftgauge.transport.exact import plan_of
 
-            self._prices = (await plan_of(_cold(rows), class_mass)).prices
+            self._prices = (await plan_of(rows, class_mass)).prices
         return self._prices
 
     async def log_weights(self, rows: Rows, class_mass: Floats) -> Floats:
@@ -160,15 +159,6 @@ class WarmStart:
         if self._log_weights is None:
             from shiftgauge.transport.soft import weights_of
 
-            plan = await weights_of(_cold(rows), class_mass, tol=1e-6)
+            plan = await weights_of(rows, class_mass, tol=1e-6)
             self._log_weights = np.maximum(plan.log_weights, -50.0)
         return self._log_weights
-
-
-def _cold(rows: Rows) -> Any:
-    """The same rows without a warm start."""
-    import copy
-
-    cold = copy.copy(rows)
-    cold.warm_start, cold.results = None, {}
-    return cold

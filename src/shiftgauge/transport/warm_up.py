@@ -32,9 +32,8 @@ def warm_up(
         for n, k in ((SMALL_ENTRIES // 4 + 1, 4), (200, 70)):  # candidates of a pass; prices by histograms
             probs = rng.dirichlet(np.full(k, 0.3), n).astype(dtype)
             for weights in (None, np.ones(n)):
-                rows = Rows.of_block(Block(probs, weights=weights))
-                plan = run(exact_transport(rows, np.arange(1.0, k + 1.0)))
-                plan.cost_range(rows.parts[0].block)
+                block = Block(probs, weights=weights)
+                run(exact_transport(Rows.of_block(block), np.arange(1.0, k + 1.0))).cost_range(block)
         posterior_sums(Block(np.full((KERNEL_ENTRIES, 3), 1 / 3, dtype)), np.zeros(3), np.ones(3, np.bool_))
         rows = Rows.of_block(Block(probs[:, :3]))
         rows.warm_start = WarmStart()
