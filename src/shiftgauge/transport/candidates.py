@@ -136,13 +136,14 @@ def price_forecast(rows: CandidateRows, u: Units, excess: Units, total: int) -> 
     return np.asarray(after)
 
 
-def noise_range(rows: CandidateRows, u: Units, noise: Floats) -> Units:
+def noise_range(rows: CandidateRows, u: Units, noise: Floats, entries: int) -> Units:
     """(K, K) by how much more the price of a may have to rise than that of b, with a margin of safety.
 
     Args:
         rows: a sample.
         u: (K,) prices.
         noise: (K,) the standard deviations of the classes' shares.
+        entries: about how many the forecast reads.
     """
     cls, margin, held = rows.best_classes(u, np.ones(rows.k))
     total = int(held.sum())
@@ -150,13 +151,13 @@ def noise_range(rows: CandidateRows, u: Units, noise: Floats) -> Units:
     drawn = noise * np.random.default_rng(0).normal(size=rows.k)
     excess = np.rint((drawn - held / total * drawn.sum()) * total).astype(np.int64)
     excess[np.argmax(held)] -= excess.sum()
-    d = (price_forecast(rows, u, excess, total) - u).astype(np.float64)
+    d = (price_forecast(rows.thinned(rows.P.size // entries), u, excess, total) - u).astype(np.float64)
     # ... and the next could differ by the margins of about as many rows as have to leave either class.
     own = np.zeros(rows.k)
     for j in range(rows.k):
         mine = margin[cls == j]
         if len(mine):
-            place = min(len(mine) - 1, int(noise[j] * len(rows)))
+            place = min(len(mine) - 1, int(noise[j] * len(rows)) + 1)
             own[j] = min(np.partition(mine, place)[place], 2.0) * ONE
     return apart(SAFETY * (np.maximum(d[:, None] - d, LEAST * ONE) + own[:, None] + own))
 

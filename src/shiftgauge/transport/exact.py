@@ -236,7 +236,7 @@ async def _search_candidates(rows: Rows, q: Floats, u: Units | None) -> _Found:
         candidates = CandidateRows.of(probs, mass if rows.weighted else None, unit)
         total = int(held.sum() + candidates.units.sum())
         wanted = class_units(q, total, whole_row(unit)) - held
-        more = 8.0 * np.maximum(T, LEAST * ONE)
+        more = 4.0 * np.maximum(T, LEAST * ONE)
         if (wanted >= 0).all():
             after = u.copy()
             cls, parts = search(candidates, after, wanted)
@@ -269,9 +269,8 @@ async def _first_prices(rows: Rows, q: Floats, u: Units | None) -> tuple[Units, 
     elif u is None:
         u = thinned_prices(sample, q)
         search(sample, u, sample.wanted(q), plan=False)
-    few = sample.thinned(sample.P.size // FORECAST_ENTRIES)
     h = _held_share(sample, u)
-    T = noise_range(few, u, np.sqrt(h * (1.0 - h) / size))
+    T = noise_range(sample, u, np.sqrt(h * (1.0 - h) / size), FORECAST_ENTRIES)
     share = share_of_candidates(u, T)
     for _ in range(REFINING_PASSES):
         quick = not rows.in_memory or share * rows.n <= max(CANDIDATE_ROWS, CANDIDATE_SHARE * rows.n)
@@ -281,7 +280,7 @@ async def _first_prices(rows: Rows, q: Floats, u: Units | None) -> tuple[Units, 
         total = int(held.sum())
         excess = held - class_units(q, total, whole_row(unit))
         trial = price_forecast(sample, u, excess, total)
-        there = noise_range(few, trial, np.sqrt(np.abs(excess) / total / len(sample)) + 1.0 / len(sample))
+        there = noise_range(sample, trial, _noise_of_moves(sample, u, trial), FORECAST_ENTRIES)
         left = share_of_candidates(trial, there)
         worth = left <= WORTH * share
         if left < share:
@@ -289,6 +288,14 @@ async def _first_prices(rows: Rows, q: Floats, u: Units | None) -> tuple[Units, 
         if not worth:
             break
     return u, T
+
+
+def _noise_of_moves(sample: CandidateRows, u: Units, after: Units) -> Floats:
+    """(K,) the noise of the classes' shares if only the moves from prices u to others were left to a sample."""
+    old, new = (sample.best_classes(prices, np.ones(sample.k))[0] for prices in (u, after))
+    moved = old != new
+    ends = np.bincount(np.concatenate([old[moved], new[moved]]), minlength=sample.k)
+    return np.asarray((np.sqrt(ends) + 1.0) / len(sample))
 
 
 def _held_share(sample: CandidateRows, u: Units) -> Floats:
