@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from shiftgauge.rows import check_stopped
 from shiftgauge.rows.rows import subsampled_rows
+from shiftgauge.transport.kernels import kernel_scores, kernel_weights, kernels_for
 from shiftgauge.transport.spanning_tree import Part, cancel_cycles
 from shiftgauge.transport.units import ONE, Units, class_units
 
@@ -25,6 +26,8 @@ Indices = npt.NDArray[np.intp]
 
 #: Steps of the search between two looks at the keyboard: some milliseconds.
 WORK = 1 << 24
+#: Phases of the search that Python makes before it looks whether compiled kernels would be quicker.
+PYTHON_PHASES = 16
 #: The most pieces on a list of next cheapest pieces: longer lists cost more to keep sorted than they save.
 DEPTH = 24
 #: Scores lie within 1 and prices within 2, so at this distance every row may move.
@@ -79,31 +82,14 @@ class CandidateRows:
 
     def best_classes(self, u: Units, share: Floats) -> tuple[Indices, npt.NDArray[np.float32], Units]:
         """(m,) best classes at prices u, ties shared out by `share`, (m,) margins, and (K,) units per class."""
-        from shiftgauge.transport import _pass_kernels
-
         cls, margin = np.empty(len(self), np.intp), np.empty(len(self), np.float32)
         held = np.zeros(self.k, np.int64)
-        _pass_kernels.best_classes(self.P, self.weights, self.unit, u, share, cls, margin, held)
+        kernels_for(self.P).best_classes(self.P, self.weights, self.unit, u, share, cls, margin, held)
         return cls, margin, held
 
     def wanted(self, q: Floats) -> Units:
         """(K,) the units that the classes receive of these rows if they share them by q."""
         return class_units(q, int(self.units.sum()), whole_row(self.unit))
-
-
-def kernel_scores(probs: Array) -> Array:
-    """(n, K) probabilities as kernels read them: C order, float32 or float64, read-only."""
-    kind = np.float64 if probs.dtype == np.float64 else np.float32
-    view: Array = np.ascontiguousarray(probs, kind).view()
-    view.flags.writeable = False
-    return view
-
-
-def kernel_weights(mass: Floats | None) -> Floats:
-    """(n,) row masses as kernels read them, (0,) for equal ones."""
-    view = np.empty(0) if mass is None else np.ascontiguousarray(mass, np.float64).view()
-    view.flags.writeable = False
-    return view
 
 
 def whole_row(unit: float) -> int:
@@ -147,16 +133,17 @@ def price_forecast(rows: CandidateRows, u: Units, excess: Units, total: int) -> 
         over -= change
     after = u.copy()
     search(rows, after, wanted, plan=False)
-    return after
+    return np.asarray(after)
 
 
-def noise_range(rows: CandidateRows, u: Units, noise: Floats) -> Units:
+def noise_range(rows: CandidateRows, u: Units, noise: Floats, entries: int) -> Units:
     """(K, K) by how much more the price of a may have to rise than that of b, with a margin of safety.
 
     Args:
         rows: a sample.
         u: (K,) prices.
         noise: (K,) the standard deviations of the classes' shares.
+        entries: about how many the forecast reads.
     """
     cls, margin, held = rows.best_classes(u, np.ones(rows.k))
     total = int(held.sum())
@@ -164,13 +151,13 @@ def noise_range(rows: CandidateRows, u: Units, noise: Floats) -> Units:
     drawn = noise * np.random.default_rng(0).normal(size=rows.k)
     excess = np.rint((drawn - held / total * drawn.sum()) * total).astype(np.int64)
     excess[np.argmax(held)] -= excess.sum()
-    d = (price_forecast(rows, u, excess, total) - u).astype(np.float64)
+    d = (price_forecast(rows.thinned(rows.P.size // entries), u, excess, total) - u).astype(np.float64)
     # ... and the next could differ by the margins of about as many rows as have to leave either class.
     own = np.zeros(rows.k)
     for j in range(rows.k):
         mine = margin[cls == j]
         if len(mine):
-            place = min(len(mine) - 1, int(noise[j] * len(rows)))
+            place = min(len(mine) - 1, int(noise[j] * len(rows)) + 1)
             own[j] = min(np.partition(mine, place)[place], 2.0) * ONE
     return apart(SAFETY * (np.maximum(d[:, None] - d, LEAST * ONE) + own[:, None] + own))
 
@@ -201,7 +188,7 @@ def search(
     Returns:
         (m,) the class of each row, and the units by (row, class) of the rows that are split, at most K - 1.
     """
-    from shiftgauge.transport import _search_kernels as kernels
+    from shiftgauge.transport import _kernels
 
     cls, _, held = rows.best_classes(u, np.maximum(wanted, 0).astype(np.float64))
     excess = held - wanted
@@ -210,20 +197,21 @@ def search(
     units = rows.units
     live = np.flatnonzero(units > 0)  # a piece without mass would block its class
     moves = _moves(rows, live, cls[live], units[live])
-    kernels.start(moves, len(live), 0, rows.k)
-    paths = kernels.Paths(
+    kernels_for(rows.P).start(moves, len(live), 0, rows.k)
+    paths = _kernels.Paths(
         *(np.empty(rows.k, kind) for kind in (np.int64, np.int32, np.int32, np.int64, np.int64))
     )
     # Whether whole rows are left to move, or only parts, decides how to search (`next_source`).
     typical = int(rows.unit * (rows.weights.mean() if rows.weights.size else 1.0))
-    phases = max(1, min(1024, WORK // rows.k**2))
-    status = kernels.MORE
-    while status != kernels.DONE:
+    status = _kernels.MORE
+    while status != _kernels.DONE:
+        kernels = kernels_for(rows.P)
+        phases = max(1, min(1024, WORK // rows.k**2)) if kernels is _kernels else PYTHON_PHASES
         status = kernels.drive(moves, u, excess, paths, phases, typical)
         check_stopped()
-        if status == kernels.STUCK:
+        if status == _kernels.STUCK:
             raise AssertionError("a class lacks rows, and no row can move there")
-        if status == kernels.FULL:
+        if status == _kernels.FULL:
             moves = _grown(moves)
     if not plan:
         return cls, {}
@@ -237,7 +225,7 @@ def search(
 
 def _moves(rows: CandidateRows, row: Indices, cls: Indices, mass: Units) -> Any:
     """The pieces of whole rows, before their moves are found."""
-    from shiftgauge.transport import _search_kernels as kernels
+    from shiftgauge.transport import _kernels
 
     k, count = rows.k, len(row)
     depth = min(DEPTH, (12 * count + (1 << 20)) // (12 * k * k))  # within 12 bytes per row
@@ -251,7 +239,7 @@ def _moves(rows: CandidateRows, row: Indices, cls: Indices, mass: Units) -> Any:
         out[:count] = x
         return out
 
-    return kernels.Moves(
+    return _kernels.Moves(
         P=rows.P,
         row=padded(row, np.int64),
         cls=padded(cls, np.int32),

@@ -28,8 +28,6 @@ from shiftgauge.transport.candidates import (
     LEAST,
     CandidateRows,
     apart,
-    kernel_scores,
-    kernel_weights,
     noise_range,
     on_grid,
     price_forecast,
@@ -38,9 +36,10 @@ from shiftgauge.transport.candidates import (
     thinned_prices,
     whole_row,
 )
+from shiftgauge.transport.kernels import kernel_scores, kernel_weights, kernels_for
 from shiftgauge.transport.plan import Certificate, Transport
 from shiftgauge.transport.problem import check_masses
-from shiftgauge.transport.smoothing import smoothed_transport
+from shiftgauge.transport.smoothing import SmoothedTransport, smoothed_transport
 from shiftgauge.transport.spanning_tree import Part
 from shiftgauge.transport.units import ONE, Units, class_units, row_unit
 
@@ -74,7 +73,7 @@ FORECAST_ENTRIES = 1 << 17
 ROUNDS = 40
 
 
-async def exact_transport(rows: Rows, class_mass: npt.ArrayLike) -> Transport:
+async def exact_transport(rows: Rows, class_mass: npt.ArrayLike) -> Transport | SmoothedTransport:
     """Find the cheapest plan of all rows, exactly, with prices that prove it.
 
         minimise  sum_ij x_ij (1 - p_ij)   subject to   sum_j x_ij = mass_i,  sum_i x_ij = q_j,  x >= 0
@@ -91,13 +90,17 @@ async def exact_transport(rows: Rows, class_mass: npt.ArrayLike) -> Transport:
     0.35
     """
     q = check_masses(class_mass, rows.k, "class_mass", "classes")
-    return await rows.once(("exact transport", q.tobytes()), plan_of, rows, q)
+    return await rows.once(("exact transport", q.tobytes()), _transport, rows, q)
+
+
+async def _transport(rows: Rows, q: Floats) -> Transport | SmoothedTransport:
+    if rows.warm_start is None:
+        return await plan_of(rows, q)
+    return await smoothed_transport(rows, q, await rows.warm_start.prices(rows, q))
 
 
 async def plan_of(rows: Rows, q: Floats, prices: Floats | None = None) -> Transport:
-    """`exact_transport` from (K,) given prices, not remembered."""
-    if rows.warm_start is not None:
-        return await smoothed_transport(rows, q, await rows.warm_start.prices(rows, q))
+    """The exact plan, whatever the rows' warm start, from (K,) given prices; not remembered."""
     before = rows.passes
     if not rows.in_memory:
         drawn = await rows.subsample()
@@ -134,9 +137,9 @@ class _Found:
             assigned[row] = max(shares, key=lambda share: (share[1], -share[0]))[0]
         split = [(row, j, units) for row, shares in by_row.items() if len(shares) > 1 for j, units in shares]
         at, classes = (np.array([s[place] for s in split], dtype=np.intp) for place in (0, 1))
-        units = np.array([s[2] for s in split], dtype=np.float64)
-        shares = units / np.bincount(at, units, len(assigned))[at]
-        return cls(u, numbers, probs, assigned, numbers[at], classes, shares)
+        mass = np.array([s[2] for s in split], dtype=np.float64)
+        part = mass / np.bincount(at, mass, len(assigned))[at]
+        return cls(u, numbers, probs, assigned, numbers[at], classes, part)
 
 
 # -- all rows are candidates ---------------------------------------------------------------------------------
@@ -215,11 +218,9 @@ async def _sample(rows: Rows) -> CandidateRows:
 
 def _candidates(block: Block, u: Units, T: Units, unit: float) -> Totals:
     """(K,) units of the rows that stay where they are while prices move apart by no more than T; the others."""
-    from shiftgauge.transport import _pass_kernels
-
     held, keep = np.zeros(len(u), np.int64), np.empty(len(block), np.bool_)
-    weights = kernel_weights(block.weights)
-    _pass_kernels.may_move(kernel_scores(block.probs), weights, unit, u, T, T.max(axis=1), held, keep)
+    P, weights = kernel_scores(block.probs), kernel_weights(block.weights)
+    kernels_for(P).may_move(P, weights, unit, u, T, T.max(axis=1), held, keep)
     rows = np.flatnonzero(keep)
     return Totals((held, RowBuffer.of(rows + block.start, block.probs[rows], block.mass[rows])))
 
@@ -235,7 +236,7 @@ async def _search_candidates(rows: Rows, q: Floats, u: Units | None) -> _Found:
         candidates = CandidateRows.of(probs, mass if rows.weighted else None, unit)
         total = int(held.sum() + candidates.units.sum())
         wanted = class_units(q, total, whole_row(unit)) - held
-        more = 8.0 * np.maximum(T, LEAST * ONE)
+        more = 4.0 * np.maximum(T, LEAST * ONE)
         if (wanted >= 0).all():
             after = u.copy()
             cls, parts = search(candidates, after, wanted)
@@ -264,13 +265,12 @@ async def _first_prices(rows: Rows, q: Floats, u: Units | None) -> tuple[Units, 
         return await _histogram_prices(rows, q, share_of_candidates)
     size = len(sample)
     if u is None and memory is not rows:
-        u, size = (await exact_transport(memory, q)).u, memory.n
+        u, size = on_grid((await exact_transport(memory, q)).prices), memory.n
     elif u is None:
         u = thinned_prices(sample, q)
         search(sample, u, sample.wanted(q), plan=False)
-    few = sample.thinned(sample.P.size // FORECAST_ENTRIES)
     h = _held_share(sample, u)
-    T = noise_range(few, u, np.sqrt(h * (1.0 - h) / size))
+    T = noise_range(sample, u, np.sqrt(h * (1.0 - h) / size), FORECAST_ENTRIES)
     share = share_of_candidates(u, T)
     for _ in range(REFINING_PASSES):
         quick = not rows.in_memory or share * rows.n <= max(CANDIDATE_ROWS, CANDIDATE_SHARE * rows.n)
@@ -280,7 +280,7 @@ async def _first_prices(rows: Rows, q: Floats, u: Units | None) -> tuple[Units, 
         total = int(held.sum())
         excess = held - class_units(q, total, whole_row(unit))
         trial = price_forecast(sample, u, excess, total)
-        there = noise_range(few, trial, np.sqrt(np.abs(excess) / total / len(sample)) + 1.0 / len(sample))
+        there = noise_range(sample, trial, _noise_of_moves(sample, u, trial), FORECAST_ENTRIES)
         left = share_of_candidates(trial, there)
         worth = left <= WORTH * share
         if left < share:
@@ -288,6 +288,14 @@ async def _first_prices(rows: Rows, q: Floats, u: Units | None) -> tuple[Units, 
         if not worth:
             break
     return u, T
+
+
+def _noise_of_moves(sample: CandidateRows, u: Units, after: Units) -> Floats:
+    """(K,) the noise of the classes' shares if only the moves from prices u to others were left to a sample."""
+    old, new = (sample.best_classes(prices, np.ones(sample.k))[0] for prices in (u, after))
+    moved = old != new
+    ends = np.bincount(np.concatenate([old[moved], new[moved]]), minlength=sample.k)
+    return np.asarray((np.sqrt(ends) + 1.0) / len(sample))
 
 
 def _held_share(sample: CandidateRows, u: Units) -> Floats:
@@ -301,11 +309,9 @@ def _held_share(sample: CandidateRows, u: Units) -> Floats:
 
 def _histograms(block: Block, u: Units, shift: Units, unit: float) -> Units:
     """(K, BINS) units of the rows by how much each class's price may rise until they leave: see the kernel."""
-    from shiftgauge.transport import _pass_kernels
-
     table = np.zeros((len(u), BINS), np.int64)
-    weights = kernel_weights(block.weights)
-    _pass_kernels.price_histograms(kernel_scores(block.probs), weights, unit, u, shift, table)
+    P, weights = kernel_scores(block.probs), kernel_weights(block.weights)
+    kernels_for(P).price_histograms(P, weights, unit, u, shift, table)
     return table
 
 
@@ -355,15 +361,13 @@ def _own_moves(table: Units, shift: Units, wanted: Units) -> Floats:
 
 def _audit(block: Block, plan: Transport, prices: Floats) -> Totals:
     """What a certificate needs of a block: sum_i m_i max_j (p_ij - u_j), the plan's cost, (K,) the classes' masses."""
-    from shiftgauge.transport import _pass_kernels
-
     held, P = np.zeros(len(prices)), kernel_scores(block.probs)
-    best, cost = _pass_kernels.audit_sums(P, kernel_weights(block.weights), plan.u, prices, held)
+    best, cost = kernels_for(P).audit_sums(P, kernel_weights(block.weights), plan.u, prices, held)
     pieces = plan.listed_pieces(block)
     if len(pieces.row):  # what the kernel counted in first best classes goes where the plan says
         rows, wrong = np.unique(pieces.row), np.zeros(len(prices))
         weights = kernel_weights(None if block.weights is None else block.weights[rows])
-        cost -= _pass_kernels.audit_sums(kernel_scores(P[rows]), weights, plan.u, prices, wrong)[1]
+        cost -= kernels_for(P).audit_sums(kernel_scores(P[rows]), weights, plan.u, prices, wrong)[1]
         cost += float(np.einsum("i,i->", pieces.mass, pieces.cost))
         held += np.bincount(pieces.cls, pieces.mass, len(prices)) - wrong
     return Totals((best, cost, held))
@@ -371,10 +375,8 @@ def _audit(block: Block, plan: Transport, prices: Floats) -> Totals:
 
 async def _audited(rows: Rows, q: Floats, found: _Found, before: int) -> Transport:
     """The plan and its certificate, by a pass over all rows."""
-    from shiftgauge.transport import _pass_kernels
-
     first = np.empty(len(found.numbers), np.intp)
-    _pass_kernels.first_best(kernel_scores(found.probs), found.u, first)
+    kernels_for(found.probs).first_best(kernel_scores(found.probs), found.u, first)
     other = np.flatnonzero(first != found.cls)
     nothing = Certificate(np.nan, np.nan, np.nan, np.nan)
     split = (found.split_rows, found.split_classes, found.split_shares)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shiftgauge.rows import Block
-from shiftgauge.transport.candidates import kernel_scores, kernel_weights
+from shiftgauge.transport.kernels import kernel_scores, kernel_weights, kernels_for
 from shiftgauge.transport.units import ONE, Units
 
 Array = npt.NDArray[Any]
@@ -108,10 +108,8 @@ class Transport:
 
     def assigned(self, block: Block) -> Indices:
         """(b,) the class of each row of a block; for a split row the class of its largest part."""
-        from shiftgauge.transport import _pass_kernels
-
-        out = np.empty(len(block), np.intp)
-        _pass_kernels.first_best(kernel_scores(block.probs), self.u, out)
+        out, P = np.empty(len(block), np.intp), kernel_scores(block.probs)
+        kernels_for(P).first_best(P, self.u, out)
         at = _within(self.rows, block)
         out[self.rows[at] - block.start] = self.classes[at]
         return out
@@ -143,16 +141,12 @@ class Transport:
         Every optimal plan uses only classes that are tied for best at any optimal prices (complementary slackness),
         so the costs 1 - p_ij over those classes bound what ties could change.
         """
-        from shiftgauge.transport import _pass_kernels
-
         cost = 1.0 - block.probs[np.arange(len(block)), self.assigned(block)].astype(np.float64)
         k = len(self.u)
         T = np.full((k, k), 2 * int(TIED * ONE) + 4)
         u = np.where(self.class_mass > 0.0, self.u, NEVER)
-        near = np.empty(len(block), np.bool_)
-        _pass_kernels.may_move(
-            kernel_scores(block.probs), kernel_weights(None), 1.0, u, T, T[0], np.zeros(k, np.int64), near
-        )
+        near, P = np.empty(len(block), np.bool_), kernel_scores(block.probs)
+        kernels_for(P).may_move(P, kernel_weights(None), 1.0, u, T, T[0], np.zeros(k, np.int64), near)
         least, most = cost.copy(), cost
         rows = np.flatnonzero(near)
         least[rows], most[rows] = tied_costs(block.probs[rows], self.prices, self.class_mass)

@@ -9,13 +9,12 @@ replicates can resolve; an estimate itself always comes from the exact solver.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from shiftgauge.rows import Block, Rows, Totals
-from shiftgauge.transport.candidates import kernel_scores, kernel_weights
+from shiftgauge.transport.kernels import kernel_scores, kernel_weights
 from shiftgauge.transport.newton import Reading, newton
 from shiftgauge.transport.plan import Certificate, Pieces
 
@@ -107,12 +106,12 @@ async def smoothed_transport(rows: Rows, class_mass: Floats, prices: Floats) -> 
 
 def _dual(block: Block, u: Floats) -> Totals:
     """The smoothed dual of a block without its linear term, (K,) the masses of the classes, (K, K) the Hessian."""
-    from shiftgauge.transport import _pass_kernels
+    from shiftgauge.transport import _kernels
 
     k = len(u)
     held, H, x, near = np.empty(k), np.empty((k, k)), np.empty(k), np.empty(k, np.int64)
     P, mass = kernel_scores(block.probs), kernel_weights(block.mass)
-    return Totals((_pass_kernels.smoothed_dual(P, mass, u, EPS, held, H, x, near), held, H))
+    return Totals((_kernels.smoothed_dual(P, mass, u, EPS, held, H, x, near), held, H))
 
 
 def _audit(block: Block, u: Floats) -> Totals:
@@ -123,7 +122,7 @@ def _audit(block: Block, u: Floats) -> Totals:
 
 def _pieces(block: Block, u: Floats) -> tuple[Pieces, float]:
     """The plan of a block at prices u, and sum_i mass_i max_j (p_ij - u_j)."""
-    from shiftgauge.transport import _pass_kernels
+    from shiftgauge.transport import _kernels
 
     n, k = len(block), len(u)
     P, m = kernel_scores(block.probs), kernel_weights(block.mass)
@@ -131,7 +130,7 @@ def _pieces(block: Block, u: Floats) -> tuple[Pieces, float]:
     while count < 0:
         row, cls = np.empty(room, np.intp), np.empty(room, np.intp)
         mass, cost = np.empty(room), np.empty(room)
-        count, _, best = _pass_kernels.smoothed_plan(P, m, u, EPS, row, cls, mass, cost, x)
+        count, _, best = _kernels.smoothed_plan(P, m, u, EPS, row, cls, mass, cost, x)
         room *= 2
     return Pieces(row[:count], cls[:count], mass[:count], cost[:count]), best
 
@@ -152,7 +151,7 @@ class WarmStart:
         if self._prices is None:
             from shiftgauge.transport.exact import plan_of
 
-            self._prices = (await plan_of(_cold(rows), class_mass)).prices
+            self._prices = (await plan_of(rows, class_mass)).prices
         return self._prices
 
     async def log_weights(self, rows: Rows, class_mass: Floats) -> Floats:
@@ -160,15 +159,6 @@ class WarmStart:
         if self._log_weights is None:
             from shiftgauge.transport.soft import weights_of
 
-            plan = await weights_of(_cold(rows), class_mass, tol=1e-6)
+            plan = await weights_of(rows, class_mass, tol=1e-6)
             self._log_weights = np.maximum(plan.log_weights, -50.0)
         return self._log_weights
-
-
-def _cold(rows: Rows) -> Any:
-    """The same rows without a warm start."""
-    import copy
-
-    cold = copy.copy(rows)
-    cold.warm_start, cold.results = None, {}
-    return cold

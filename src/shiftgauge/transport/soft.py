@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from shiftgauge.rows import Block, RowBuffer, Rows, Totals
 from shiftgauge.rows.rows import subsampled_rows
-from shiftgauge.transport.candidates import kernel_scores, kernel_weights
+from shiftgauge.transport.kernels import kernel_scores, kernel_weights
 from shiftgauge.transport.newton import Reading, newton
 from shiftgauge.transport.problem import check_masses
 
@@ -197,14 +197,14 @@ def _positive_sums(block: Block, v: Floats, live: Mask, moments: bool) -> Totals
 
 def _compiled_sums(block: Block, v: Floats, live: Mask) -> Totals | None:
     """The same for few classes: their matrix products are too small for a library to be quick. None if one is faint."""
-    from shiftgauge.transport import _pass_kernels
+    from shiftgauge.transport import _kernels
 
     k = len(live)
     held, square = np.zeros(k), np.zeros((k, k))
     y = np.ascontiguousarray(block.predictions, np.intp).view()
     y.flags.writeable = False
     weights = np.where(live, np.exp(np.where(live, v, 0.0)), 0.0)
-    value, kept = _pass_kernels.posterior_sums(
+    value, kept = _kernels.posterior_sums(
         kernel_scores(block.probs), weights, kernel_weights(block.weights), y, np.empty(k), held, square
     )
     if np.isnan(value):

@@ -10,7 +10,7 @@ import numpy as np
 from shiftgauge.rows import Block, Rows, run
 from shiftgauge.transport.exact import SMALL_ENTRIES, exact_transport
 from shiftgauge.transport.smoothing import WarmStart
-from shiftgauge.transport.soft import posterior_sums
+from shiftgauge.transport.soft import KERNEL_ENTRIES, posterior_sums
 
 
 def warm_up(
@@ -25,22 +25,20 @@ def warm_up(
     Returns:
         The folder that keeps the machine code; None if none can be written, or NUMBA_DISABLE_JIT is set.
     """
-    from shiftgauge.transport import _search_kernels
+    from shiftgauge.transport import _kernels
 
     rng = np.random.default_rng(0)
     for place, dtype in enumerate(dtypes):
         for n, k in ((SMALL_ENTRIES // 4 + 1, 4), (200, 70)):  # candidates of a pass; prices by histograms
             probs = rng.dirichlet(np.full(k, 0.3), n).astype(dtype)
             for weights in (None, np.ones(n)):
-                rows = Rows.of_block(Block(probs, weights=weights))
-                plan = run(exact_transport(rows, np.arange(1.0, k + 1.0)))
-        block = Block(probs[:50, :3])
-        plan.cost_range(block)
-        posterior_sums(Block(np.full((1 << 16, 3), 1 / 3, dtype)), np.zeros(3), np.ones(3, np.bool_))
-        rows = Rows.of_block(block)
+                block = Block(probs, weights=weights)
+                run(exact_transport(Rows.of_block(block), np.arange(1.0, k + 1.0))).cost_range(block)
+        posterior_sums(Block(np.full((KERNEL_ENTRIES, 3), 1 / 3, dtype)), np.zeros(3), np.ones(3, np.bool_))
+        rows = Rows.of_block(Block(probs[:, :3]))
         rows.warm_start = WarmStart()
         run(exact_transport(rows, np.ones(3)))
         if progress is not None:
             progress(f"compiled the solvers for {dtype} scores, {(place + 1) / len(dtypes):.0%}")
-    stats = getattr(_search_kernels.drive, "stats", None)
+    stats = getattr(_kernels.drive, "stats", None)
     return None if stats is None or stats.cache_path is None else Path(stats.cache_path)
