@@ -15,8 +15,8 @@ LINK = re.compile(r"(?<!\\)\[[^\]]*\]\(([^)\s]+)[^)]*\)")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 #: Made when the site is built (docs/_hooks/site.py).
 GENERATED = {"schema.json"}
-#: Public names that are no classes or functions of their own.
-NO_ENTRY = {"METHODS", "plots", "__version__"}
+#: Public names that are not classes or functions.
+NO_ENTRY = {"methods", "plots", "__version__"}
 
 
 def anchors(path):
@@ -29,7 +29,7 @@ def links(path):
     return LINK.findall(FENCE.sub("", path.read_text(encoding="utf-8")))
 
 
-@pytest.mark.parametrize("page", [*pages(), ROOT / "README.md"], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [*pages(), ROOT / "README.md", ROOT / "CONTRIBUTING.md"], ids=lambda page: page.stem)
 def test_links_lead_somewhere(page):
     for link in links(page):
         if re.match(r"https?://", link):
@@ -143,7 +143,7 @@ def test_wide_tables_scroll_by_themselves(site, tmp_path):
     )
     flags = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--window-size=390,800"]
     flags.append("--virtual-time-budget=60000")
-    for name in ("commands.html", "index.html", "trust.html"):
+    for name in ("commands.html", "index.html", "trusting.html"):
         page = site / f"probe-{name}"
         page.write_text((site / name).read_text(encoding="utf-8").replace("</body>", probe + "</body>"))
         done = subprocess.run(

@@ -11,6 +11,8 @@ import io
 import re
 import shutil
 import subprocess
+import sys
+import types
 
 import pytest
 from docs_pages import DOCS, LIMIT, ROOT, blocks, pages
@@ -24,10 +26,10 @@ KNOWN = {"python", "text", "sh", "console", "yaml", ""}
 FAR, FAR_BY_PAGE = 1.0, {"text": 10.0}
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 #: Run by `make test`; the other pages only by `make test-all`.
-FIRST = {DOCS / "index.md", ROOT / "README.md"}
+FIRST = {DOCS / "index.md", ROOT / "README.md", ROOT / "CONTRIBUTING.md"}
 RUN = [
     pytest.param(page, id=page.stem, marks=() if page in FIRST else pytest.mark.slow)
-    for page in [*pages(), ROOT / "README.md"]
+    for page in [*pages(), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
     if page.name not in NOT_RUN
 ]
 
@@ -85,7 +87,9 @@ def run_shell(text, folder, shell, where):
 
 
 def run_page(page, folder, shell):
-    namespace, printed = {"__name__": "__docs__"}, None
+    module, printed = types.ModuleType("__docs__"), None
+    sys.modules["__docs__"] = module  # so that classes of a page can be pickled
+    namespace = vars(module)
     gallery = page.parent.name == "gallery"
     for block in blocks(page):
         where = f"{page.name}:{block.line}"

@@ -54,6 +54,18 @@ class OneBlock(AC):
         return np.full(len(rows), 1.0 - rows.confidence.max())
 
 
+class AllRows(AC):
+    """As AC, but over all rows at once."""
+
+    async def read(self, target):
+        rows = await target.collect()
+        return Reading(error=float(rows.row_share @ (1.0 - rows.confidence)))
+
+
+def test_a_method_that_collects_all_rows_sees_calibrated_ones_in_passes_too():
+    check_blocks(AllRows)
+
+
 @pytest.mark.parametrize(
     ("method", "check"),
     [

@@ -168,7 +168,7 @@ def slices(
     max_g |e*_g - e_g| / s_g, slice g gets e_g -+ t* s_g. By default (`auto`) they include what DoC, SCOT and
     label-shift estimate for the slice: sampling error shrinks with rows, the error of a posterior does not. What
     every method misses alike is not in them: where scores are off in one slice and not in another, truth lies
-    outside, the more surely the more rows there are (docs/trust.md). With `source_by` that is measured: b, the
+    outside, the more surely the more rows there are (docs/trusting.md). With `source_by` that is measured: b, the
     mean of (wrong - error probability) over a slice's source rows, and its standard error s. The interval is then
     extended by b on the side of its sign, and z s (Bonferroni over the slices) is combined with t* s_g in quadrature,
     as independent errors are. A slice of fewer than 5 effective rows gets [0, 1]: one row resampled is the same row.

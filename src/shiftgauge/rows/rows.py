@@ -210,7 +210,7 @@ class Rows:
 
     def in_passes(self) -> Rows:
         """These rows in memory as if they were read anew in every pass, for tests and benchmarks."""
-        twin = self._twin(in_memory=False, sample=None, tolerance=0.99, insist=True)
+        twin = self._twin(in_memory=False, sample=None, tolerance=0.99, insist=True, _whole=None)
         twin._state = _State()
         return twin
 
