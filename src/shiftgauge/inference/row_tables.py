@@ -64,7 +64,9 @@ def _plan(pair: Pair, marginal: Marginal) -> Transport:
 
     async def plan() -> Transport:
         chosen = await cot.choose_marginal(pair.target)
-        return await exact_transport(pair.target, chosen.masses)
+        found = await exact_transport(pair.target, chosen.masses)
+        assert isinstance(found, Transport)
+        return found
 
     return run(plan())
 

@@ -199,7 +199,7 @@ def slices(
     settings = Resampling(replicates, level, seed, groups, source_groups)
     name, options = resolve_method(method, marginal, proportions)
     pair = to_pair("slices", source, target, calibration)
-    cut = Cut.of(pair.target, by)
+    cut = Grouping.of(pair.target, by)
     names, count = cut.names, len(cut.names)
     _refuse_tiny_slices(by, count, pair.target.n)
     asked = [(name, options), *(OTHERS if name == DEFAULT else ())]
@@ -272,7 +272,7 @@ class Sums:
 
 
 @dataclass(frozen=True)
-class Cut:
+class Grouping:
     """A target cut into slices.
 
     Attributes:
@@ -286,12 +286,12 @@ class Cut:
     columns: tuple[str, ...] = ()
 
     @staticmethod
-    def of(target: Rows, by: Any) -> Cut:
-        """Cut a target by (n,) values, by several columns of them, or by the names of its own columns."""
+    def of(target: Rows, by: Any) -> Grouping:
+        """Group a target by (n,) values, by several columns of them, or by the names of its own columns."""
         columns = _column_names(target, by)
         if not columns:
             names, number = slice_numbers(by, target.n)
-            return Cut(names, lambda block: number[block.numbers])
+            return Grouping(names, lambda block: number[block.numbers])
         distinct = list(run(target.fold(_distinct_names, columns, columns=columns)))
         names = [distinct[i] for i in _order(distinct)]
         place = {name: i for i, name in enumerate(names)}
@@ -300,7 +300,7 @@ class Cut:
             here, numbers = slice_numbers(_column_values(block, columns), len(block))
             return np.array([place[name] for name in here], dtype=np.intp)[numbers]
 
-        return Cut(names, number_of, columns)
+        return Grouping(names, number_of, columns)
 
     def sums(self, target: Rows, posteriors: Sequence[Posterior], drawn: Block) -> Sums:
         """What each slice has, in one pass; `drawn` are the rows that are resampled, in the order of the target."""

@@ -6,7 +6,7 @@ from shiftgauge.methods.base import Reading
 from shiftgauge.methods.marginal import MarginalEstimator, unproved
 from shiftgauge.methods.threshold import TIE, cut_at_share
 from shiftgauge.rows import Block, Rows, Totals
-from shiftgauge.transport import Transport, exact_transport
+from shiftgauge.transport import SmoothedTransport, Transport, exact_transport
 
 #: From this share of rows whose side is a matter of chance on, it is said.
 MUCH_TIED = 0.05
@@ -74,7 +74,9 @@ class COTT(MarginalEstimator):
         return reading
 
 
-def _mass_beyond(rows: Block, plan: Transport, cut: float, low: float, high: float) -> Totals:
+def _mass_beyond(
+    rows: Block, plan: Transport | SmoothedTransport, cut: float, low: float, high: float
+) -> Totals:
     """The mass whose cost is `cut` or more; that of rows which ties could bring across; and all mass.
 
     Ties could bring a row across if one optimal plan gives it `low` or more, and another one less than `high`.

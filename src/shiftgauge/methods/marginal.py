@@ -21,7 +21,7 @@ from shiftgauge.labelshift import (
 )
 from shiftgauge.methods.base import Estimator
 from shiftgauge.rows import Moments, Rows
-from shiftgauge.transport import Transport
+from shiftgauge.transport import SmoothedTransport, Transport
 from shiftgauge.validation import check_label_shares
 
 Array = npt.NDArray[np.float64]
@@ -99,7 +99,7 @@ class MarginalEstimator(Estimator):
         return estimated.shares, {"marginal": "mlls", "likelihood_gap": estimated.gap}
 
 
-def unproved(transport: Transport) -> list[str]:
+def unproved(transport: Transport | SmoothedTransport) -> list[str]:
     """A warning if the certificate does not prove the plan optimal."""
     certificate = transport.certificate
     if certificate.exact:

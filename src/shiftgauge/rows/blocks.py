@@ -159,9 +159,9 @@ class Block:
         """(b,) the rows' numbers in the sample."""
         return np.arange(self.start, self.start + len(self)) if self.row_numbers is None else self.row_numbers
 
-    @cached_property
+    @property
     def log_probs(self) -> Floats:
-        """(b, K) finite log-probabilities, up to a constant per row."""
+        """(b, K) finite log-probabilities, up to a constant per row; computed anew each time, to save memory."""
         if self.calibration is None:
             return np.asarray(np.log(np.maximum(self.scores, np.finfo(np.float64).tiny, dtype=np.float64)))
         return self.calibration.log_probs(self.scores, self.kind)
@@ -171,7 +171,8 @@ class Block:
         """The same rows with given probabilities of exactly zero counted as small positive ones (`log_probs`)."""
         if self.zeros is None or self.probs.min() > 0.0:
             return self
-        probs = np.exp(self.log_probs - self.log_probs.max(axis=1, keepdims=True))
+        logs = self.log_probs
+        probs = np.exp(logs - logs.max(axis=1, keepdims=True))
         return self.with_probs(probs / probs.sum(axis=1, keepdims=True))
 
     def at_prediction(self, values: Array) -> Floats:

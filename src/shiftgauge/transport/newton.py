@@ -24,7 +24,7 @@ LONGEST = 200.0
 
 
 @dataclass(frozen=True)
-class Reading:
+class DualValue:
     """The dual at one v.
 
     Attributes:
@@ -45,12 +45,12 @@ class Optimum:
     """Where the method ended: v (K,), its reading, and the largest class mass that is missed."""
 
     v: Array
-    reading: Reading
+    reading: DualValue
     error: float
 
 
 async def newton(
-    read: Callable[[Array], Awaitable[Reading]], v: Array, q: Array, *, tol: float, more: Callable[[], bool]
+    read: Callable[[Array], Awaitable[DualValue]], v: Array, q: Array, *, tol: float, more: Callable[[], bool]
 ) -> Optimum:
     """Minimise F from v on until no class mass is missed by more than tol.
 
@@ -87,7 +87,7 @@ async def newton(
     return Optimum(v, here, float(np.abs(g).max()))
 
 
-async def _step(here: Reading, g: Array, damping: float) -> Array:
+async def _step(here: DualValue, g: Array, damping: float) -> Array:
     """The damped Newton step; F is constant along (1, ..., 1), which the added term fixes."""
     k = len(g)
     ridge = damping + 1e-300

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from shiftgauge.rows import Block, Rows, Totals
 from shiftgauge.transport.kernels import kernel_scores, kernel_weights
-from shiftgauge.transport.newton import Reading, newton
+from shiftgauge.transport.newton import DualValue, newton
 from shiftgauge.transport.plan import Certificate, Pieces
 
 Floats = npt.NDArray[np.float64]
@@ -84,10 +84,10 @@ async def smoothed_transport(rows: Rows, class_mass: Floats, prices: Floats) -> 
         out[live] = -EPS * v
         return out
 
-    async def read(v: Floats) -> Reading:
+    async def read(v: Floats) -> DualValue:
         value, held, H = await rows.fold(_dual, priced(v))
         mass = rows.mass
-        return Reading(value / mass / EPS, held[live] / mass, H[np.ix_(live, live)] / mass)
+        return DualValue(value / mass / EPS, held[live] / mass, H[np.ix_(live, live)] / mass)
 
     def more() -> bool:
         return rows.passes - before < ROUNDS

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from shiftgauge.rows import Block, RowBuffer, Rows, Totals
 from shiftgauge.rows.rows import subsampled_rows
 from shiftgauge.transport.kernels import kernel_scores, kernel_weights
-from shiftgauge.transport.newton import Reading, newton
+from shiftgauge.transport.newton import DualValue, newton
 from shiftgauge.transport.problem import check_masses
 
 Array = npt.NDArray[Any]
@@ -114,7 +114,7 @@ async def weights_of(
     kept: dict[bytes, float] = {}
     full = np.full(rows.k, -np.inf)
 
-    async def read(v: Floats) -> Reading:
+    async def read(v: Floats) -> DualValue:
         full[live] = v
         at, direct = full.copy(), live.sum() <= DIRECT_CLASSES or not rows.in_memory
         value, held, square, mass, on = await rows.fold(_positive_sums, at, live, direct)
@@ -124,7 +124,7 @@ async def weights_of(
         async def product(d: Floats) -> Floats:
             return np.asarray(share * d - await rows.fold(_curvature, at, live, d) / mass)
 
-        return Reading(value / mass, share, np.diag(share) - square / mass if direct else None, product)
+        return DualValue(value / mass, share, np.diag(share) - square / mass if direct else None, product)
 
     v = np.maximum(start[live], -LARGEST_LOG) if np.isneginf(start[live]).any() else start[live]
     found = await newton(read, v - v.max(), q[live], tol=tol, more=lambda: rows.passes - before < max_passes)
