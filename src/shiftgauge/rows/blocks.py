@@ -166,11 +166,14 @@ class Block:
             return np.asarray(np.log(np.maximum(self.scores, np.finfo(np.float64).tiny, dtype=np.float64)))
         return self.calibration.log_probs(self.scores, self.kind)
 
-    @cached_property
+    @property
     def without_zeros(self) -> Block:
         """The same rows with given probabilities of exactly zero counted as small positive ones (`log_probs`)."""
-        if self.zeros is None or self.probs.min() > 0.0:
-            return self
+        # A block that held itself would be freed by the garbage collector only, long after its pass.
+        return self if self.zeros is None or self.probs.min() > 0.0 else self._with_positive_probs
+
+    @cached_property
+    def _with_positive_probs(self) -> Block:
         logs = self.log_probs
         probs = np.exp(logs - logs.max(axis=1, keepdims=True))
         return self.with_probs(probs / probs.sum(axis=1, keepdims=True))
