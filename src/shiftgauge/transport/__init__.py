@@ -31,10 +31,3 @@ __all__ = [
     "thinned",
     "warm_up",
 ]
-
-# Names that packages which are not converted yet import; delete with the modules `_steps` and `streamed`.
-from shiftgauge.rows import Block as Block
-from shiftgauge.rows import RowBuffer
-
-Pile, Streamed, Smoothed = RowBuffer, Transport, SmoothedTransport
-smoothed = likely_shares = soft_blocks = solve_blocks = None

@@ -1,38 +1,36 @@
-"""Coverage of the intervals of scans, whose replicates draw from a bag, beside the joint bootstrap of all rows.
+"""Coverage of the intervals of large targets, whose replicates draw from a subsample, beside those of all rows.
 
-    python benchmarks/bag_coverage.py [--quick] [--simulations 200] [--replicates 100] [--rows 10000] [--bag 1000]
+    python benchmarks/subsample_coverage.py [--quick] [--simulations 200] [--replicates 100] [--rows 10000]
+        [--subsample 1000]
 
 Data as in interval_coverage.py: a model of three classes that is overconfident, a source of 500 rows, and a target of
 `--rows` rows, shifted or not. Both intervals are made for the same data: by resampling all rows of source and target,
-and as for a scan, whose estimate reads all rows and whose replicates draw from `--bag` rows of the target, as many as
-the target has. The truth is the method's own value where sampling error is gone.
+and as for a large target, whose replicates draw from `--subsample` of its rows, as many as the target has. The truth is
+the method's own value without sampling error.
 """
 
 import argparse
 
 import numpy as np
 from interval_coverage import OPTIONS, rows, truth
-from shiftgauge.scans import scan_of
 
 import shiftgauge as sg
 from shiftgauge.methods import pair
-from shiftgauge.transport import streamed
 
 K, SOURCE = 3, 500
 
 
 def intervals(method, number, shifted, options):
-    """(2, 2) low and high: of all rows, and of a bag."""
+    """(2, 2) low and high: of all rows, and of a subsample."""
     rng = np.random.default_rng([number, options.rows, int(shifted)])
     z, y = rows(rng, SOURCE, K, False)
     source, target = sg.Source(logits=z, labels=y), sg.Target(logits=rows(rng, options.rows, K, shifted)[0])
     settings = {"interval": True, "replicates": options.replicates, "seed": number, **OPTIONS[method]}
-    joint = sg.estimate(source, target, method, **settings).interval
-    kept = streamed.KEPT, streamed.WHOLE
-    streamed.KEPT = streamed.WHOLE = 0  # as if the target were too large to keep
-    bagged = sg.estimate(source, scan_of(target), method, **settings).interval
-    streamed.KEPT, streamed.WHOLE = kept
-    return [(one.low, one.high) for one in (joint, bagged)]
+    found = []
+    for drawn in (options.rows, options.subsample):
+        pair.BOOTSTRAP_ENTRIES = drawn * K
+        found.append(sg.estimate(source, target, method, **settings).interval)
+    return [(one.low, one.high) for one in found]
 
 
 def main():
@@ -44,15 +42,14 @@ def main():
     parser.add_argument("--simulations", type=int, default=200)
     parser.add_argument("--replicates", type=int, default=100)
     parser.add_argument("--rows", type=int, default=10_000)
-    parser.add_argument("--bag", type=int, default=1_000)
+    parser.add_argument("--subsample", type=int, default=1_000)
     parser.add_argument("--methods", nargs="+", default=["ac", "scot"])
     options = parser.parse_args()
     count = 20 if options.quick else options.simulations
-    pair.BAG = options.bag * K
     print(
-        f"{count} simulations, {SOURCE} source rows, {options.rows:,} target rows, a bag of {options.bag:,}"
+        f"{count} simulations, {SOURCE} source rows, {options.rows:,} target rows, a subsample of {options.subsample:,}"
     )
-    print(f"{'method':8} {'shift':6} {'all rows':>9} {'bag':>6} {'width of all':>13} {'of bag':>8}")
+    print(f"{'method':8} {'shift':6} {'all rows':>9} {'some':>6} {'width of all':>13} {'of some':>8}")
     for method in options.methods:
         for shifted in (False, True):
             true = truth(method, K, shifted, 0)
