@@ -163,7 +163,6 @@ def test_an_error_in_one_part_reaches_every_reader():
         sg.compare(source, scanned(bad, [400]), METHODS)
 
 
-<<<<<<< HEAD
 def test_arrays_with_a_value_per_row_and_plans_of_rows_in_passes():
     source, target = world(6)
     whole, parts, site = in_memory(target), scanned(target, [333]), target["site"]
@@ -173,7 +172,8 @@ def test_arrays_with_a_value_per_row_and_plans_of_rows_in_passes():
         lambda t: sg.interval(source, t, "doc", groups=site, replicates=20),
     ):
         same(function(whole).to_dict(), function(parts).to_dict())
-=======
+
+
 def test_values_of_every_row_serve_rows_that_are_read_in_passes_too():
     source, target = world(6)
     whole, parts = in_memory(target), scanned(target, [300])
@@ -190,7 +190,6 @@ def test_values_of_every_row_serve_rows_that_are_read_in_passes_too():
     truth = np.zeros(N, dtype=int)
     found = [sg.compare(source, one, ["ac"], target_labels=truth).true_error for one in (whole, parts)]
     assert found[0] == pytest.approx(found[1])
->>>>>>> inference
 
 
 def test_a_large_target_in_memory_is_read_in_blocks(monkeypatch):
