@@ -29,7 +29,9 @@ def links(path):
     return LINK.findall(FENCE.sub("", path.read_text(encoding="utf-8")))
 
 
-@pytest.mark.parametrize("page", [*pages(), ROOT / "README.md", ROOT / "CONTRIBUTING.md"], ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page", [*pages(), ROOT / "README.md", ROOT / "CONTRIBUTING.md"], ids=lambda page: page.stem
+)
 def test_links_lead_somewhere(page):
     for link in links(page):
         if re.match(r"https?://", link):
