@@ -1,6 +1,6 @@
 """The command reference, generated from the command itself when the site is built.
 
-A line `<!-- command: estimate -->` in a page is replaced by the usage, arguments and options of that verb.
+A line `<!-- command: estimate -->` in a page is replaced by the usage, arguments and options of that command.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def on_page_markdown(markdown: str, **kwargs: Any) -> str:
 
 
 def commands() -> dict[str, Any]:
-    """Every verb by its words: `estimate`, `bench run`, ..."""
+    """Every command by its words: `estimate`, `bench run`, ..."""
     import typer
 
     from shiftgauge.cli.app import app
@@ -35,12 +35,12 @@ def _walk(command: Any, words: tuple[str, ...]) -> Any:
             yield from _walk(one, (*words, name))
 
 
-def reference(verb: str) -> str:
-    """Usage, arguments and options of one verb as Markdown."""
-    command = commands()[verb]
+def reference(name: str) -> str:
+    """Usage, arguments and options of one command as Markdown."""
+    command = commands()[name]
     arguments = [p for p in command.params if p.param_type_name == "argument"]
     options = [p for p in command.params if p.param_type_name == "option" and not getattr(p, "hidden", False)]
-    usage = " ".join(["shiftgauge", verb, *(_metavar(p) for p in arguments), "[OPTIONS]"])
+    usage = " ".join(["shiftgauge", name, *(_metavar(p) for p in arguments), "[OPTIONS]"])
     lines = [_prose(command.help or ""), "", "```", usage, "```", ""]
     if arguments:
         lines += ["| argument | |", "|---|---|"]

@@ -10,27 +10,29 @@ spec = importlib.util.spec_from_file_location("docs_commands", DOCS / "_hooks" /
 hooks = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(hooks)
 PAGE = (DOCS / "commands.md").read_text(encoding="utf-8")
-VERBS = hooks.commands()
+COMMANDS = hooks.commands()
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_is_documented(verb):
-    assert re.search(rf"^##+ shiftgauge {verb}$", PAGE, re.M), f"docs/commands.md has no section on {verb}"
-    assert f"<!-- command: {verb} -->" in PAGE, f"docs/commands.md does not place the reference of {verb}"
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_is_documented(command):
+    assert re.search(rf"^##+ shiftgauge {command}$", PAGE, re.M), (
+        f"docs/commands.md has no section on {command}"
+    )
+    assert f"<!-- command: {command} -->" in PAGE, (
+        f"docs/commands.md does not place the reference of {command}"
+    )
 
 
-@pytest.mark.parametrize("verb", [verb for verb in VERBS if not verb.startswith("bench ")])
-def test_every_verb_has_an_example_that_is_run(verb):
+@pytest.mark.parametrize("command", [name for name in COMMANDS if not name.startswith("bench ")])
+def test_every_command_has_an_example_that_is_run(command):
     run = "\n".join(b.text for page in pages() for b in blocks(page) if b.language in ("sh", "console"))
-    assert re.search(rf"shiftgauge {verb}\b", run), f"no example of shiftgauge {verb}"
+    assert re.search(rf"shiftgauge {command}\b", run), f"no example of shiftgauge {command}"
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_the_reference_names_every_option(verb):
-    text = hooks.reference(verb)
-    for parameter in VERBS[verb].params:
-        if getattr(parameter, "hidden", False):  # an old word, still understood
-            continue
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_reference_names_every_option(command):
+    text = hooks.reference(command)
+    for parameter in COMMANDS[command].params:
         if getattr(parameter, "hidden", False):  # an old word, still accepted
             continue
         if parameter.param_type_name == "option":
@@ -40,14 +42,14 @@ def test_the_reference_names_every_option(verb):
     assert all(line.count("|") - line.count("\\|") in (0, 3, 4) for line in text.splitlines())
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_speaks_json(verb):
-    names = {name for parameter in VERBS[verb].params for name in getattr(parameter, "opts", ())}
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_prints_json(command):
+    names = {name for parameter in COMMANDS[command].params for name in getattr(parameter, "opts", ())}
     assert names & {"--json", "--format"}
 
 
-def test_every_documented_verb_exists():
-    assert set(hooks.MARK.findall(PAGE)) == set(VERBS)
+def test_every_documented_command_exists():
+    assert set(hooks.MARK.findall(PAGE)) == set(COMMANDS)
 
 
 def test_marks_are_replaced():
