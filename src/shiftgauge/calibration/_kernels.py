@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from shiftgauge._compile import compiled
+from shiftgauge.jit import compiled
 
 Array = npt.NDArray[Any]
 

@@ -5,13 +5,14 @@
 0.0
 """
 
+from shiftgauge.transport.compiling import warm_up
 from shiftgauge.transport.exact import exact_transport
 from shiftgauge.transport.plan import Certificate, Pieces, Transport
 from shiftgauge.transport.problem import Problem
-from shiftgauge.transport.smoothing import SmoothedTransport, WarmStart, smoothed_transport
+from shiftgauge.transport.smoothing import SmoothedTransport, smoothed_transport
 from shiftgauge.transport.soft import SoftTransport, posterior_sums, soft_transport, thinned
 from shiftgauge.transport.solver import Solution, audit, solve
-from shiftgauge.transport.warm_up import warm_up
+from shiftgauge.transport.warm_starts import WarmStart
 
 __all__ = [
     "Certificate",

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from shiftgauge._compile import kernel_part, lean_kernel
+from shiftgauge.jit import kernel_part, lean_kernel
 
 Array = npt.NDArray[Any]
 

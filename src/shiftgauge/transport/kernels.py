@@ -18,7 +18,7 @@ FEW_SCORES, FEW_CLASSES = 1 << 16, 32
 
 def kernels_for(P: Array) -> ModuleType:
     """The kernels that solve a problem of scores P (n, K) soonest."""
-    from shiftgauge._compile import quickest
+    from shiftgauge.jit import quickest
     from shiftgauge.transport import _kernels
 
     small = P.size <= FEW_SCORES and min(P.shape) <= FEW_CLASSES

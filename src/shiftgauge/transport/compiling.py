@@ -9,8 +9,8 @@ import numpy as np
 
 from shiftgauge.rows import Block, Rows, run
 from shiftgauge.transport.exact import SMALL_ENTRIES, exact_transport
-from shiftgauge.transport.smoothing import WarmStart
 from shiftgauge.transport.soft import KERNEL_ENTRIES, posterior_sums
+from shiftgauge.transport.warm_starts import WarmStart
 
 
 def warm_up(
