@@ -124,7 +124,7 @@ def refit_temperature(
     """
     b = 1.0 / start
     for _ in range(NEWTON_STEPS):
-        slope, rate = (mass @ slopes).tolist()
+        slope, rate = np.einsum("i,ij->j", mass, slopes).tolist()  # not BLAS, whose sums depend on threads
         step = slope / rate if rate > 0.0 else np.inf
         b -= step
         if not 1.0 / HIGHEST < b < 1.0 / LOWEST:

@@ -180,13 +180,14 @@ def posterior_sums(block: Block, v: Floats, live: Mask, moments: bool = True) ->
         part = block if len(block) <= tile else block.take(slice(lo, lo + tile))
         r, log_total = reweighted_rows(part, v, live)
         m = part.mass
-        value += float(m @ log_total)
-        held += m @ r
+        # not by BLAS, whose sums depend on its threads
+        value += float(np.einsum("i,i", m, log_total))
+        held += np.einsum("i,ij->j", m, r)
         if moments:
             square += _gram(r, m)
         at = place[part.predictions]
         rows = np.flatnonzero(at >= 0)
-        kept += float(m[rows] @ r[rows, at[rows]])
+        kept += float(np.einsum("i,i", m[rows], r[rows, at[rows]]))
     return Totals((value, held, square, float(block.mass.sum()), kept))
 
 
@@ -244,7 +245,7 @@ def _gram(r: Floats, m: Floats) -> Floats:
 def _curvature(block: Block, v: Floats, live: Mask, d: Floats) -> Floats:
     """(L,) sum_i m_i r_i (r_i . d)."""
     r, _ = reweighted_rows(block.without_zeros, v, live)
-    return np.asarray((block.mass * (r @ d)) @ r)
+    return np.asarray(np.einsum("i,ij->j", block.mass * np.einsum("ij,j->i", r, d), r))
 
 
 # -- where to start ------------------------------------------------------------------------------------------
@@ -263,7 +264,7 @@ class _LogSum:
 def _column_logs(block: Block, live: Mask) -> _LogSum:
     """(L,) log sum_i m_i p_ij / sum_k p_ik over the live classes, exact even where it underflows."""
     r, _ = reweighted_rows(block, np.where(live, 0.0, -np.inf), live)
-    column = block.mass @ r
+    column = np.einsum("i,ij->j", block.mass, r)
     faint = np.flatnonzero(column < FAINT)
     logs = np.log(np.where(column < FAINT, 1.0, column))
     if len(faint):
