@@ -23,9 +23,7 @@ def main(out):
     axes = figure.subplots()
     rows = np.arange(len(shifts))
     low, high = (np.array([getattr(one.range, end) for one in found]) for end in ("low", "high"))
-    axes.hlines(
-        rows, low, high, color="#CC79A7", linewidth=5, alpha=0.6, label="auto, and the range beside it"
-    )
+    axes.hlines(rows, low, high, color="#CC79A7", linewidth=5, alpha=0.6, label="auto, with its 95% range")
     axes.plot([one.error for one in found], rows, "o", color="#CC79A7")
     axes.plot(true, rows, "s", color="#333333", markersize=5, label="truth")
     axes.axvline(demo.source.error, color="#0072B2", linestyle=":", label="on the validation rows")
