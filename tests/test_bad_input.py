@@ -113,7 +113,6 @@ def test_different_classes_in_source_and_target():
             lambda s, t: sg.estimate(s, t, "cott", marginal="sorce"),
             "'sorce' is not known.*did you mean 'source'",
         ),
-        (lambda s, t: sg.estimate(s, t, "cott", marginal=None), "marginal None"),
         (
             lambda s, t: sg.estimate(s, t, "cott", marginal=[0.5, 0.6]),
             "sum to 1.1; wanted shares that sum to 1",

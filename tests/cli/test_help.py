@@ -12,7 +12,7 @@ import pytest
 import typer
 
 from shiftgauge.cli.app import VERBS, app
-from shiftgauge.cli.files import Reading
+from shiftgauge.cli.files import ReadingOptions
 from shiftgauge.cli.options import DATA, OUTPUT, PANELS, WHAT, Verb, panel
 from shiftgauge.methods import METHODS
 
@@ -56,7 +56,7 @@ def test_options_stand_in_panels(narrow, verb):
 
 def test_an_option_stands_where_it_belongs():
     """Whatever says how files are read is in that panel; what --fail-above looks at is beside it."""
-    assert {panel(field.name.replace("_", "-")) for field in fields(Reading)} == {DATA}
+    assert {panel(field.name.replace("_", "-")) for field in fields(ReadingOptions)} == {DATA}
     assert panel("on") == panel("fail-above") == OUTPUT
 
 

@@ -15,7 +15,7 @@ from pyarrow import parquet
 
 import shiftgauge as sg
 from shiftgauge.cli.app import app
-from shiftgauge.cli.files import Reading, refuse_overwriting
+from shiftgauge.cli.files import ReadingOptions, refuse_overwriting
 from shiftgauge.errors import InputError
 
 COMMANDS = typer.main.get_command(app).commands
@@ -42,7 +42,7 @@ def test_these_are_the_verbs_that_read():
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_has_the_options_with_their_defaults_and_in_their_order(verb):
-    names = {f.name: f.default for f in fields(Reading)}
+    names = {f.name: f.default for f in fields(ReadingOptions)}
     held = {p.name: p.default for p in COMMANDS[verb].params if p.name in names}
     assert list(held.items()) == list(names.items())
 

@@ -8,7 +8,7 @@ import shiftgauge as sg
 from shiftgauge.inference import metrics, slices
 from shiftgauge.inference.confusion import Metrics, soft_auc, soft_average_precision
 from shiftgauge.inference.row_tables import row_table
-from shiftgauge.inference.segments import Cut, by_slice, slice_numbers
+from shiftgauge.inference.segments import Grouping, by_slice, slice_numbers
 
 
 def test_curves_count_weights_and_ties_as_scikit_learn_does():
@@ -67,7 +67,7 @@ def test_slices_weigh_their_rows(pair):
     block, posterior = met.target_block, met.posterior("scot")
     wrong = block.error_probability(posterior(block))
     share = weights / weights.sum()
-    sums = Cut.of(met.target, number).sums(met.target, [posterior], block)
+    sums = Grouping.of(met.target, number).sums(met.target, [posterior], block)
     for g, value in enumerate(by_slice(block, wrong, number, 4)[:3]):
         mine = number == g
         assert value == pytest.approx(np.average(wrong[mine], weights=weights[mine]))

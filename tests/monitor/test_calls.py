@@ -82,7 +82,7 @@ def test_first_calls_of_a_model_at_the_same_time(client):
 
 
 def test_a_window_says_what_the_library_says(client):
-    """The numbers of a window are those of sg.interval on its rows in order, and the realised error the share."""
+    """The numbers of a window are those of sg.estimate on its rows in order, and the realised error the share."""
     put_source(client)
     rows, labels = rows_json(200)
     answer = post(client, rows)
@@ -93,15 +93,15 @@ def test_a_window_says_what_the_library_says(client):
     held = np.load(io.BytesIO(source_npz()))
     source = sg.Source(held["logits"], held["labels"])
     z = np.array([row["logits"] for row in rows])
-    truth = sg.interval(source, sg.Target(z), "auto", level=0.9)
+    truth = sg.estimate(source, sg.Target(z), "auto", level=0.9)
     assert window["error"] == pytest.approx(truth.error, abs=1e-12)
     assert window["range"] == {
-        "low": pytest.approx(truth.interval.low, abs=1e-12),
-        "high": pytest.approx(truth.interval.high, abs=1e-12),
+        "low": pytest.approx(truth.range.low, abs=1e-12),
+        "high": pytest.approx(truth.range.high, abs=1e-12),
         "level": 0.9,
-        "kind": truth.interval.kind,
+        "kind": truth.range.kind,
     }
-    assert window["sampling"] == pytest.approx(truth.details["band"]["sampling"])
+    assert window["sampling"] == pytest.approx((truth.sampling.high - truth.sampling.low) / 2)
     assert {"interval", "band", "bound"}.isdisjoint(window)
     assert window["rows"] == 200
     assert window["state"] == "estimated"
