@@ -74,7 +74,7 @@ class Collected:
         return {kind: self.scores, "classes": names, **held, **options}
 
     def _refuse_probabilities(self) -> None:
-        """The scores of a model that ends in softmax, before the door names arguments that no adapter takes."""
+        """The scores of a model that ends in softmax, before validation names arguments that no adapter takes."""
         parts = [self.scores[rows] for rows in validation.chunks(*self.scores.shape)]
         if parts and all(map(validation.like_probabilities, parts)):
             raise InputError(
@@ -84,7 +84,7 @@ class Collected:
             )
 
     def _named(self, values: Any, names: tuple[Hashable, ...] | None, what: str) -> Any:
-        """Column numbers as names, where there are names: the door would take 1 for a class called "1"."""
+        """Column numbers as names, where there are names: validation would take 1 for a class called "1"."""
         if names is None or not self.indexed:
             return values
         n, k = self.scores.shape

@@ -34,7 +34,7 @@ def monitor(
     workers: Annotated[int, typer.Option(help="Processes that estimate; 0 if they run elsewhere", min=0)] = 1,
     demo: Annotated[bool, typer.Option("--demo", help="Fill an empty folder with 60 days first")] = False,
 ) -> None:
-    """Serve the monitor: calls, pages and a worker, on this machine unless told otherwise."""
+    """Serve the monitor: calls, pages and a worker, on this machine unless --host says otherwise."""
     if context.invoked_subcommand is not None:
         return
     _needs_extra()

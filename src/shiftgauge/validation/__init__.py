@@ -1,4 +1,4 @@
-"""The door: every array that enters shiftgauge is checked here, once.
+"""Validation: every array that enters shiftgauge is checked here, once.
 
 Each function takes what the user gave and a word for where it came from (`"source"`, `"target"`),
 and returns a plain numpy array or raises an `InputError` whose text says what arrived, what was
