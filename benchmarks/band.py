@@ -162,7 +162,7 @@ def main() -> None:
         held.setdefault(family, []).append(task)
     sizes = {f: np.concatenate([w[:, 0] for task in each for w in task.values()]) for f, each in held.items()}
     rules: dict[str, Callable[[str], Rule]] = {
-        "learning band": lambda family: learning(
+        "adaptive range": lambda family: learning(
             [s for f, s in sizes.items() if f != family and not options.as_shipped]
         ),
         "band of disagreement": lambda _: lambda past, level: 1.0,

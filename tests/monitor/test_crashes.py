@@ -82,7 +82,12 @@ def final(store):
     out = {}
     for view in list_windows(store, "m"):
         shown = view.to_dict()
-        for name in ("created", "revision", "cause", "learned_band"):  # these tell of the way, not of the end
+        for name in (
+            "created",
+            "revision",
+            "cause",
+            "adaptive_range",
+        ):  # these tell of the way, not of the end
             shown.pop(name)
         out[view.name] = shown
     return out

@@ -1,4 +1,4 @@
-"""The band that learns: its coverage is the level asked for, on any sequence, also with labels that come late."""
+"""The adaptive range: its coverage is the level asked for, on any sequence, also with labels that come late."""
 
 import json
 
@@ -152,7 +152,7 @@ def test_replay_of_recorded_predictions(tmp_path, capsys):
     views = list_windows(store, "replay")
     held = coverage(store, "replay")
     assert (held.windows, held.covered) == (said["judged"], said["covered"])
-    inside = [v.learned_low <= v.realised <= v.learned_high for v in views if v.realised is not None]
+    inside = [v.adaptive_low <= v.realised <= v.adaptive_high for v in views if v.realised is not None]
     assert sum(inside) == held.covered
     place = {name: j for j, name in enumerate(names.tolist())}
     truth = np.mean(scores[:120].argmax(1) != np.array([place[name] for name in labels[:120].tolist()]))

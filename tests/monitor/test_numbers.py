@@ -106,9 +106,9 @@ def judge(client, rows, count):
 
 
 def band(client, window):
-    """The learned band in units of the window's own doubt, above the estimate."""
+    """The adaptive range in units of the window's own doubt, above the estimate."""
     view = get_window(client.store, "m", window["window"])
-    return (view.learned_high - view.error) / range_half_width(vars(view))
+    return (view.adaptive_high - view.error) / range_half_width(vars(view))
 
 
 def test_the_band_learns_from_enough_labels_of_windows_before(lite_client):
@@ -179,7 +179,9 @@ def test_a_miss_is_judged_by_the_band_that_was_first_published(lite_client):
     unit = range_half_width(vars(get_window(client.store, "m", first["window"], 1)))
     assert miss.size == pytest.approx(abs(last["realised"]["error"] - first["error"]) / unit)
     with client.store.write() as connection:  # a later band that would have held
-        connection.execute(text("UPDATE revisions SET learned_low = 0, learned_high = 1 WHERE revision > 1"))
+        connection.execute(
+            text("UPDATE revisions SET adaptive_low = 0, adaptive_high = 1 WHERE revision > 1")
+        )
         assert history(connection, 1) == [miss]
     assert not miss.covered
     name = 'shiftgauge_realised_error_ratio{model="m",segment="",version="v1"}'

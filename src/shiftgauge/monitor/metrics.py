@@ -25,13 +25,13 @@ GAUGES = {
     "shiftgauge_estimated_error_high_ratio": ("high", "Upper end of the estimate's range."),
 }
 PLAIN = {
-    "shiftgauge_learned_band_low_ratio": (
-        "learned_low",
-        "Lower end of the band that learns from past misses.",
+    "shiftgauge_adaptive_range_low_ratio": (
+        "adaptive_low",
+        "Lower end of the adaptive range, which learns from past misses.",
     ),
-    "shiftgauge_learned_band_high_ratio": (
-        "learned_high",
-        "Upper end of the band that learns from past misses.",
+    "shiftgauge_adaptive_range_high_ratio": (
+        "adaptive_high",
+        "Upper end of the adaptive range, which learns from past misses.",
     ),
     "shiftgauge_estimated_error_sampling_ratio": (
         "sampling",

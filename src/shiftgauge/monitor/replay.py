@@ -24,7 +24,7 @@ from shiftgauge.samples import Source, Target
 
 @dataclass(frozen=True)
 class Replay:
-    """What was replayed: windows, rows, and how often the learning band held the truth."""
+    """What was replayed: windows, rows, and how often the adaptive range held the truth."""
 
     model: str
     windows: int

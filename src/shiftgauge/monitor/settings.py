@@ -75,7 +75,7 @@ class Settings:
         window: `hour`, `day`, `week` (all UTC) or `N rows`.
         lateness_minutes: how long after its end a window waits for late rows.
         segments: names of segments to estimate one by one.
-        level: of ranges and of the learning band.
+        level: of all ranges.
         method: whose estimate is shown.
         replicates: of the bootstrap behind the interval.
         retention_days: rows older than this are forgotten; None keeps them.

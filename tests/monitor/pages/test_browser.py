@@ -82,7 +82,7 @@ def test_pointing_reads_the_numbers_of_a_window(tab, site, shop):
     window = list_windows(shop, "shop", version="v1")[1]
     page.locator(".hit").nth(1).hover()
     said = page.locator("[data-readout]").inner_text()
-    for value in (window.error, window.low, window.high, window.realised, window.learned_high):
+    for value in (window.error, window.low, window.high, window.realised, window.adaptive_high):
         assert percent(value) in said
     assert page.locator("[data-open]").get_attribute("href") == f"/models/shop/windows/{window.name}"
     assert page.locator(".cross").get_attribute("visibility") == "visible"

@@ -169,11 +169,11 @@ def test_the_model_page_shows_what_the_service_says(pages, shop):
     page = get(pages, "/models/shop")
     for window in list_windows(shop, "shop"):
         assert window.name in page.text
-        for value in (window.error, window.learned_low, window.realised):
+        for value in (window.error, window.adaptive_low, window.realised):
             assert value is None or percent(value) in page.text
     titles = [tag for tag, _ in page.seen].count("title") - 1
     assert titles == DAYS  # versions side by side share a place
-    assert "The learning band held the realised error in" in page.text
+    assert "The adaptive range held the realised error in" in page.text
     assert "limit 5.0%" in page.text
     assert "UTC" in page.text
 

@@ -55,7 +55,7 @@ def get_models(request: Request, caller: Reader) -> dict[str, Any]:
 
 @router.get("/models/{model}", dependencies=READ)
 def get_one_model(request: Request, model: str) -> dict[str, Any]:
-    """A model: its state, versions, newest window, and the coverage of its learning band."""
+    """A model: its state, versions, newest window, and the coverage of its adaptive range."""
     held = coverage(store_of(request), model)
     return {
         **get_model(store_of(request), model).to_dict(),

@@ -112,15 +112,15 @@ def history(
             windows.c.id,
             windows.c.low.label("time"),
             *(first.c[name] for name in ("error", "low", "high", "band_low", "band_high")),
-            first.c.learned_low,
-            first.c.learned_high,
+            first.c.adaptive_low,
+            first.c.adaptive_high,
             last.c.realised,
             last.c.labels,
             last.c.rows,
         )
         .join(first, and_(first.c.window_id == windows.c.id, first.c.revision == 1))
         .join(last, and_(last.c.window_id == windows.c.id, last.c.revision == windows.c.revision))
-        .where(windows.c.version_id.in_(of), first.c.learned_low.is_not(None))
+        .where(windows.c.version_id.in_(of), first.c.adaptive_low.is_not(None))
         .order_by(windows.c.low, windows.c.id)
     )
     if before is not None:
@@ -131,5 +131,5 @@ def history(
 def _miss_of(row: Any) -> Miss:
     if row.realised is None or row.labels < min(ENOUGH, row.rows):
         return Miss(row.id, row.time, None)
-    covered = bool(row.learned_low <= row.realised <= row.learned_high)
+    covered = bool(row.adaptive_low <= row.realised <= row.adaptive_high)
     return Miss(row.id, row.time, covered, abs(row.realised - row.error) / range_half_width(row._mapping))

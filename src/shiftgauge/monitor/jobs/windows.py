@@ -130,7 +130,8 @@ def look_at_labels(store: Store, job: Job, labels: dict[int, LabelBook]) -> None
         return _end(store, job)
     kept = {name: getattr(seen.last, name) for name in KEPT}
     kept |= {
-        name: getattr(seen.last, name) for name in ("learned_low", "learned_high", "learned_level", "details")
+        name: getattr(seen.last, name)
+        for name in ("adaptive_low", "adaptive_high", "adaptive_level", "details")
     }
     own = [text for text in json.loads(seen.last.warnings) if not text.startswith(LABELS)]
     segments = by_segment(json.loads(seen.last.segments), seen.rows, seen.truth)
@@ -152,7 +153,7 @@ def _keep(store: Store, job: Job, seen: Seen, found: Answer, cause: str) -> None
     with store.write() as connection:
         past = history(connection, seen.version.id, before=seen.window.low)
         low, high = adaptive_range(past, values, seen.settings.level)
-        values |= {"learned_low": low, "learned_high": high, "learned_level": seen.settings.level}
+        values |= {"adaptive_low": low, "adaptive_high": high, "adaptive_level": seen.settings.level}
         values |= {"source_id": seen.source.id, "seq": seen.window.seq, "rows": len(seen.rows.keys)}
         values["details"] = json.dumps(found.details)
         segments = by_segment(found.segments, seen.rows, seen.truth)

@@ -72,7 +72,7 @@ def _windows() -> list[Field]:
 def _estimate() -> list[Field]:
     return [
         Field("method", "Method", "choice", "whose estimate is shown", choices=_methods()),
-        Field("level", "Level", "percent", "of the ranges and of the learning band", "%"),
+        Field("level", "Level", "percent", "of all ranges", "%"),
         Field("replicates", "Replicates", "number", "of the bootstrap: segments, named methods, the report"),
     ]
 

@@ -80,7 +80,7 @@ def beside(w: WindowView, limits: Limits) -> Beside:
     answers = (w.details.get("answers") or {}).values()
     rows: list[tuple[str, str, float | None, float | None, float | None]] = [
         (f"estimate, {headline(w)}", "estimate", w.error, w.low, w.high),
-        ("learning band", "learned", None, w.learned_low, w.learned_high),
+        ("adaptive range", "learned", None, w.adaptive_low, w.adaptive_high),
         ("all methods", "methods", None, min(answers, default=None), max(answers, default=None)),
         ("realised error", "realised", w.realised, w.realised_low, w.realised_high),
         ("error on the source", "source", w.source_error, None, None),

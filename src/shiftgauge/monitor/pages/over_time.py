@@ -113,7 +113,7 @@ def chart(
     known = [
         v
         for p in held
-        for v in (p.error, p.high, p.learned_high, p.realised, p.realised_high)
+        for v in (p.error, p.high, p.adaptive_high, p.realised, p.realised_high)
         if v is not None
     ]
     wanted = _levels(limits, source_error)
@@ -185,7 +185,10 @@ def _curves(held: Sequence[Point], times: Times, scale: Shares) -> tuple[tuple[L
         colour = f"v{number}"
         for run in runs(mine):
             lines.append(Line(_through(run, [p.error for p in run], times, scale), f"estimate {colour}"))
-            for low, high, look in (("learned_low", "learned_high", "learned"), ("low", "high", "interval")):
+            for low, high, look in (
+                ("adaptive_low", "adaptive_high", "learned"),
+                ("low", "high", "interval"),
+            ):
                 path = _between(run, low, high, times, scale)
                 if path:
                     bands.append(Line(path, f"{look} {colour}"))

@@ -24,7 +24,7 @@ class Point:
         start, end: from the first's start to the last's end.
         rows, labels: of all of them.
         error, realised: means by rows and by labels.
-        low, high, learned_low, learned_high, realised_low, realised_high: the outermost ends.
+        low, high, adaptive_low, adaptive_high, realised_low, realised_high: the outermost ends.
         shift: the most frequent kind; status: the gravest; None where nobody says.
     """
 
@@ -38,8 +38,8 @@ class Point:
     error: float | None
     low: float | None
     high: float | None
-    learned_low: float | None
-    learned_high: float | None
+    adaptive_low: float | None
+    adaptive_high: float | None
     realised: float | None
     realised_low: float | None
     realised_high: float | None
@@ -74,8 +74,8 @@ def _point(slot: int, version: str, held: list[WindowView]) -> Point:
         error=_mean((window.error, window.rows) for window in held),
         low=_least(window.low for window in held),
         high=_most(window.high for window in held),
-        learned_low=_least(window.learned_low for window in held),
-        learned_high=_most(window.learned_high for window in held),
+        adaptive_low=_least(window.adaptive_low for window in held),
+        adaptive_high=_most(window.adaptive_high for window in held),
         realised=_mean((window.realised, window.labels) for window in held),
         realised_low=_least(window.realised_low for window in held),
         realised_high=_most(window.realised_high for window in held),

@@ -103,7 +103,7 @@ def facts_of(point: Point, several: bool) -> list[tuple[str, str]]:
             ("mean estimate" if mean else "estimated error", percent(point.error)),
             (f"{name}, outermost ends" if mean else name, reach(point.low, point.high)),
             *([] if mean else [("of which sampling", half_width(point.windows[-1].sampling))]),
-            ("learning band", reach(point.learned_low, point.learned_high)),
+            ("adaptive range", reach(point.adaptive_low, point.adaptive_high)),
         ]
     if point.realised is not None:
         ends = reach(point.realised_low, point.realised_high)

@@ -61,8 +61,8 @@ class WindowView:
         low, high, level: its range. Of `auto` the one that was measured to hold; a named method has only the
             interval of its sampling error (see `measured`).
         sampling: the part of the range that is sampling error, as a half-width.
-        band_low, band_high: the measured range at 95%, whatever the level: the unit of the learning band.
-        learned_low, learned_high, learned_level: the band that learns from past misses.
+        band_low, band_high: the measured range at 95%, whatever the level: the unit of the adaptive range.
+        adaptive_low, adaptive_high, adaptive_level: the adaptive range, which learns from past misses.
         shift: `none`, `label` or `other`; None where the method does not say.
         status: the doctor's: `ok`, `caution`, `stop`.
         source_error: of the source that was used.
@@ -95,9 +95,9 @@ class WindowView:
     sampling: float | None
     band_low: float | None
     band_high: float | None
-    learned_low: float | None
-    learned_high: float | None
-    learned_level: float | None
+    adaptive_low: float | None
+    adaptive_high: float | None
+    adaptive_level: float | None
     shift: str | None
     status: str | None
     source_error: float | None
@@ -139,7 +139,7 @@ class WindowView:
             "error": self.error,
             "range": _range(self.low, self.high, self.level, self.details.get("range")),
             "sampling": self.sampling,
-            "learned_band": _range(self.learned_low, self.learned_high, self.learned_level),
+            "adaptive_range": _range(self.adaptive_low, self.adaptive_high, self.adaptive_level),
             "shift": self.shift,
             "status": self.status,
             "source_error": self.source_error,
@@ -167,7 +167,7 @@ def _range(
 
 @dataclass(frozen=True)
 class Coverage:
-    """How often the learning band held what turned out.
+    """How often the adaptive range held what turned out.
 
     Attributes:
         windows: how many windows have both a band and a realised error.
@@ -251,7 +251,7 @@ def list_revisions(store: Store, model: str, name: str) -> list[WindowView]:
 
 
 def coverage(store: Store, model: str, version: str | None = None) -> Coverage:
-    """How often the learning band, as it was first published, held the realised error, over all windows."""
+    """How often the adaptive range, as it was first published, held the realised error, over all windows."""
     from shiftgauge.monitor.jobs.learning import history
 
     with store.read() as connection:
@@ -342,7 +342,7 @@ def _view(row: Any) -> WindowView:
     there = row.revision is not None
     same = (
         "model version name spec reason newest created cause method error low high level sampling band_low "
-        "band_high learned_low learned_high learned_level shift status source_error realised realised_low "
+        "band_high adaptive_low adaptive_high adaptive_level shift status source_error realised realised_low "
         "realised_high realised_kind"
     )
     return WindowView(

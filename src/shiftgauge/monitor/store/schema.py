@@ -183,7 +183,7 @@ revisions = Table(
     Column("rows", BigInteger, nullable=False),
     Column("method", Text),
     *(Column(name, Float) for name in ("error", "low", "high", "level", "sampling", "band_low", "band_high")),
-    *(Column(name, Float) for name in ("learned_low", "learned_high", "learned_level")),
+    *(Column(name, Float) for name in ("adaptive_low", "adaptive_high", "adaptive_level")),
     Column("shift", Text),
     Column("status", Text),
     *(Column(name, Float) for name in ("realised", "realised_low", "realised_high")),
