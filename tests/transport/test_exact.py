@@ -55,7 +55,7 @@ def tied_problems(draw):
     return Problem(p.astype(dtype), q, w)
 
 
-@settings(max_examples=2000, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @given(tied_problems())
 def test_ties_against_linear_programme(problem):
     assert checked(problem).value == pytest.approx(reference_value(problem), abs=LP)
