@@ -12,7 +12,7 @@ from shiftgauge.labelshift import JTest, total_variation
 from shiftgauge.labelshift.cells import Array, Indices, compacted, confidence_bins
 from shiftgauge.labelshift.shift_test import LEVEL, j_test_of_shares
 from shiftgauge.results import Result, p_value
-from shiftgauge.rows import Block, Rows, gather
+from shiftgauge.rows import Rows, gather
 
 
 @dataclass(frozen=True, repr=False)
@@ -129,21 +129,21 @@ async def label_shift_test(
 
 
 async def _label_shift_test(source: LabelledColumns, target: Rows, seed: int) -> tuple[JTest, Indices, Array]:
-    drawn = await (await target.subsample()).collect()
-    k = target.k
-    cells = confidence_bins((source.predictions, drawn.predictions), (source.confidence, drawn.confidence), k)
+    drawn, k = await target.subsample(), target.k
+    predictions, confidence, mass = await gather(
+        drawn.column(lambda rows: rows.predictions),
+        drawn.column(lambda rows: rows.confidence),
+        drawn.column(lambda rows: rows.mass),
+    )
+    cells = confidence_bins((source.predictions, predictions), (source.confidence, confidence), k)
     left = cells.of(source.predictions, source.confidence)
     h = await target.shares(lambda rows: cells.of(rows.predictions, rows.confidence), cells.count)
     # A cell that holds rows of no mass stays, so rows are counted here, not mass.
-    inside = np.bincount(cells.of(drawn.predictions, drawn.confidence), minlength=cells.count)
+    inside = np.bincount(cells.of(predictions, confidence), minlength=cells.count)
     number, used = compacted(np.bincount(left, minlength=cells.count) + inside + (h > 0.0))
     left, shares = number[left], np.zeros(used)
     np.add.at(shares, number[h > 0.0], h[h > 0.0])
-    n_target = _kish(drawn) if len(drawn) == target.n else target.n_effective
+    # Kish's effective rows by the rows' own masses, whatever noise they are judged by
+    n_target = float(mass.sum() ** 2 / np.square(mass).sum()) if drawn.n == target.n else target.n_effective
     test = j_test_of_shares(left, source.labels, source.row_share, shares, n_target, k, seed=seed)
     return test, left, shares
-
-
-def _kish(rows: Block) -> float:
-    """Effective rows by the rows' own masses."""
-    return float(1.0 / np.square(rows.row_share).sum())

@@ -35,8 +35,9 @@ class Request(Generic[T]):
     columns: tuple[str, ...] = ()
 
     def __await__(self) -> Generator[Any, Any, T]:
-        result: T = yield self
-        return result
+        # The answer comes in a list, so that nobody but the coroutine holds it, which may be many rows.
+        answer: list[T] = yield self
+        return answer.pop()
 
 
 def gather(*tasks: Awaitable[Any]) -> Request[list[Any]]:
@@ -125,13 +126,14 @@ class _Driver:
     def _resume(self, task: _Task) -> None:
         """Hand a coroutine what it waited for, and take its next request."""
         answers = [need.result for need in task.needs]
+        task.needs = []
         if task.coroutine is None:
             task.finish(answers)
             return
         if not hasattr(task.coroutine, "send"):
             task.coroutine = task.coroutine.__await__()
         try:
-            asked = task.coroutine.send(answers[0] if answers else None)
+            asked = task.coroutine.send(answers or None)
         except StopIteration as end:
             task.finish(end.value)
             return

@@ -83,6 +83,7 @@ class Rows:
         n: the number of rows.
         in_memory: whether the blocks are held; else they are read anew in every pass.
         results: what was computed for these rows, by key (`once`).
+        keeps_probs: whether rows in memory keep their calibrated probabilities between passes.
         warm_start: set by the bootstrap: where the plans of a replicate start from; None for exact plans.
         progress: called with rows done and rows in all while a pass runs; None for silence.
     """
@@ -125,6 +126,7 @@ class Rows:
         self.calibration: Calibrates | None = None
         self.results: dict[Hashable, Any] = {}
         self.warm_start: Any = None
+        self.keeps_probs = True
         self.progress: Callable[[int, int], None] | None = None
         self._notes, self._who, self._by_place = notes, "target", by_place
         self._order: Indices | None = None
@@ -427,7 +429,7 @@ class _State:
     @staticmethod
     def _run_in_memory(rows: Rows, task: PassTask) -> list[Any]:
         """The same over blocks that are held: they were checked, and nothing can change between passes."""
-        keep = rows.n * rows.k <= KEPT_ENTRIES
+        keep = rows.keeps_probs and rows.n * rows.k <= KEPT_ENTRIES
 
         def work(block: Block) -> Totals:
             seen = block if keep or block.shares_scores else replace(block)
@@ -540,6 +542,7 @@ async def _subsample(rows: Rows) -> Rows:
         return rows
     block = replace(join_blocks(await rows.fold(_drawn, rows.n, step)), start=0, columns={})
     drawn = Rows.of_block(block, rows.classes)
+    drawn.keeps_probs = not rows.in_memory  # solvers start from it only if all rows are read in passes
     drawn._n_effective = None if len(block) == rows.n else rows.n_effective
     drawn._state.summary = replace(drawn.summary, zeros=rows.has_zeros)
     return drawn
