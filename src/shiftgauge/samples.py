@@ -148,10 +148,6 @@ class Sample:
         """Whether decisions are by a threshold on whatever class stands second."""
         return bool(vars(self)["_by_place"])
 
-    def with_weights(self: S, weights: npt.NDArray[np.float64]) -> S:
-        """The same rows with other weights, without checking them again."""
-        return self._twin(weights=weights)
-
     def with_notes(self: S, notes: Sequence[str], kept: IntArray | None = None) -> S:
         """The same rows with further notes, and their numbers in what arrived."""
         return self._twin(notes=(*self.notes, *notes), kept=kept)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -231,8 +231,3 @@ def join_blocks(blocks: list[Block]) -> Block:
         name: np.concatenate([block.columns[name] for block in blocks]) for name in blocks[0].columns
     }
     return replace(blocks[0], **changes)
-
-
-Step = Callable[..., Any]
-
-assert {f.name for f in fields(Block)} >= set(PER_ROW)

@@ -122,7 +122,6 @@ class Rows:
         self.label, self.labelled, self.drop = label, labelled, drop
         self.in_memory = False
         self._whole: Block | None = None
-        self.sample: Sample | None = None
         self.calibration: Calibrates | None = None
         self.results: dict[Hashable, Any] = {}
         self.warm_start: Any = None
@@ -155,7 +154,7 @@ class Rows:
         )
         rows = cls.of_block(block, sample.classes, block_rows)
         rows.decisions = sample.decided is not None
-        rows.sample, rows._notes, rows._by_place = sample, sample.notes, sample.decides_by_place
+        rows._notes, rows._by_place = sample.notes, sample.decides_by_place
         weights = sample.weights
         rows._state.summary = RowSummary(
             rows=sample.n,
@@ -212,7 +211,7 @@ class Rows:
 
     def in_passes(self) -> Rows:
         """These rows in memory as if they were read anew in every pass, for tests and benchmarks."""
-        twin = self._twin(in_memory=False, sample=None, tolerance=0.99, insist=True, _whole=None)
+        twin = self._twin(in_memory=False, tolerance=0.99, insist=True, _whole=None)
         twin._state = _State()
         return twin
 
