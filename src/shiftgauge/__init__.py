@@ -1,4 +1,4 @@
-"""Estimate how wrong a classifier is on data nobody has labelled.
+"""Estimate how wrong a classifier is on new data, from no labels to all of them.
 
 >>> import shiftgauge as sg
 >>> source = sg.Source(probs=[[.9, .1], [.2, .8], [.6, .4]], labels=[0, 1, 1])
@@ -21,21 +21,20 @@ from shiftgauge.adapters import collect, collect_texts, from_dataframe, from_skl
 from shiftgauge.engines import scan
 from shiftgauge.errors import FileError, InputError, MissingDependencyError, NotFittedError, ShiftgaugeError
 from shiftgauge.inference import (
-    Plan,
+    LabelPlan,
     backtest,
-    budget,
     ceiling,
     compare,
     doctor,
     estimate,
     interval,
+    label_plan,
     label_shares,
     metrics,
     rank,
     shift_test,
     slices,
     suitable,
-    with_labels,
 )
 from shiftgauge.io import demo_data, read_source, read_target
 from shiftgauge.methods import Pair, aline, load
@@ -50,11 +49,11 @@ __all__ = [
     "FileError",
     "InputError",
     "Interval",
+    "LabelPlan",
     "MissingDependencyError",
     "Monitor",
     "NotFittedError",
     "Pair",
-    "Plan",
     "Range",
     "Report",
     "ShiftgaugeError",
@@ -63,7 +62,6 @@ __all__ = [
     "__version__",
     "aline",
     "backtest",
-    "budget",
     "ceiling",
     "collect",
     "collect_texts",
@@ -75,6 +73,7 @@ __all__ = [
     "from_sklearn",
     "from_trainer",
     "interval",
+    "label_plan",
     "label_shares",
     "load",
     "methods",
@@ -88,5 +87,4 @@ __all__ = [
     "shift_test",
     "slices",
     "suitable",
-    "with_labels",
 ]

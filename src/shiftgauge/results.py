@@ -103,6 +103,47 @@ class Range(Interval):
     """
 
 
+@dataclass(frozen=True)
+class LabelSummary:
+    """What labels of the target contributed to an answer.
+
+    Attributes:
+        n, errors: labelled rows, and those of them whose prediction is wrong.
+        error, range: what the labels alone say.
+        scores_error, scores_range: what the scores alone said.
+        chosen: how the labelled rows were chosen: `"random"` or `"unknown"`.
+        contradicts: whether labels and scores contradict each other; then the answer follows the labels.
+    """
+
+    n: int
+    errors: int
+    error: float
+    range: Interval
+    scores_error: float
+    scores_range: Interval
+    chosen: str
+    contradicts: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """The summary as plain values."""
+        return {**vars(self), "range": self.range.to_dict(), "scores_range": self.scores_range.to_dict()}
+
+    def sentence(self) -> str:
+        """How many labels there are, and what each side says alone."""
+        rows = "1 label" if self.n == 1 else f"{self.n:,} labels"
+        return (
+            f"{rows}, {self.errors:,} of them errors: labels alone {percent(self.error)} {self.range}, "
+            f"scores alone {percent(self.scores_error)} {self.scores_range}"
+        )
+
+    def contradiction(self) -> str:
+        """What to say where labels and scores contradict each other."""
+        return (
+            f"labels and scores contradict each other: scores alone say {percent(self.scores_error)}, "
+            f"labels {percent(self.error)}; the answer follows the labels"
+        )
+
+
 @dataclass(frozen=True, repr=False)
 class Estimate(Result):
     """One method's answer for one target.
@@ -117,6 +158,7 @@ class Estimate(Result):
         warnings: sentences that the reader of the number should know.
         range: the range of `auto`; None for a method that was named, for which none was measured.
         sampling: the part of the range that is sampling error and label noise alone.
+        labels: what labels of the target contributed; None without labels.
     """
 
     method: str
@@ -129,6 +171,7 @@ class Estimate(Result):
     warnings: tuple[str, ...] = ()
     range: Range | None = None
     sampling: Interval | None = None
+    labels: LabelSummary | None = None
 
     @property
     def shown_range(self) -> Interval | None:
@@ -150,6 +193,7 @@ class Estimate(Result):
             "sampling": None if self.sampling is None else self.sampling.to_dict(),
             "n_source": self.n_source,
             "n_target": self.n_target,
+            "labels": None if self.labels is None else self.labels.to_dict(),
             "details": deepcopy(self.details),
             "warnings": list(self.warnings),
         }
@@ -173,7 +217,8 @@ class Estimate(Result):
 
     def notes(self) -> list[str]:
         """What the answer rests on: what was chosen, what the range covers, and how much of it is sampling."""
-        notes = self.choice()
+        notes = [] if self.labels is None else [self.labels.sentence()]
+        notes += self.choice()
         if self.range is not None:
             notes.append(f"{100 * self.range.level:g}% range: {self.range.kind}")
         if self.sampling is not None:

@@ -14,6 +14,7 @@ from shiftgauge import storage, validation
 from shiftgauge.errors import InputError, Note, nearest
 from shiftgauge.validation import FloatArray, IntArray
 from shiftgauge.validation.labels import places
+from shiftgauge.validation.target_labels import TargetLabels, check_target_labels
 
 S = TypeVar("S", bound="Sample")
 
@@ -161,13 +162,13 @@ class Sample:
     def take(self: S, rows: npt.NDArray[Any]) -> S:
         """Some of the rows, by number or mask, without checking them again."""
         per_row = ("scores", "predictions", "weights", "ids", "kept", "labels", "second", "rows")
-        return self._twin(
-            **{
-                name: value[rows]
-                for name, value in vars(self).items()
-                if name in per_row and value is not None
-            }
-        )
+        changes: dict[str, Any] = {
+            name: value[rows] for name, value in vars(self).items() if name in per_row and value is not None
+        }
+        labelled: TargetLabels | None = vars(self).get("labelled")
+        if labelled is not None:
+            changes["labelled"] = labelled.take(rows, self.n)
+        return self._twin(**changes)
 
     def save(self, path: str | Path) -> None:
         """Write the sample as an `.npz` that `load` and the command read; whole or not at all."""
@@ -287,7 +288,7 @@ class Source(Sample):
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
 class Target(Sample):
-    """The classifier's scores on rows nobody has labelled.
+    """The classifier's scores on new rows, with few labels or none.
 
     Args:
         logits: (n, K) scores before the softmax; or
@@ -299,6 +300,8 @@ class Target(Sample):
         second: a second, independently trained model on the same rows, for GDE: (n, K) scores or
             (n,) predictions.
         ids: (n,) what each row is known by; travels into the rows and picks that are written.
+        labels: labels of some rows, as evidence for `auto`: `{row number or id: label}`, or one entry per row with
+            missing ones; `shiftgauge.estimate(..., labels=)` takes the same.
         tolerance, insist: as for `Source`.
 
     >>> Target(probs=[[0.9, 0.1], [0.4, 0.6]])
@@ -306,6 +309,7 @@ class Target(Sample):
     """
 
     second: IntArray | None
+    labelled: TargetLabels | None
 
     def __init__(
         self,
@@ -318,10 +322,16 @@ class Target(Sample):
         threshold: float | Mapping[Hashable, float] | None = None,
         second: Any = None,
         ids: Any = None,
+        labels: Any = None,
         tolerance: float | None = None,
         insist: bool = False,
     ) -> None:
         self._enter("target", logits, probs, classes, weights, predictions, threshold, ids, tolerance, insist)
+        given = check_target_labels(labels, self.n, self.k, self.classes, self.ids is not None)
+        if given is not None and given.by_id:
+            assert self.ids is not None
+            given = given.by_row(self.ids)
+        self._set(labelled=given)
         self._set(second=None if second is None else self._second_predictions(second))
 
     def _second_predictions(self, second: Any) -> IntArray:
@@ -356,6 +366,7 @@ class Target(Sample):
             classes=classes,
             predictions=place[self.predictions],
             second=None if self.second is None else place[self.second],
+            labelled=None if self.labelled is None else self.labelled.in_class_order(order),
         )
 
 

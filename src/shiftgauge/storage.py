@@ -166,6 +166,15 @@ def save_sample(path: str | Path, sample: Mapping[str, Any]) -> None:
         taken = sample.get(key)
         if taken is not None and (key != "predictions" or sample["decided"] is not None):
             arrays[key] = taken if names is None else names[taken]
+    labelled = sample.get("labelled")
+    if labelled is not None:  # of a target: missing where a row has no label
+        column = (
+            np.full(len(sample["scores"]), np.nan)
+            if names is None
+            else np.full(len(sample["scores"]), "", object)
+        )
+        column[labelled.keys] = labelled.classes if names is None else names[labelled.classes]
+        arrays["labels"] = column if names is None else column.astype(str)
     for key in ("weights", "ids"):
         if sample[key] is not None:
             arrays[key] = _plain_array(sample[key], key, path)

@@ -9,8 +9,7 @@ from shiftgauge.inference.confusion import Metrics, metrics
 from shiftgauge.inference.decisions import ceiling, rank, suitable
 from shiftgauge.inference.diagnosis import Diagnosis, doctor
 from shiftgauge.inference.estimates import compare, estimate, interval, shift_test
-from shiftgauge.inference.label_plans import Plan, budget
-from shiftgauge.inference.labelled import Labelled, with_labels
+from shiftgauge.inference.label_plans import LabelPlan, Progress, label_plan
 from shiftgauge.inference.proportions import Shares, label_shares
 from shiftgauge.inference.resampling import Resampling, bootstrap
 from shiftgauge.inference.segments import Slice, Slices, slices
@@ -19,26 +18,25 @@ __all__ = [
     "Backtest",
     "Check",
     "Diagnosis",
-    "Labelled",
+    "LabelPlan",
     "Metrics",
-    "Plan",
+    "Progress",
     "Resampling",
     "Shares",
     "Slice",
     "Slices",
     "backtest",
     "bootstrap",
-    "budget",
     "ceiling",
     "compare",
     "doctor",
     "estimate",
     "interval",
+    "label_plan",
     "label_shares",
     "metrics",
     "rank",
     "shift_test",
     "slices",
     "suitable",
-    "with_labels",
 ]

@@ -104,7 +104,7 @@ def answer_range(pair: Pair, proportions: str = "unknown") -> Check:
         {"error": found.error, "low": limits.low, "high": limits.high},
         f"auto says {percent(found.error)}; the {100 * limits.level:g}% range is "
         f"{percent(limits.low)} to {percent(limits.high)}",
-        "do not act on the number alone: label some rows (shiftgauge budget)",
+        "do not act on the number alone: label some rows (shiftgauge label-plan)",
     )
 
 
@@ -348,7 +348,7 @@ def disagreement(pair: Pair) -> Check:
         grade(spread, 0.08, np.inf),  # what it is worth is in the range
         {"spread": spread, **answers},
         f"the methods' estimates lie {100 * spread:.1f} points apart",
-        "no single number is safe: show the range, and label some rows (shiftgauge budget)",
+        "no single number is safe: show the range, and label some rows (shiftgauge label-plan)",
     )
 
 

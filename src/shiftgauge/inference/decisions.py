@@ -14,10 +14,12 @@ from shiftgauge.errors import InputError, prefix
 from shiftgauge.inference.critic import Discrepancy, discrepancy
 from shiftgauge.inference.pairs import SourceOrPair, to_pair
 from shiftgauge.methods.pair import Pair
-from shiftgauge.methods.range import CAUTION, OK, STOP, ErrorRange, check_level, range_of
-from shiftgauge.results import Estimate, Result, percent, render
+from shiftgauge.methods.labels import at_level
+from shiftgauge.methods.range import CAUTION, OK, RANGE_LEVEL, STOP, check_level
+from shiftgauge.results import Estimate, Interval, Range, Result, percent, render
 from shiftgauge.rows import Rows
 from shiftgauge.samples import Source, Target
+from shiftgauge.validation.target_labels import RANDOM
 
 __all__ = [
     "CAUTION",
@@ -62,10 +64,12 @@ class Answer:
         """The error on the source."""
         return float(self.estimate.details["source_error"])
 
-    def range(self, level: float) -> ErrorRange:
-        """The range at a level."""
+    def at(self, level: float) -> tuple[Range, Interval]:
+        """The range at a level, and its sampling part."""
         n_source, n_target = self.pair.source.n_effective, self.pair.target.n_effective
-        return range_of(self.error, self.estimate.details, n_source, n_target, level)
+        there = at_level(self.estimate, n_source, n_target, level)
+        assert there.range is not None and there.sampling is not None
+        return there.range, there.sampling
 
 
 @dataclass(frozen=True, repr=False)
@@ -127,9 +131,11 @@ def ceiling(
     source: SourceOrPair,
     target: Target | Rows | None = None,
     *,
-    level: float = 0.95,
+    level: float = RANGE_LEVEL,
     calibration: str = "temperature",
     proportions: str = "unknown",
+    labels: Any = None,
+    labels_chosen: Any = RANDOM,
 ) -> Ceiling:
     """A ceiling for the error on the target: the largest of the defensible methods, with a learned margin.
 
@@ -153,8 +159,8 @@ def ceiling(
     True
     """
     check_level("ceiling", level)
-    found = Answer(to_pair("ceiling", source, target, calibration), proportions)
-    limits = found.range(level)
+    found = Answer(to_pair("ceiling", source, target, calibration, 0, labels, labels_chosen), proportions)
+    limits, sampling = found.at(level)
     answers = {**found.estimate.details["answers"], "auto": found.error}
     kept = {name: value for name, value in answers.items() if value <= limits.high}
     largest = max(kept, key=lambda name: kept[name])
@@ -165,8 +171,8 @@ def ceiling(
         level=level,
         largest=largest,
         largest_error=kept[largest],
-        margin=max(0.0, limits.high - kept[largest] - (limits.sampling_high - found.error)),
-        sampling=limits.sampling_high - found.error,
+        margin=max(0.0, limits.high - kept[largest] - (sampling.high - found.error)),
+        sampling=sampling.high - found.error,
         critic=critic,
         critic_bound=min(1.0, found.source_error + critic.value + critic.noise),
         warnings=found.estimate.warnings,
@@ -179,8 +185,7 @@ class Suitability(Result):
 
     Attributes:
         verdict: `"suitable"`, `"not suitable"` or `"cannot say"`.
-        error, low, high: the estimate, and between what it lies at the level; if the samples
-            differ, `low` leaves out the assumption of an unchanged error.
+        error, low, high: the estimate, and the two ends of its range at the level.
         limit: the source error plus the margin.
         margin, level: what was asked for.
         warnings: those of the estimate.
@@ -217,9 +222,11 @@ def suitable(
     target: Target | Rows | None = None,
     margin: float = 0.05,
     *,
-    level: float = 0.95,
+    level: float = RANGE_LEVEL,
     calibration: str = "temperature",
     proportions: str = "unknown",
+    labels: Any = None,
+    labels_chosen: Any = RANDOM,
 ) -> Suitability:
     """Test whether the error on the target is at most the source's plus a margin.
 
@@ -240,12 +247,12 @@ def suitable(
     """
     check_level("suitable", level)
     validation.check_fraction(margin, "margin", 0.05)
-    found = Answer(to_pair("suitable", source, target, calibration), proportions)
-    limits = found.range(level)
+    found = Answer(to_pair("suitable", source, target, calibration, 0, labels, labels_chosen), proportions)
+    limits, _ = found.at(level)
     limit = min(1.0, found.source_error + margin)
-    verdict = SUITABLE if limits.high <= limit else NOT if limits.floor > limit else UNSURE
+    verdict = SUITABLE if limits.high <= limit else NOT if limits.low > limit else UNSURE
     return Suitability(
-        verdict, found.error, limits.floor, limits.high, limit, margin, level, found.estimate.warnings
+        verdict, found.error, limits.low, limits.high, limit, margin, level, found.estimate.warnings
     )
 
 

@@ -15,12 +15,14 @@ from shiftgauge.inference.resampling import REPLICATES, Resampling, with_interva
 from shiftgauge.labelshift import LABEL_SHIFT, Marginal, check_marginal
 from shiftgauge.methods.auto import check_proportions
 from shiftgauge.methods.pair import Pair, accepted_options
-from shiftgauge.methods.range import RANGE_LEVEL, at_level, check_level
+from shiftgauge.methods.labels import at_level
+from shiftgauge.methods.range import RANGE_LEVEL, check_level
 from shiftgauge.methods.registry import DEFAULT, METHODS, accepts, find
 from shiftgauge.methods.shift import ShiftVerdict
 from shiftgauge.results import Comparison, Estimate
 from shiftgauge.rows import Block, RowBuffer, Rows, run
 from shiftgauge.samples import Source, Target
+from shiftgauge.validation.target_labels import RANDOM
 
 Progress = Callable[[str], None]
 
@@ -42,6 +44,8 @@ def estimate(
     calibration: str = "temperature",
     marginal: Marginal | None = None,
     proportions: str = "unknown",
+    labels: Any = None,
+    labels_chosen: Any = RANDOM,
     level: float = RANGE_LEVEL,
     interval: bool = False,
     replicates: int = REPLICATES,
@@ -49,7 +53,7 @@ def estimate(
     source_groups: Any = None,
     seed: int = 0,
 ) -> Estimate:
-    """Estimate the error on the target by one method.
+    """Estimate the error on the target by one method, from scores alone or with labels of some target rows.
 
     Args:
         source: scores with labels; or a `Pair`, and no target.
@@ -60,6 +64,10 @@ def estimate(
             `"bbse"`, `"rlls"`, `"mlls"`, an array of K shares, or a mapping from class names to shares.
         proportions: for auto: what is known about the target's class proportions: `"unknown"`, `"same"` (as on the
             source) or `"changed"`.
+        labels: for auto: labels of some target rows, which make the answer better: `{row number or id: label}`, or one
+            entry per row with missing ones (None, NaN, NA, masked).
+        labels_chosen: how the labelled rows were chosen: `"random"`, `"unknown"` (labels that came by themselves), or
+            the `LabelPlan` that chose them.
         level: of the range of `auto`, and of the interval.
         interval: whether to resample for an interval of the sampling error; see `shiftgauge.interval`.
         replicates, groups, source_groups, seed: of the interval; the seed also of `auto`'s label-shift test.
@@ -71,7 +79,12 @@ def estimate(
     """
     settings = Resampling(replicates, level, seed, groups, source_groups)
     options = _method_options(marginal, proportions)
-    pair = to_pair("estimate", source, target, calibration, seed)
+    pair = to_pair("estimate", source, target, calibration, seed, labels, labels_chosen)
+    if pair.labels is not None and find(method).name != DEFAULT:
+        raise InputError(
+            f"labels combine with {DEFAULT} alone, and here {find(method).name} answers from scores; leave the method out, or "
+            "the labels; compare(...) shows both"
+        )
     pair.estimate_all([(method, options)], shift=_refuting_shift(find(method).name, options) is not None)
     return _estimate(pair, method, settings if interval else None, level, options)
 
@@ -176,7 +189,9 @@ def compare(
     calibration: str = "temperature",
     marginal: Marginal = "source",
     proportions: str = "unknown",
-    target_labels: Any = None,
+    labels: Any = None,
+    labels_chosen: Any = RANDOM,
+    truth: Any = None,
     interval: bool = False,
     replicates: int = REPLICATES,
     level: float = RANGE_LEVEL,
@@ -194,7 +209,8 @@ def compare(
         calibration: for all methods.
         marginal: for the methods that take one.
         proportions: for `auto`: `"same"`, `"changed"` or `"unknown"`, as in `estimate`.
-        target_labels: true labels of the target, if they are known and the methods are to be checked.
+        labels, labels_chosen: labels of some target rows, as in `estimate`; they change the answer of `auto` alone.
+        truth: true labels of all target rows, to compare the answers with; they change no answer.
         interval: whether to resample for an interval of every estimated error.
         replicates, groups, source_groups, seed: of the intervals.
         level: of the intervals, and of the range of `auto`.
@@ -206,12 +222,8 @@ def compare(
     check_proportions(proportions)
     if not isinstance(source, Pair):
         say("calibration")
-    pair = to_pair("compare", source, target, calibration, seed)
-    truth = (
-        None
-        if target_labels is None
-        else true_error(pair.target if target is None else target, target_labels)
-    )
+    pair = to_pair("compare", source, target, calibration, seed, labels, labels_chosen)
+    known = None if truth is None else true_error(pair.target if target is None else target, truth)
     chosen, warnings = _choose_methods(pair, methods)
     asked = [(name, accepted_options(name, marginal=marginal, proportions=proportions)) for name in chosen]
     pair.estimate_all(asked, shift=any(_refuting_shift(name, own) for name, own in asked))
@@ -225,7 +237,7 @@ def compare(
     return Comparison(
         estimates=tuple(estimates),
         source={**_summary(pair.source_sample), "error": pair.source_sample.error},
-        target={**_summary(pair.target), **({} if truth is None else {"true_error": truth})},
+        target={**_summary(pair.target), **({} if known is None else {"true_error": known})},
         warnings=(*warnings, *shared),
     )
 
@@ -284,8 +296,8 @@ def _summary(sample: Source | Rows) -> dict[str, Any]:
 
 
 def true_error(target: Target | Rows, labels: Any) -> float:
-    """The error by labels of the target that were given to check."""
-    truth = validation.check_labels(labels, target.n, target.k, target.classes, "target labels")
+    """The error by labels of all target rows."""
+    truth = validation.check_labels(labels, target.n, target.k, target.classes, "truth")
     rows = target if isinstance(target, Rows) else Rows.of(target)
     predictions, mass = run(rows.fold(_predictions)).joined()
     return float(min(1.0, mass[predictions != truth].sum() / mass.sum()))

@@ -8,17 +8,49 @@ from shiftgauge.errors import InputError
 from shiftgauge.methods.pair import Pair
 from shiftgauge.rows import Rows
 from shiftgauge.samples import Source, Target
+from shiftgauge.validation.target_labels import RANDOM
 
 #: What functions take first: the source, or a pair in place of source and target.
 SourceOrPair = Source | Rows | Pair
 
 
 def to_pair(
-    function: str, source: Any, target: Target | Rows | None, calibration: str = "temperature", seed: int = 0
+    function: str,
+    source: Any,
+    target: Target | Rows | None,
+    calibration: str = "temperature",
+    seed: int = 0,
+    labels: Any = None,
+    labels_chosen: Any = RANDOM,
 ) -> Pair:
-    """The pair of a source and a target; a pair that was given is kept, with its own calibration and seed."""
+    """The pair of a source and a target; a pair that was given is kept, with its own calibration, seed and labels.
+
+    `labels_chosen` may also be a `LabelPlan`: its rows are checked to be those of the target.
+    """
     if not isinstance(source, Pair):
-        return Pair(source, target, calibration, seed=seed, function=function)  # type: ignore[arg-type]
+        plan = (
+            None
+            if isinstance(labels_chosen, str) or not hasattr(labels_chosen, "check_pair")
+            else labels_chosen
+        )
+        if plan is not None:
+            plan.check(target, labels)
+        made = Pair(
+            source,
+            target,  # type: ignore[arg-type]
+            calibration,
+            seed=seed,
+            labels=labels,
+            labels_chosen=labels_chosen if plan is None else RANDOM,
+            function=function,
+        )
+        if plan is not None:
+            plan.check_pair(made)
+        return made
+    if labels is not None:
+        raise InputError(
+            f"{function}: labels arrived with a pair; wanted them where the pair is made, Pair(source, target, labels=...)"
+        )
     if target is not None:
         raise InputError(
             f"{function}: a pair and a {type(target).__name__} arrived; wanted a source and a target, or a pair alone"

@@ -6,20 +6,20 @@ hypotheses a weight by what the scores show, and each hypothesis has its own ans
 
 | hypothesis | answer | weight |
 |---|---|---|
-| calibration held | half DoC, half the median of DoC, COT and ATC-NE, relative to the source error | 1 - x |
+| calibration held | half DoC, half the median of DoC, COT and ATC-NE, relative to the source error | 1 - x + x c / 2 |
 | proportions held | SCOT at the source's proportions; COT if the model is weak | x (1 - c) |
-| proportions changed | label-shift if the test says so, else the median of five methods | x c |
+| proportions changed | label-shift if they explain the shift, else the median of five methods | x c / 2 |
 
-x grows from 0 to 1 with the excess mass, c with the evidence against the source's proportions.
+x grows from 0 to 1 with the excess mass, c with the evidence against the source's proportions. If the test says that
+other proportions explain the shift, both are 1. If it says that more than proportions changed, one point is added: errors
+mostly rise then.
 """
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import resources
 from typing import Any, Final
 
 import numpy as np
@@ -34,7 +34,7 @@ from shiftgauge.methods.cott import COTT
 from shiftgauge.methods.doc import DoC
 from shiftgauge.methods.evidence import Evidence, SourceColumns, collect_evidence
 from shiftgauge.methods.label_shift import LabelShift
-from shiftgauge.methods.range import RANGE_LEVEL, STOP, error_range
+from shiftgauge.methods.range import CONSTANTS, RANGE_LEVEL, STOP, error_distribution, sampling_interval
 from shiftgauge.methods.scot import SCOT
 from shiftgauge.methods.unchanged import Unchanged
 from shiftgauge.rows import Rows, gather
@@ -48,10 +48,6 @@ PROPORTIONS: Final = {
     "same": "the target has the source's class proportions",
     "changed": "the target's class proportions differ from the source's",
 }
-#: Fitted constants, with what each does.
-CONSTANTS: Final[dict[str, Any]] = json.loads(
-    resources.files("shiftgauge.methods").joinpath("auto_constants.json").read_text(encoding="utf-8")
-)
 #: The methods whose median has half the weight if calibration held.
 IF_CALIBRATED: Final = ("doc", "cot:shrunk", "atc-ne")
 #: The methods whose median answers if the source's proportions are given up: three that do not use them, and two that
@@ -72,10 +68,12 @@ class Auto(Estimator):
        label-shift. If more changed: let r be the mass of (predicted class, runner-up) pairs that no label shares
        explain, and d the difference between SCOT and COTT at the MLLS marginal, which does not use the source's
        proportions. Up to d = 1.25 r^2 they are believed; from 2 r^2 on they are given up, and the median of five
-       methods answers. This fades out as r goes from 0.5 to 0.6, and for weak models.
+       methods answers. This fades out as r goes from 0.5 to 0.6, and for weak models. If there are too few rows for
+       the test: up to a difference of 0.1 between SCOT and that median the proportions are believed; from 0.2 on they
+       are given up, and label-shift answers.
 
-    `proportions="same"` never gives up the source's proportions; `"changed"` always does, and answers with hypotheses 1
-    and 3 at equal weights. If deployed decisions differ from the largest score, COT and COTT have no answer: then
+    Wherever the source's proportions are given up, hypothesis 1 has half the weight: nothing says that calibration did
+    not hold. `proportions="same"` never gives them up; `"changed"` always does. If deployed decisions differ from the largest score, COT and COTT have no answer: then
     hypothesis 1 is the mean of DoC and ATC-NE, 2 is SCOT, and 3 is the median of ATC-NE, label-shift and DoC.
 
     Args:
@@ -140,32 +138,25 @@ class Auto(Estimator):
                 warnings += [prefix(method.title, text) for text in reading.warnings]
         weak = weakness(self.source_error_, target.k)
         choice = choose(evidence, answers, self.source_error_, weak, self.proportions)
-        error = float(np.clip(sum(w * answers[label] for label, w in choice.weights.items()), 0.0, 1.0))
+        error = choice.error(answers)
         if self.proportions == "same" and evidence.kind == "label":
             warnings.append(
                 "the class proportions were said to be the source's, but other proportions explain all that changed"
             )
-        limits = error_range(
-            answers,
-            error,
-            evidence.kind,
-            evidence.ks_distance,
-            weak,
-            self.n_source_effective_,
-            target.n_effective,
-            proportions=self.proportions,
-            level=RANGE_LEVEL,
+        expected = error_distribution(
+            answers, error, evidence.ks_distance, weak, self.n_source_effective_, target.n_effective
         )
-        if limits.grade == STOP:
+        if expected.grade == STOP:
             warnings.append(
-                f"the range goes {100 * limits.half_width:.0f} points beyond the answer: "
-                "do not act on the number alone; label some rows (shiftgauge budget)"
+                f"the range goes {100 * expected.half_width(RANGE_LEVEL):.0f} points beyond the answer: do not act on "
+                "the number alone; label some rows (shiftgauge label-plan)"
             )
         return Reading(
             error=error,
             details={
                 "choice": str(choice),
                 "parts": choice.parts(),
+                "added": choice.added,
                 "reason": choice.reason,
                 "proportions": self.proportions,
                 "shift": evidence.kind,
@@ -176,11 +167,13 @@ class Auto(Estimator):
                 "ks_distance": evidence.ks_distance,
                 "weakness": weak,
                 "answers": answers,
-                "grade": limits.grade,
+                "scale_low": expected.scale_low,
+                "scale_high": expected.scale_high,
+                "grade": expected.grade,
             },
             warnings=warnings,
-            range=limits.range,
-            sampling=limits.sampling,
+            range=expected.range(RANGE_LEVEL),
+            sampling=sampling_interval(error, self.n_source_effective_, target.n_effective, RANGE_LEVEL),
         )
 
     async def _evidence(self, source: SourceColumns, target: Rows) -> Evidence:
@@ -212,10 +205,17 @@ class Choice:
         weights: of the methods by label (`scot:shrunk` is SCOT with marginal `"shrunk"`), summing to 1, the largest
             first. `unchanged` may have a weight below 0: then a rise over the source error counts more than once.
         reason: one sentence.
+        added: this is added to the weighted mean.
     """
 
     weights: dict[str, float]
     reason: str
+    added: float = 0.0
+
+    def error(self, answers: Mapping[str, float]) -> float:
+        """The answer: the weighted mean of the methods' answers, and what is added to it."""
+        mean = sum(weight * answers[label] for label, weight in self.weights.items())
+        return float(np.clip(mean + self.added, 0.0, 1.0))
 
     def parts(self) -> list[dict[str, Any]]:
         """The methods as plain values: method, marginal (or None), weight."""
@@ -271,28 +271,23 @@ def choose(
     """The weights of the methods: those of the three hypotheses, times each one's own table."""
     decided = "cot:shrunk" not in answers
     median = _median(answers, IF_PROPORTIONS_CHANGED_DECIDED if decided else IF_PROPORTIONS_CHANGED)
-    differ = (
-        1.0 if proportions == "changed" else ramp(evidence.excess_mass, *CONSTANTS["excess_mass"]["range"])
-    )
+    differ = ramp(evidence.excess_mass, *CONSTANTS["excess_mass"]["range"])
     against = 0.0  # the evidence against the source's proportions
     if proportions == "changed" or (evidence.kind == "label" and proportions != "same"):
-        against = 1.0
+        differ = against = 1.0
     elif evidence.kind == "other" and proportions != "same":
         apart = abs(answers["scot:shrunk"] - answers[median if decided else "cott:mlls"])
         against = (1.0 - weak) * contradiction(apart, evidence.unexplained_mass)
-    calibration_held, proportions_held, proportions_changed = (
-        1.0 - differ,
-        differ * (1.0 - against),
-        differ * against,
-    )
-    if proportions == "changed":  # nothing says that calibration did not hold
-        calibration_held = proportions_changed = 0.5
+    elif evidence.kind == "unknown" and proportions != "same":
+        apart = abs(answers["scot:shrunk"] - answers[median])
+        against = ramp(apart, *CONSTANTS["few_rows"]["range"])
+    given_up = "label-shift" if evidence.kind in ("label", "unknown") else median
+    near = CONSTANTS["given_up"]["calibration_held"]
     hard = 0.0 if decided else weak
-    by_shift = evidence.kind == "label" and proportions != "same"
     tables: list[tuple[float, dict[str, float]]] = [
-        (proportions_held, {"scot:shrunk": 1.0 - hard, "cot:shrunk": hard}),
-        (proportions_changed, {"label-shift" if by_shift else median: 1.0}),
-        (calibration_held, _if_calibrated(answers, source_error)),
+        (1.0 - differ + differ * against * near, _if_calibrated(answers, source_error)),
+        (differ * (1.0 - against), {"scot:shrunk": 1.0 - hard, "cot:shrunk": hard}),
+        (differ * against * (1.0 - near), {given_up: 1.0}),
     ]
     weights: dict[str, float] = defaultdict(float)
     for of_hypothesis, table in tables:
@@ -300,7 +295,9 @@ def choose(
             weights[label] += of_hypothesis * weight
     largest_first = sorted(((w, label) for label, w in weights.items() if w != 0.0), reverse=True)
     return Choice(
-        {label: w for w, label in largest_first}, _reason(evidence.kind, differ, against, proportions)
+        {label: w for w, label in largest_first},
+        _reason(evidence.kind, differ, against, proportions),
+        CONSTANTS["more_changed"]["added"] if evidence.kind == "other" else 0.0,
     )
 
 
@@ -339,7 +336,7 @@ def _reason(kind: str, differ: float, against: float, proportions: str) -> str:
     if proportions == "same":
         rests = "the source's class proportions, as you said"
     elif kind == "label":
-        rests = "class proportions estimated from the scores"
+        return f"{test}; half of the answer rests on proportions estimated from the scores, half on the change in confidence"
     elif against <= 0.0:
         rests = "the source's class proportions"
     elif against >= 1.0:

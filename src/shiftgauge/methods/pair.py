@@ -19,14 +19,16 @@ from shiftgauge.errors import InputError
 from shiftgauge.labelshift import LabelShares, Marginal, mlls
 from shiftgauge.methods.auto import Auto, check_proportions
 from shiftgauge.methods.base import Estimator, check_target, target_rows
+from shiftgauge.methods.labels import with_labels
 from shiftgauge.methods.posterior import Posterior, mean_posterior, recalibrate_to, row_posterior
 from shiftgauge.methods.registry import DEFAULT, accepts, find, make
 from shiftgauge.methods.scot import SCOT
 from shiftgauge.methods.shift import ShiftVerdict, shift_verdict
 from shiftgauge.results import Estimate
 from shiftgauge.rows import Block, Rows, gather, run, to_source
-from shiftgauge.samples import Source, Target, meeting_notes
+from shiftgauge.samples import Source, Target, class_order, meeting_notes
 from shiftgauge.transport import SoftTransport, soft_transport
+from shiftgauge.validation.target_labels import RANDOM, TargetLabels, check_chosen, check_target_labels
 
 Array = npt.NDArray[np.float64]
 T = TypeVar("T")
@@ -43,6 +45,8 @@ class Pair:
         target: scores without; its columns are brought into the source's order.
         calibration: `"temperature"`, `"vector"` or `"none"`; fitted on the source, once.
         seed: of the label-shift test's bootstrap, where one is needed.
+        labels: labels of some target rows, as evidence for `auto`; by default those of the target.
+        labels_chosen: how the labelled rows were chosen: `"random"` or `"unknown"`.
         function: who asks, for the message that refuses anything but a source and a target.
 
     Attributes:
@@ -62,6 +66,8 @@ class Pair:
         calibration: str = "temperature",
         *,
         seed: int = 0,
+        labels: Any = None,
+        labels_chosen: str = RANDOM,
         function: str = "shiftgauge",
     ) -> None:
         sample = to_source(source, function)
@@ -70,6 +76,7 @@ class Pair:
         self.source_sample, self.seed = sample, seed
         self.source = Rows.of(sample).calibrated(fitted)
         self.target = target_rows(target, sample.classes, fitted, sample.k)
+        self.labels = _target_labels(labels, labels_chosen, target, sample, function)
         self._results: dict[Hashable, Any] = {}
 
     def _with_rows(self, target: Rows) -> Pair:
@@ -81,6 +88,7 @@ class Pair:
             self.source,
             target,
         )
+        twin.labels = None
         twin._results = {}
         return twin
 
@@ -88,7 +96,9 @@ class Pair:
         """The same source beside another target: calibration and fitted methods are shared."""
         check_target(target, "with_target")
         sample = self.source_sample
-        return self._with_rows(target_rows(target, sample.classes, self.calibration, sample.k))
+        twin = self._with_rows(target_rows(target, sample.classes, self.calibration, sample.k))
+        twin.labels = _target_labels(None, RANDOM, target, sample, "with_target")
+        return twin
 
     @cached_property
     def subsample(self) -> Pair:
@@ -163,6 +173,8 @@ class Pair:
 
     async def _answer(self, fitted: Estimator) -> Estimate:
         answer = await fitted.answer(self.target)
+        if self.labels is not None and isinstance(fitted, Auto):
+            answer = await with_labels(answer, self.target, self.labels)
         return replace(answer, warnings=(*self.notes, *answer.warnings))
 
     def estimate_all(self, asked: Sequence[tuple[str, dict[str, Any]]], *, shift: bool = False) -> None:
@@ -249,6 +261,29 @@ class Pair:
             self._results[key] = compute()
         result: T = self._results[key]
         return result
+
+
+def _target_labels(
+    labels: Any, chosen: str, target: Target | Rows, source: Source, function: str
+) -> TargetLabels | None:
+    """The labels of target rows as evidence, their classes in the source's order."""
+    own = target.labelled if isinstance(target, Target) else None
+    if labels is None:
+        check_chosen(chosen)
+        given = None if own is None else replace(own, chosen=chosen)
+    else:
+        if own is not None:
+            raise InputError(
+                f"{function}: labels arrived twice, with the target and as labels=; wanted one of the two"
+            )
+        names = source.classes if target.classes is None else target.classes
+        has_ids = target.has_ids if isinstance(target, Rows) else target.ids is not None
+        given = check_target_labels(labels, target.n, target.k, names, has_ids, chosen)
+        if given is not None and given.by_id and isinstance(target, Target):
+            assert target.ids is not None
+            given = given.by_row(target.ids)
+    order = class_order(target.classes, target.k, source.classes, source.k)
+    return given if given is None or order is None else given.in_class_order(order)
 
 
 def resolve_method(

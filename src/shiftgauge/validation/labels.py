@@ -141,7 +141,7 @@ def _distinct(array: npt.NDArray[Any]) -> tuple[list[Any], IntArray, IntArray]:
     return list(number), np.array(first_rows, dtype=np.intp), place
 
 
-def _whole(value: Any) -> int | None:
+def whole_number(value: Any) -> int | None:
     """The whole number that a value is, exactly; a truth value is 0 or 1."""
     if isinstance(value, bool | int):
         return int(value)
@@ -152,7 +152,7 @@ def are_indices(values: list[Any], names: Iterable[Hashable]) -> bool:
     """Whether labels beside class names are column numbers: whole numbers, where no class is called like one."""
     if any(not isinstance(name, str) or _is_number(name) for name in names):
         return False
-    return all(is_missing(v) or (_whole(v) is not None and not isinstance(v, bool)) for v in values)
+    return all(is_missing(v) or (whole_number(v) is not None and not isinstance(v, bool)) for v in values)
 
 
 def _is_number(text: str) -> bool:
@@ -164,7 +164,7 @@ def _is_number(text: str) -> bool:
 
 
 def _index(value: Any, row: int, k: int, what: str) -> int:
-    whole = _whole(value)
+    whole = whole_number(value)
     if whole is None and isinstance(value, float):
         raise InputError(
             f"{what}: row {row} is {value:g}; wanted class indices 0 to {k - 1}; "
@@ -210,7 +210,7 @@ def spellings(value: Any) -> list[str]:
         return [value, value.split(".")[0]] if re.fullmatch(r"-?\d+\.0+", value) else [value]
     if isinstance(value, bool):
         return [str(value), str(value).lower(), str(int(value))]
-    whole = _whole(value)
+    whole = whole_number(value)
     return [str(value)] if whole is None or isinstance(value, int) else [str(whole), str(value)]
 
 

@@ -1,0 +1,388 @@
+"""Labels of target rows as evidence: they update the distribution that the scores gave.
+
+Prior: the distribution around `auto`'s answer (`shiftgauge.methods.range`), heavy-tailed, so that labels overrule a wrong
+answer. Evidence: with m labelled rows, e_i = 1 where the prediction is wrong, and f_i = 1 - confidence as control variate,
+
+    estimate = mean(e) + lambda (mean of f over all rows - mean of f over the labelled rows),
+
+lambda the slope of e on f over the labelled rows, in [0, 1], shrunk to 0 where few labels cannot show it. The likelihood
+of an error theta is that of m' rows of which a share `estimate` is wrong, theta^k' (1 - theta)^(m' - k'), with
+m' = m / (1 - r^2) / (1 - m / n): r^2 is the share of the variance that the control variate explains, 1 - m / n the finite
+population correction. The answer is the posterior's median. No labels give the prior, all labels the labelled error.
+
+References: Angelopoulos et al., Prediction-Powered Inference, 2023; Angelopoulos, Duchi and Zrnic, PPI++, 2023; Hofer et
+al., Bayesian Prediction-Powered Inference, 2024; Ji et al., Active Bayesian Assessment, 2021; Cochran, Sampling
+Techniques, 1977.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from math import sqrt
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from shiftgauge.binomial import wilson
+from shiftgauge.errors import InputError
+from shiftgauge.methods.range import (
+    CONSTANTS,
+    RANGE_LEVEL,
+    ErrorDistribution,
+    grade_of,
+    range_of,
+    sampling_interval,
+)
+from shiftgauge.results import Estimate, Interval, LabelSummary, Range
+from shiftgauge.rows import Block, RowBuffer, Rows, Totals
+from shiftgauge.validation.target_labels import UNKNOWN, TargetLabels
+
+Array = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.intp]
+
+KIND: Final = "scores and labels together"
+LABELS_KIND: Final = "labels alone, Wilson's, with finite population correction"
+ALL_KIND: Final = "all rows are labelled"
+#: Labelled and other rows are compared in so many bins of the error probability.
+BINS = 5
+#: Draws of random labels that the comparison is judged by, and the p-value below which it counts.
+DRAWS, UNLIKELY = 2000, 0.01
+#: From this share of labelled rows on, labels of unknown origin narrow the range.
+MOST_LABELLED = 0.8
+#: Points of the grid that posteriors are computed on: over [0, 1], at the prior's quantiles, around the labels' estimate.
+GRID = (501, 301, 241)
+
+
+@dataclass(frozen=True)
+class LabelEvidence:
+    """What the labels say of the error.
+
+    Attributes:
+        labels, errors: labelled rows, and those of them whose prediction is wrong.
+        error: the estimate from labels with the scores as control variate.
+        effective: how many random labels would say as much without the scores.
+        fraction: the labelled share of the rows, by mass.
+        least, most: bounds that the labelled rows alone give: their errors, and all rows but their right ones.
+        weight: lambda, how far the scores are used.
+        p_value: of the comparison of labelled rows with a random sample.
+        post_stratified: whether the labels were weighted to represent all rows.
+        plain_error: the error of the labelled rows alone.
+    """
+
+    labels: int
+    errors: int
+    error: float
+    effective: float
+    fraction: float
+    least: float
+    most: float
+    weight: float
+    p_value: float
+    post_stratified: bool
+    plain_error: float
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """The distribution of the error given scores and labels, on a grid.
+
+    Attributes:
+        edges: (m + 1,) errors, rising.
+        cumulated: (m + 1,) the mass below each, from 0 to 1.
+    """
+
+    edges: Array
+    cumulated: Array
+
+    def quantile(self, share: float) -> float:
+        """The error below which this share of the mass lies."""
+        return float(np.interp(share, self.cumulated, self.edges))
+
+
+def update(prior: ErrorDistribution, evidence: LabelEvidence) -> Posterior:
+    """The posterior of the error.
+
+    >>> prior = ErrorDistribution(0.1, 0.02, 0.03)
+    >>> labels = LabelEvidence(20, 8, 0.4, 20.0, 0.02, 0.0, 1.0, 0.0, 1.0, False, 0.4)
+    >>> 0.1 < update(prior, labels).quantile(0.5) < 0.4
+    True
+    """
+    if evidence.fraction >= 1.0 - 1e-12:
+        return Posterior(np.full(2, evidence.plain_error), np.array([0.0, 1.0]))
+    count = evidence.effective / (1.0 - evidence.fraction)
+    spread = sqrt(max(evidence.error * (1.0 - evidence.error), 0.25 / count) / count)
+    uniform, quantiles, near = GRID
+    edges = np.concatenate(
+        [
+            np.linspace(0.0, 1.0, uniform),
+            [prior.quantile(share) for share in np.linspace(0.0, 1.0, quantiles)],
+            evidence.error + spread * np.linspace(-6.0, 6.0, near),
+        ]
+    )
+    edges = np.unique(np.clip(edges, evidence.least, evidence.most))
+    if len(edges) < 2:
+        return Posterior(np.full(2, evidence.plain_error), np.array([0.0, 1.0]))
+    middle = np.clip((edges[1:] + edges[:-1]) / 2, 1e-12, 1.0 - 1e-12)
+    wrong = evidence.error * count
+    log_likelihood = wrong * np.log(middle) + (count - wrong) * np.log1p(-middle)
+    mass = np.maximum(np.diff(prior.cdf(edges)), 1e-300) * np.exp(log_likelihood - log_likelihood.max())
+    cumulated = np.append(0.0, np.cumsum(mass))
+    return Posterior(edges, cumulated / cumulated[-1])
+
+
+# -- from labelled rows to evidence ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledStep:
+    """A step over blocks that returns the labelled rows, and what all rows are compared with.
+
+    Attributes:
+        keys: (m,) the labelled rows' ids or numbers, sorted.
+        by_id: whether the keys are ids.
+        edges: (BINS - 1,) where error probabilities are cut.
+    """
+
+    keys: npt.NDArray[Any]
+    by_id: bool
+    edges: Array
+
+    def __call__(self, block: Block) -> Totals:
+        """Rows by bin, rows by predicted class, mass, mass times f; the labelled rows: key, class, f, mass."""
+        probability = 1.0 - block.confidence
+        bins = np.searchsorted(self.edges, probability)
+        keys = _comparable(block.ids, self.keys.dtype) if self.by_id else block.numbers
+        place = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        labelled = np.flatnonzero(self.keys[place] == keys)
+        return Totals(
+            (
+                np.bincount(bins, minlength=BINS),
+                np.bincount(block.predictions, minlength=block.k),
+                float(block.mass.sum()),
+                float(block.mass @ probability),
+                RowBuffer.of(
+                    place[labelled],
+                    np.asarray(block.predictions)[labelled],
+                    probability[labelled],
+                    block.mass[labelled],
+                    bins[labelled],
+                ),
+            )
+        )
+
+
+def _comparable(ids: npt.NDArray[Any] | None, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Ids as what the labels' keys are: numbers, or texts."""
+    assert ids is not None
+    return ids if dtype.kind in "iu" and ids.dtype.kind in "iu" else ids.astype(str)
+
+
+async def collect_evidence(target: Rows, labels: TargetLabels) -> tuple[LabelEvidence, list[str]]:
+    """Read the labelled rows of a target in one pass: what they say, and warnings."""
+    drawn = await (await target.subsample()).collect()
+    edges = np.quantile(1.0 - drawn.confidence, np.arange(1, BINS) / BINS)
+    keys, classes = labels.keys, labels.classes
+    if labels.by_id and drawn.ids is not None and drawn.ids.dtype.kind not in "iu":
+        keys = keys.astype(str)
+    order = np.argsort(keys, kind="stable")
+    step = LabelledStep(keys[order], labels.by_id, np.asarray(edges))
+    bins, predicted, mass, probable, buffer = await target.fold(step)
+    place, predictions, probability, row_mass, row_bin = buffer.joined()
+    _check_found(place, keys[order], labels, target.n)
+    wrong = (predictions != classes[order][place]).astype(np.float64)
+    p_value = max(
+        0.0,
+        min(
+            1.0,
+            2.0
+            * min(
+                _p_value(np.bincount(row_bin, minlength=BINS), bins),
+                _p_value(np.bincount(predictions, minlength=target.k), predicted),
+            ),
+        ),
+    )
+    rows = _Labelled(wrong, probability, row_mass, row_bin)
+    stratify = p_value < UNLIKELY and len(wrong) < target.n
+    weights = _stratum_weights(row_bin, bins) if stratify else np.ones(len(wrong))
+    warnings = []
+    if stratify:
+        warnings.append(
+            f"the labelled rows differ from the others in predicted class or confidence (p = {p_value:.2g}): they were "
+            "weighted to represent all rows; if they were not chosen at random, say labels_chosen='unknown'"
+        )
+    return rows.evidence(weights, probable / mass, mass, target.n, p_value, stratify), warnings
+
+
+def _check_found(place: Indices, keys: npt.NDArray[Any], labels: TargetLabels, n: int) -> None:
+    """Every label belongs to exactly one row."""
+    count = np.bincount(place, minlength=len(keys))
+    if (count == 0).any():
+        missing = keys[int(np.argmin(count))]
+        what = f"no row has the id {missing!r}" if labels.by_id else f"there is no row {missing}"
+        wanted = "ids of target rows" if labels.by_id else f"row numbers from 0 to {n - 1}"
+        raise InputError(f"labels: {what} in the target's {n:,} rows; wanted {wanted}")
+    if (count > 1).any():
+        twice = keys[int(np.argmax(count))]
+        raise InputError(f"labels: {int(count.max())} rows have the id {twice!r}; wanted an id for each row")
+
+
+@dataclass(frozen=True, eq=False)
+class _Labelled:
+    """(m,) each: whether the prediction is wrong, the error probability, the mass and the bin of labelled rows."""
+
+    wrong: Array
+    probability: Array
+    mass: Array
+    row_bin: Indices
+
+    def evidence(
+        self, weights: Array, probable: float, mass: float, n: int, p_value: float, stratified: bool
+    ) -> LabelEvidence:
+        """The estimate, and how many random labels it is worth."""
+        share = self.mass * weights / (self.mass * weights).sum()
+        count = 1.0 / float(share @ share)  # Kish's effective number of labels
+        error, mean = float(share @ self.wrong), float(share @ self.probability)
+        off_f, off_e = self.probability - mean, self.wrong - error
+        covariance, variance = float(share @ (off_f * off_e)), float(share @ (off_f * off_f))
+        noise = error * (1.0 - error)
+        slope = min(1.0, max(0.0, covariance / variance)) if variance > 0.0 else 0.0
+        explained = slope * (2.0 * covariance - slope * variance) / noise if noise > 0.0 else 0.0
+        if explained > 0.0:  # a slope that so few labels cannot show is shrunk to 0
+            slope *= max(0.0, 1.0 - CONSTANTS["labels"]["shrinkage"] / (count * explained))
+            explained = slope * (2.0 * covariance - slope * variance) / noise
+        largest = CONSTANTS["labels"]["most_explained"]
+        own = float(self.mass.sum()) / mass
+        wrong_mass = float(self.mass @ self.wrong) / mass
+        return LabelEvidence(
+            labels=len(self.wrong),
+            errors=int(self.wrong.sum()),
+            error=min(1.0, max(0.0, error + slope * (probable - mean))),
+            effective=count / (1.0 - min(max(explained, 0.0), largest)),
+            fraction=1.0 if len(self.wrong) == n else min(own, 1.0 - 1e-9),
+            least=wrong_mass,
+            most=min(1.0, 1.0 - (own - wrong_mass)),
+            weight=slope,
+            p_value=p_value,
+            post_stratified=stratified,
+            plain_error=min(1.0, float(self.mass @ self.wrong) / float(self.mass.sum())),
+        )
+
+
+def _stratum_weights(row_bin: Indices, rows: Indices) -> Array:
+    """(m,) weights of the labelled rows with which each bin has its share; bins without labels join their neighbour."""
+    labelled = np.bincount(row_bin, minlength=BINS)
+    number = np.cumsum(labelled > 0) - 1
+    number = np.maximum(number, 0)
+    share = np.bincount(number, rows) / rows.sum()
+    have = np.bincount(number, labelled) / labelled.sum()
+    return np.asarray((share / np.maximum(have, 1e-12))[number[row_bin]])
+
+
+def _p_value(labelled: Indices, rows: Indices) -> float:
+    """How often as many random rows would differ as much from all rows, by chi-squared; by simulation."""
+    used = rows > 0
+    labelled, rows = labelled[used], rows[used]
+    expected = labelled.sum() * rows / rows.sum()
+    rng = np.random.default_rng(0)
+    if len(rows) < 2 or labelled.sum() >= rows.sum():
+        return 1.0
+    if rows.sum() < 10**9:
+        drawn = rng.multivariate_hypergeometric(rows, int(labelled.sum()), DRAWS, method="marginals")
+    else:
+        drawn = rng.multinomial(int(labelled.sum()), rows / rows.sum(), DRAWS)
+    statistic = ((drawn - expected) ** 2 / expected).sum(axis=1)
+    mine = float(((labelled - expected) ** 2 / expected).sum())
+    return float((1 + (statistic >= mine - 1e-9).sum()) / (1 + DRAWS))
+
+
+# -- the answer ---------------------------------------------------------------------------------------------
+
+
+async def with_labels(answer: Estimate, target: Rows, labels: TargetLabels) -> Estimate:
+    """`auto`'s answer from the scores, updated with labels."""
+    evidence, warnings = await collect_evidence(target, labels)
+    details = {
+        **answer.details,
+        "scores_error": answer.error,
+        "labels": {"chosen": labels.chosen, **asdict(evidence)},
+    }
+    scores_warnings = [text for text in answer.warnings if "shiftgauge label-plan" not in text]
+    updated = replace(answer, details=details, warnings=tuple([*scores_warnings, *warnings]))
+    updated = at_level(updated, answer.n_source, answer.n_target, RANGE_LEVEL)
+    assert updated.labels is not None and updated.range is not None and updated.error is not None
+    longer_side = max(updated.range.high - updated.error, updated.error - updated.range.low)
+    more = [updated.labels.contradiction()] if updated.labels.contradicts else []
+    return replace(
+        updated,
+        details={**updated.details, "grade": grade_of(longer_side)},
+        warnings=(*updated.warnings, *more),
+    )
+
+
+def at_level(estimate: Estimate, n_source: float, n_target: float, level: float) -> Estimate:
+    """An answer of `auto` with its range, and the sampling part of it, at another level; the grade stays."""
+    details = estimate.details
+    assert estimate.error is not None
+    if "labels" not in details:
+        prior = ErrorDistribution(estimate.error, details["scale_low"], details["scale_high"])
+        sampling = sampling_interval(estimate.error, n_source, n_target, level)
+        return replace(estimate, range=prior.range(level), sampling=sampling)
+    prior = ErrorDistribution(details["scores_error"], details["scale_low"], details["scale_high"])
+    stored = dict(details["labels"])
+    chosen = stored.pop("chosen")
+    evidence = LabelEvidence(**stored)
+    posterior = update(prior, evidence)
+    error = posterior.quantile(0.5)
+    return replace(
+        estimate,
+        error=error,
+        range=_range(prior, posterior, evidence, chosen, error, level),
+        sampling=None,
+        labels=_summary(prior, evidence, chosen, level),
+    )
+
+
+def _range(
+    prior: ErrorDistribution,
+    posterior: Posterior,
+    evidence: LabelEvidence,
+    chosen: str,
+    error: float,
+    level: float,
+) -> Range:
+    """The posterior's range; with labels of unknown origin its sides are at least as long as the prior's."""
+    ends = range_of(posterior, level, ALL_KIND if evidence.fraction >= 1.0 else KIND)
+    if chosen != UNKNOWN or evidence.fraction >= MOST_LABELLED:
+        return ends
+    before = prior.range(level)
+    low = min(ends.low, error - (prior.error - before.low))
+    high = max(ends.high, error + (before.high - prior.error))
+    return Range(level, max(evidence.least, low, 0.0), min(evidence.most, high, 1.0), KIND)
+
+
+def _summary(prior: ErrorDistribution, evidence: LabelEvidence, chosen: str, level: float) -> LabelSummary:
+    """How many labels there are, what they say alone, what the scores alone said, and whether the two contradict."""
+    alone = labels_alone(evidence, level)
+    sure, before = labels_alone(evidence, 0.99), prior.range(0.9)
+    return LabelSummary(
+        n=evidence.labels,
+        errors=evidence.errors,
+        error=evidence.plain_error,
+        range=alone,
+        scores_error=prior.error,
+        scores_range=prior.range(level),
+        chosen=chosen,
+        contradicts=sure.low > before.high or sure.high < before.low,
+    )
+
+
+def labels_alone(evidence: LabelEvidence, level: float) -> Interval:
+    """Wilson's interval from the labels alone, with finite population correction."""
+    from scipy.special import ndtri
+
+    if evidence.fraction >= 1.0:
+        return Interval(level, evidence.plain_error, evidence.plain_error, LABELS_KIND)
+    rows = evidence.labels / (1.0 - evidence.fraction)
+    ends = wilson(evidence.plain_error, rows, float(ndtri(0.5 + level / 2)))
+    return Interval(level, *ends, LABELS_KIND)
