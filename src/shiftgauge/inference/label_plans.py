@@ -303,7 +303,7 @@ def label_plan(
         answer.details["scale_high"],
     )
     rng = np.random.default_rng(int(seed))
-    rows = rng.permutation(size)[:count] if aim else _spread(pair, int(count), rng)
+    rows = rng.permutation(size)[:count] if aim else spread_rows(run(pair.target.column(_error_probability)), int(count), rng)
     order = np.argsort(rows)
     probability, predictions, ids = _read_rows(pair, rows[order])
     back = np.argsort(order)
@@ -329,17 +329,14 @@ def label_plan(
     )
 
 
-def _spread(pair: Pair, count: int, rng: np.random.Generator) -> Indices:
+def spread_rows(probability: Array, count: int, rng: np.random.Generator) -> Indices:
     """One row at random from each of `count` equal parts of the rows, sorted by error probability, in random order."""
-    probability = run(pair.target.column(_error_probability))
     order = np.lexsort((rng.permutation(len(probability)), np.round(probability, 9)))
-    # Parts of n / count rows: a random start makes every row equally likely if n is not a multiple of count.
+    # Parts of n / count rows, which need not be whole: a row that two parts draw is drawn once, and others fill up.
     picks = (np.arange(count) + rng.random(count)) * (len(order) / count)
     place = np.unique(np.minimum(picks.astype(np.intp), len(order) - 1))
     rest = np.setdiff1d(np.arange(len(order)), place)
-    place = (
-        np.append(place, rng.choice(rest, count - len(place), replace=False)) if len(place) < count else place
-    )
+    place = np.append(place, rng.choice(rest, count - len(place), replace=False))
     return rng.permutation(order[place])
 
 
