@@ -248,7 +248,7 @@ def test_marginal_files(shiftgauge, files, tmp_path, source, target):
         ("class,mass\n0,.5\n1,.5\n2,.5\n3,0\n4,0\n", "the masses sum to 1.5"),
         ("class,mass\n0,.5\n1,-.5\n2,.5\n3,.5\n4,0\n", "the mass of class 1 is -0.5"),
         ("class,mass\n0,.5\n1,.5\n", "class 2 has no mass"),
-        ("class,mass\n0,.5\n0,.5\n", "class '0' stands there twice"),
+        ("class,mass\n0,.5\n0,.5\n", "class '0' appears twice"),
     ],
 )
 def test_a_bad_marginal_names_its_file(shiftgauge, files, tmp_path, text, says):

@@ -197,11 +197,11 @@ def test_budget_refuses_rows_that_cannot_be_right(files, tmp_path):
     def refused(lines, column="label"):
         return refusal(*both, "--labelled", filled(rows, truth, column, lines))
 
-    assert f"row {first} stands there twice" in refused(lambda full: [*full, full[0]])
-    assert f"row {first} stands there twice" in refused(lambda full: [*full, full[0][:-1] + "3"])
+    assert f"row {first} appears twice" in refused(lambda full: [*full, full[0]])
+    assert f"row {first} appears twice" in refused(lambda full: [*full, full[0][:-1] + "3"])
     assert f"{second}.5" in refused(lambda full: [full[0], full[1].replace(",", ".5,", 1), *full[2:]])
     assert f"row {second} is 7" in refused(lambda full: [full[0], full[1][:-1] + "7", *full[2:]])
-    assert "stands without its row number" in refused(lambda full: [*full, ",,,,1"])
+    assert "has no row number" in refused(lambda full: [*full, ",,,,1"])
     assert "no column 'label'" in refused(None, "y")
     (tmp_path / "bare.csv").write_text(f"row,label\n{first},0\n")
     assert "no column 'stratum'" in refusal(*both, "--labelled", tmp_path / "bare.csv")

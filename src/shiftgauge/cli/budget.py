@@ -17,7 +17,7 @@ from shiftgauge.errors import FileError, InputError
 
 if TYPE_CHECKING:
     from shiftgauge.inference import Labelled, Plan
-    from shiftgauge.io import Form
+    from shiftgauge.io import ReadOptions
     from shiftgauge.samples import Source, Target
 
 
@@ -93,13 +93,13 @@ def _check_rows(rows: Path | None, labelled: Path | None, inputs: list[Any]) -> 
 
 
 def _bought(
-    path: Path, form: Form, known: Source, unknown: Target, weight: float | str, shared: dict[str, Any]
+    path: Path, form: ReadOptions, known: Source, unknown: Target, weight: float | str, shared: dict[str, Any]
 ) -> Labelled:
     """The error by the labels that came back in a file."""
     from shiftgauge import io
     from shiftgauge.inference import Plan, with_labels
 
-    table, labels = io.read_picks(path, form, unknown.classes)
+    table, labels = io.read_plan(path, form, unknown.classes)
     plan = Plan.from_table(table, known, unknown, what=str(path), **shared)
     try:
         return with_labels(plan, unknown, labels, weight=weight)

@@ -31,7 +31,7 @@ from shiftgauge.errors import InputError
 
 if TYPE_CHECKING:
     from shiftgauge.cli.screen import Say
-    from shiftgauge.io import Form
+    from shiftgauge.io import ReadOptions
     from shiftgauge.rows import Rows
     from shiftgauge.samples import Sample, Source, Target
 
@@ -116,9 +116,9 @@ class ReadingOptions:
         if self.logits and self.probs:
             raise InputError("--logits and --probs were both given; wanted one: what are the scores?")
 
-    def form(self, *paths: Path | None) -> Form:
+    def form(self, *paths: Path | None) -> ReadOptions:
         """What was said of these files; refuses options about columns where no file has any."""
-        from shiftgauge.io import Form, is_table
+        from shiftgauge.io import ReadOptions, is_table
 
         columns = [f for f in fields(self) if f.name in ABOUT_COLUMNS]
         said = [f.name for f in columns if getattr(self, f.name) != f.default]
@@ -127,7 +127,7 @@ class ReadingOptions:
                 f"--{said[0].replace('_', '-')} is about the columns of a table, and no file is one; "
                 "an .npz has the keys labels, weights and predictions"
             )
-        return Form(
+        return ReadOptions(
             kind="logits" if self.logits else "probs" if self.probs else None,
             logit_prefix=self.logit_prefix,
             prob_prefix=self.prob_prefix,
@@ -181,7 +181,7 @@ class ReadingOptions:
         unknown, truth = io.read_checked(target, form, second, like=known)
         if target_labels is not None:
             if truth is not None:
-                raise io.labels_twice(target, target_labels, "--target-labels")
+                raise io.two_sets_of_labels(target, target_labels, "--target-labels")
             truth = io.read_labels(target_labels, form, unknown.classes)
         if check and truth is None:
             raise InputError(f"{target}: --check was asked for, but there are no labels to check against")
@@ -195,7 +195,7 @@ class ReadingOptions:
                     f"{option} {value}: {why}, and this is about scans of large ones; leave it out"
                 )
 
-    def _target(self, path: Path, form: Form, source: Source, say: Say) -> Target | Rows:
+    def _target(self, path: Path, form: ReadOptions, source: Source, say: Say) -> Target | Rows:
         """TARGET in memory; or its rows, if they are too many or workers are to read them."""
         from shiftgauge.engines import checkpointed, scan
         from shiftgauge.io import open_target
@@ -353,11 +353,11 @@ def column_of(path: Path, name: str, rows: int | Sample | Rows) -> Any:
 def on_source(path: Path, names: Iterable[str], source: Source) -> tuple[dict[str, Any], list[str]]:
     """Those of TARGET's columns that SOURCE has too, and what is to be said of those that cannot be read there."""
     from shiftgauge.errors import ShiftgaugeError
-    from shiftgauge.io import holds
+    from shiftgauge.io import has_column
 
     found, unread = {}, []
     for name in names:
-        if holds(path, name):
+        if has_column(path, name):
             try:
                 found[name] = column_of(path, name, source)
             except ShiftgaugeError as problem:
