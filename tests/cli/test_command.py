@@ -156,8 +156,8 @@ def test_torch_files_are_read(shiftgauge, tmp_path, files, scores):
         (["--logits", "--probs"], "both given"),
         (["--probs"], "the file holds only logits"),
         (["--nonsense"], "No such option"),
-        (["--rows", "rows.xyz"], "wanted a name ending in"),
-        (["--rows", "nowhere/rows.csv"], "does not exist"),
+        (["--save-rows", "rows.xyz"], "wanted a name ending in"),
+        (["--save-rows", "nowhere/rows.csv"], "does not exist"),
         (["--second", "nowhere.npy"], "no such file"),
         (["--weight-column", "w"], "no file is one"),
         (["--positive", "a", "--negative", "b"], "no file is one"),
@@ -181,7 +181,7 @@ def test_check_without_labels(shiftgauge, files, tmp_path, scores):
 def test_demo_prints_estimates_beside_truth(shiftgauge):
     ran = shiftgauge("demo")
     assert ran.code == 0
-    for word in ("truth", "SCOT", "mean miss", "shiftgauge estimate"):
+    for word in ("truth", "SCOT", "MAE", "shiftgauge compare"):
         assert word in ran.out
 
 
