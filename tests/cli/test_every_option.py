@@ -31,8 +31,8 @@ ELSEWHERE = {
     "fail-above": "test_promises.test_a_limit_that_is_met_exactly_is_not_exceeded",
     "on": "test_by_and_limits.test_the_limit_looks_at_what_it_is_told_to",
     "quiet": "test_help.test_quiet",
-    "confusion": "test_commands.test_metrics",
-    "out": "reports/test_report_command.test_a_page, test_commands.test_budget_there_and_back",
+    "confusion": "test_inference_commands.test_metrics",
+    "out": "reports/test_report_command.test_a_page, test_inference_commands.test_budget_there_and_back",
     "format": "reports/test_report_command.test_json_and_markdown_on_stdout",
 }
 
