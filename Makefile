@@ -17,7 +17,7 @@ demo: $(VENV)/.package
 
 # The monitor, filled with 60 days of a model whose world changes: open the address that it prints.
 monitor: $(VENV)/.monitor
-	$(BIN)/shiftgauge monitor --demo --data .monitor-demo
+	$(BIN)/shiftgauge monitor --demo --store .monitor-demo
 
 # What a newcomer runs: no torch, Spark, PostgreSQL or browser, within 5 minutes on two cores.
 test: $(VENV)/.dev

@@ -48,7 +48,7 @@ class Served:
         self.log = open(Path(folder) / "log", "ab")  # noqa: SIM115 (closed in stop)
         words = [
             "monitor",
-            "--data",
+            "--store",
             str(Path(folder) / "data"),
             "--port",
             str(self.port),

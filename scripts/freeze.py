@@ -206,7 +206,7 @@ COMMANDS: tuple[str, ...] = (
     "budget s.npz t.npz --count 40 --json",
     "methods --json",
     "demo --json",
-    "monitor replay dated.csv --time time --data kept --json",
+    "monitor replay dated.csv --time time --store kept --json",
     "estimate s.npz",
     "estimate s.npz missing.npz",
     "estimate s.npz t.npz -m nothing",

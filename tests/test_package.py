@@ -140,8 +140,8 @@ def test_readme_shows_what_the_demo_prints():
     assert shown >= 4
     for code in re.findall(r"```python\n(.*?)```", text, re.S):
         exec(code, {})
-    verbs = set(re.findall(r"^shiftgauge ([a-z]+)", text, re.M))
-    assert verbs >= {"estimate", "doctor", "report"}
+    commands = set(re.findall(r"^shiftgauge ([a-z]+)", text, re.M))
+    assert commands >= {"estimate", "doctor", "report"}
 
 
 def test_random_numbers_are_never_global():

@@ -10,10 +10,10 @@
 import sys
 
 if getattr(sys, "argv", [])[:1] == ["-m"] and sys.orig_argv[-len(sys.argv)] == "shiftgauge":
-    # `python -m shiftgauge`: what follows is imported before __main__ is, and Ctrl-C meanwhile is one line too.
-    from _shiftgauge_command import listen
+    # `python -m shiftgauge` imports what follows before __main__; Ctrl-C meanwhile prints one line too.
+    from _shiftgauge_command import exit_on_interrupt
 
-    listen()
+    exit_on_interrupt()
 
 from shiftgauge import methods, plots
 from shiftgauge._version import __version__

@@ -69,7 +69,7 @@ def damaged(folder, scores):
         (folder / "hostile.npz", "pickled objects, which are never loaded"),
         (raw("cut.parquet", b"PAR1 but not really"), "cannot be read as .parquet"),
         (raw("cut.arrow", b"nonsense"), "cannot be read as .arrow"),
-        (text("scores.xlsx", "x"), "cannot tell its form from '.xlsx'"),
+        (text("scores.xlsx", "x"), "cannot tell its format from '.xlsx'"),
         (npz("keys.npz", logit=logits, labels=labels), "unknown key 'logit'; did you mean 'logits'?"),
         (npz("weight.npz", logits=logits, labels=labels, weight=np.ones(600)), "did you mean 'weights'?"),
         (npz("nothing.npz", x=labels), "no key 'logits' or 'probs'; found 'x'"),
@@ -95,7 +95,7 @@ def damaged(folder, scores):
             "column 'prob_a', row 1 is 'x'",
         ),
         (text("hole.csv", "prob_a,prob_b,label\n0.5,0.5,a\n,0.5,b\n"), "column 'prob_a', row 1 is empty"),
-        (text("twice.csv", "prob_a,prob_a,label\n0.5,0.5,a\n"), "'prob_a' stands there twice"),
+        (text("twice.csv", "prob_a,prob_a,label\n0.5,0.5,a\n"), "'prob_a' appears twice"),
         (text("plain.csv", "a,b,label\n0.5,0.5,a\n"), "no columns begin with 'logit_' or 'prob_'"),
         (
             text("lable.csv", "prob_a,prob_b,lable\n0.5,0.5,a\n"),
@@ -156,8 +156,8 @@ def test_torch_files_are_read(shiftgauge, tmp_path, files, scores):
         (["--logits", "--probs"], "both given"),
         (["--probs"], "the file holds only logits"),
         (["--nonsense"], "No such option"),
-        (["--rows", "rows.xyz"], "wanted a name ending in"),
-        (["--rows", "nowhere/rows.csv"], "does not exist"),
+        (["--save-rows", "rows.xyz"], "wanted a name ending in"),
+        (["--save-rows", "nowhere/rows.csv"], "does not exist"),
         (["--second", "nowhere.npy"], "no such file"),
         (["--weight-column", "w"], "no file is one"),
         (["--positive", "a", "--negative", "b"], "no file is one"),
@@ -181,7 +181,7 @@ def test_check_without_labels(shiftgauge, files, tmp_path, scores):
 def test_demo_prints_estimates_beside_truth(shiftgauge):
     ran = shiftgauge("demo")
     assert ran.code == 0
-    for word in ("truth", "SCOT", "mean miss", "shiftgauge estimate"):
+    for word in ("truth", "SCOT", "MAE", "shiftgauge compare"):
         assert word in ran.out
 
 

@@ -1,4 +1,4 @@
-"""Every option of every verb reaches the library: a spy stands where the verb calls, and stops it there."""
+"""Every option of every command reaches the library: a spy stands where the command calls, and stops it there."""
 
 import importlib
 import inspect
@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 import typer
 
-from shiftgauge.cli.app import VERBS, app
+from shiftgauge.cli.app import COMMANDS, app
 
-#: The last call of each verb into the library.
+#: The last call of each command into the library.
 LAST = {
     "estimate": "shiftgauge.inference:compare",
+    "compare": "shiftgauge.inference:compare",
     "doctor": "shiftgauge.inference:doctor",
     "metrics": "shiftgauge.inference:metrics",
     "slices": "shiftgauge.inference:slices",
@@ -19,19 +20,19 @@ LAST = {
     "budget": "shiftgauge.inference:budget",
     "report": "shiftgauge.reports:report",
 }
-#: What a verb cannot be called without.
+#: What a command cannot be called without.
 NEEDED = {"slices": ("--by", "user"), "report": ("--json",)}
 PAIR, READ, CHECKED = "shiftgauge.methods:Pair", "shiftgauge.io:open_source", "shiftgauge.io:read_checked"
 SHARES, TRUTH = "shiftgauge.inference:label_shares", "shiftgauge.inference.estimates:true_error"
 #: Options about the command's own output, with the test that shows what they do.
 ELSEWHERE = {
-    "json": "test_estimate.test_every_verb_fits_the_schema",
-    "rows": "test_estimate.test_rows, test_verbs.test_budget_there_and_back",
+    "json": "test_estimate.test_every_command_fits_the_schema",
+    "save-rows": "test_estimate.test_rows",
     "fail-above": "test_promises.test_a_limit_that_is_met_exactly_is_not_exceeded",
     "on": "test_by_and_limits.test_the_limit_looks_at_what_it_is_told_to",
     "quiet": "test_help.test_quiet",
-    "confusion": "test_verbs.test_metrics",
-    "out": "reports/test_report_command.test_a_page",
+    "confusion": "test_inference_commands.test_metrics",
+    "out": "reports/test_report_command.test_a_page, test_inference_commands.test_budget_there_and_back",
     "format": "reports/test_report_command.test_json_and_markdown_on_stdout",
 }
 
@@ -52,35 +53,38 @@ def setting(name, check):
     return lambda settings: check(getattr(settings, name))
 
 
-def form(name, expected):
-    return (READ, "form", setting(name, is_(expected)))
+def read_option(name, expected):
+    return (READ, "options", setting(name, is_(expected)))
 
 
-#: option -> (words, (the call, its argument, what it must be)), of every verb that has it.
+#: option -> (words, (the call, its argument, what it must be)), of every command that has it.
 EVERYWHERE = {
-    "logits": (("--logits",), form("kind", "logits")),
-    "probs": (("--probs",), form("kind", "probs")),
-    "labels": (("--labels", "y.npy"), (READ, "labels", ends("y.npy"))),
-    "label-column": (("--label-column", "truth"), form("label", "truth")),
-    "logit-prefix": (("--logit-prefix", "z"), form("logit_prefix", "z")),
-    "prob-prefix": (("--prob-prefix", "p"), form("prob_prefix", "p")),
-    "positive": (("--positive", "yes"), form("positive", "yes")),
-    "negative": (("--negative", "no"), form("negative", "no")),
-    "weight-column": (("--weight-column", "w"), form("weight", "w")),
-    "prediction-column": (("--prediction-column", "d"), form("prediction", "d")),
-    "id": (("--id", "user"), ("shiftgauge.io:open_target", "form", setting("id", is_("user")))),
-    "threshold": (("--threshold", "0.9"), form("threshold", 0.9)),
-    "tolerance": (("--tolerance", "0.1"), form("tolerance", 0.1)),
-    "insist": (("--insist",), form("insist", True)),
-    "drop-unlabelled": (("--drop-unlabelled",), form("drop_unlabelled", True)),
-    "dask": (("--dask", "tcp://127.0.0.1:1"), ("shiftgauge.engines:scan", "dask", is_("tcp://127.0.0.1:1"))),
+    "logits": (("--logits",), read_option("kind", "logits")),
+    "probs": (("--probs",), read_option("kind", "probs")),
+    "source-labels": (("--source-labels", "y.npy"), (READ, "labels", ends("y.npy"))),
+    "label-column": (("--label-column", "truth"), read_option("label", "truth")),
+    "logit-prefix": (("--logit-prefix", "z"), read_option("logit_prefix", "z")),
+    "prob-prefix": (("--prob-prefix", "p"), read_option("prob_prefix", "p")),
+    "positive": (("--positive", "yes"), read_option("positive", "yes")),
+    "negative": (("--negative", "no"), read_option("negative", "no")),
+    "weight-column": (("--weight-column", "w"), read_option("weight", "w")),
+    "prediction-column": (("--prediction-column", "d"), read_option("prediction", "d")),
+    "id": (("--id", "user"), ("shiftgauge.io:open_target", "options", setting("id", is_("user")))),
+    "threshold": (("--threshold", "0.9"), read_option("threshold", 0.9)),
+    "tolerance": (("--tolerance", "0.1"), read_option("tolerance", 0.1)),
+    "insist": (("--insist",), read_option("insist", True)),
+    "drop-unlabelled": (("--drop-unlabelled",), read_option("drop_unlabelled", True)),
+    "dask": (
+        ("--dask", "tcp://127.0.0.1:1"),
+        ("shiftgauge.engines:open_scan", "dask", is_("tcp://127.0.0.1:1")),
+    ),
     "checkpoint": (
         ("--dask", "tcp://127.0.0.1:1", "--checkpoint", "kept"),
-        ("shiftgauge.engines:scan", "checkpoint", ends("kept")),
+        ("shiftgauge.engines:open_scan", "checkpoint", ends("kept")),
     ),
     "second": (("--second", "t.csv"), (CHECKED, "second", ends("t.csv"))),
 }
-#: verb -> option -> (words, (argument of its last call, or a call and its argument; what it must be)).
+#: command -> option -> (words, (argument of its last call, or a call and its argument; what it must be)).
 OWN = {
     "estimate": {
         "method": (("-m", "cot"), ("methods", is_(["cot"]))),
@@ -94,7 +98,7 @@ OWN = {
         "groups": (("--replicates", "20", "--groups", "user"), ("groups", users)),
         "source-groups": (("--replicates", "20", "--source-groups", "user"), ("source_groups", users)),
         "target-labels": (
-            ("--check", "--target-labels", "y.npy", "--label-column", "truth", "--labels", "y.npy"),
+            ("--check", "--target-labels", "y.npy", "--label-column", "truth", "--source-labels", "y.npy"),
             ("shiftgauge.io:read_labels", "path", ends("y.npy")),
         ),
     },
@@ -121,7 +125,7 @@ OWN = {
     "slices": {
         "by": ((), ("by", users)),
         "method": (("-m", "label-shift"), ("method", is_("label-shift"))),
-        "data": (("--data", "s.csv"), ("by", users)),
+        "by-file": (("--by-file", "s.csv"), ("by", users)),
         "calibration": (("--calibration", "none"), ("calibration", is_("none"))),
         "marginal": (("--marginal", "mlls"), ("marginal", is_("mlls"))),
         "proportions": (("--proportions", "same"), ("proportions", is_("same"))),
@@ -132,10 +136,9 @@ OWN = {
         "source-groups": (("--source-groups", "user"), ("source_groups", users)),
     },
     "backtest": {
-        "id": (("--id", "user"), form("id", "user")),
+        "id": (("--id", "user"), read_option("id", "user")),
         "method": (("-m", "ac", "-m", "cot"), ("methods", is_(["ac", "cot"]))),
         "by": (("--by", "user"), ("by", lambda value: list(value) == ["user"] and users(value["user"]))),
-        "groups": (("--groups", "user"), ("by", lambda value: users(value["user"]))),
         "time": (("--time", "day"), ("time", lambda value: list(value) == list(range(40)))),
         "calibration": (("--calibration", "none"), ("calibration", is_("none"))),
         "repeats": (("--repeats", "3"), ("repeats", is_(3))),
@@ -143,14 +146,14 @@ OWN = {
         "seed": (("--seed", "9"), ("seed", is_(9))),
     },
     "budget": {
-        "id": (("--id", "user"), (CHECKED, "form", setting("id", is_("user")))),
+        "id": (("--id", "user"), (CHECKED, "options", setting("id", is_("user")))),
         "margin": (("--margin", "0.1"), ("margin", is_(0.1))),
         "count": (("--count", "30"), ("count", is_(30))),
         "level": (("--level", "0.7"), ("level", is_(0.7))),
         "calibration": (("--calibration", "none"), ("calibration", is_("none"))),
         "marginal": (("--marginal", "mlls"), ("marginal", is_("mlls"))),
         "seed": (("--seed", "9"), ("seed", is_(9))),
-        "labelled": (("--labelled", "picks.csv"), ("shiftgauge.io:read_picks", "path", ends("picks.csv"))),
+        "labelled": (("--labelled", "picks.csv"), ("shiftgauge.io:read_plan", "path", ends("picks.csv"))),
         "weight": (
             ("--labelled", "picks.csv", "--weight", "0.5"),
             ("shiftgauge.inference:with_labels", "weight", is_(0.5)),
@@ -170,6 +173,9 @@ OWN = {
         "seed": (("--seed", "9"), ("seed", is_(9))),
     },
 }
+
+
+OWN["compare"] = OWN["estimate"]
 
 
 class ReachedError(Exception):
@@ -200,10 +206,10 @@ def arguments(called, /, *args, **kwargs):
 
 
 def spy(monkeypatch, place, stop):
-    """Record each call; go on, or stop the verb there."""
+    """Record each call; go on, or stop the command there."""
     module, name = place.split(":")
-    room = importlib.import_module(module)
-    real, seen = getattr(room, name), []
+    package = importlib.import_module(module)
+    real, seen = getattr(package, name), []
 
     def watched(*args, **kwargs):
         seen.append(arguments(real, *args, **kwargs))
@@ -211,30 +217,29 @@ def spy(monkeypatch, place, stop):
             raise ReachedError
         return real(*args, **kwargs)
 
-    monkeypatch.setattr(room, name, watched)
+    monkeypatch.setattr(package, name, watched)
     return seen
 
 
-def options_of(verb):
-    command = typer.main.get_command(app).commands[verb]
-    found = [p for p in command.params if p.param_type_name == "option"]
+def options_of(command):
+    found = [p for p in typer.main.get_command(app).commands[command].params if p.param_type_name == "option"]
     return sorted(max(p.opts, key=len).lstrip("-") for p in found)
 
 
-#: Verbs that need every row in memory; what is about scans is refused there.
+#: Commands that need every row in memory; what is about scans is refused there.
 WHOLE, ABOUT_SCANS = ("backtest", "budget"), ("dask", "checkpoint")
 CASES = [
-    (verb, name)
-    for verb in LAST
-    for name in options_of(verb)
-    if name not in (*ELSEWHERE, "help") and not (verb in WHOLE and name in ABOUT_SCANS)
+    (command, name)
+    for command in LAST
+    for name in options_of(command)
+    if name not in (*ELSEWHERE, "help") and not (command in WHOLE and name in ABOUT_SCANS)
 ]
 
 
 @pytest.mark.parametrize("name", ABOUT_SCANS)
-@pytest.mark.parametrize("verb", WHOLE)
-def test_options_about_scans_are_refused_where_nothing_is_scanned(shiftgauge, folder, verb, name):
-    ran = shiftgauge(verb, *(["s.csv"] if verb == "backtest" else ["s.csv", "t.csv"]), f"--{name}", "x")
+@pytest.mark.parametrize("command", WHOLE)
+def test_options_about_scans_are_refused_where_nothing_is_scanned(shiftgauge, folder, command, name):
+    ran = shiftgauge(command, *(["s.csv"] if command == "backtest" else ["s.csv", "t.csv"]), f"--{name}", "x")
     assert ran.code == 2
     assert f"--{name} x" in ran.err
 
@@ -242,29 +247,29 @@ def test_options_about_scans_are_refused_where_nothing_is_scanned(shiftgauge, fo
 def test_a_checkpoint_of_a_small_target_is_refused(shiftgauge, folder):
     ran = shiftgauge("estimate", "s.csv", "t.csv", "--checkpoint", "kept")
     assert ran.code == 2
-    assert "--checkpoint kept: t.csv is read whole" in ran.err
+    assert "--checkpoint kept: t.csv is read into memory" in ran.err
 
 
-@pytest.mark.parametrize(("verb", "name"), CASES, ids=lambda part: part)
-def test_every_option_reaches_the_library(shiftgauge, folder, monkeypatch, verb, name):
-    assert name in OWN[verb] or name in EVERYWHERE, (
-        f"nothing shows that --{name} of {verb} reaches the library"
+@pytest.mark.parametrize(("command", "name"), CASES, ids=lambda part: part)
+def test_every_option_reaches_the_library(shiftgauge, folder, monkeypatch, command, name):
+    assert name in OWN[command] or name in EVERYWHERE, (
+        f"nothing shows that --{name} of {command} reaches the library"
     )
-    words, (*where, check) = OWN[verb].get(name) or EVERYWHERE[name]
-    place, argument = (LAST[verb], *where) if len(where) == 1 else where
+    words, (*where, check) = OWN[command].get(name) or EVERYWHERE[name]
+    place, argument = (LAST[command], *where) if len(where) == 1 else where
     if place == SHARES:  # it comes after the metrics, which do not matter here
         monkeypatch.setattr("shiftgauge.inference.metrics", lambda *args, **options: None)
     if place.endswith("with_labels"):
         monkeypatch.setattr("shiftgauge.inference.Plan.from_table", lambda *args, **options: None)
     seen = spy(monkeypatch, place, stop=not place.endswith(":Pair"))
     if place.endswith(":Pair"):
-        spy(monkeypatch, LAST[verb], stop=True)
-    inputs = ["s.csv"] if verb == "backtest" else ["s.csv", "t.csv"]
-    needed = () if name == "by" and verb != "slices" else NEEDED.get(verb, ())
-    ran = shiftgauge(verb, *inputs, *needed, *words, *(("--json",) if "--json" not in needed else ()))
+        spy(monkeypatch, LAST[command], stop=True)
+    inputs = ["s.csv"] if command == "backtest" else ["s.csv", "t.csv"]
+    needed = () if name == "by" and command != "slices" else NEEDED.get(command, ())
+    ran = shiftgauge(command, *inputs, *needed, *words, *(("--json",) if "--json" not in needed else ()))
     assert seen, ran.err
     assert check(seen[-1][argument]), seen[-1][argument]
 
 
-def test_every_verb_is_looked_at():
-    assert set(VERBS) - {"demo", "methods", "warm-up"} == set(LAST)
+def test_every_command_is_looked_at():
+    assert set(COMMANDS) - {"demo", "methods", "warm-up"} == set(LAST)

@@ -1,19 +1,20 @@
 """The help: panels, defaults, methods; and --quiet."""
 
+import inspect
 import json
 import re
 from dataclasses import fields
 from importlib import resources
 from pathlib import Path
-from typing import Annotated
+from typing import get_args
 
 import jsonschema
 import pytest
 import typer
 
-from shiftgauge.cli.app import VERBS, app
-from shiftgauge.cli.files import ReadingOptions
-from shiftgauge.cli.options import DATA, OUTPUT, PANELS, WHAT, Verb, panel
+from shiftgauge.cli.app import COMMANDS, app
+from shiftgauge.cli.inputs import InputOptions
+from shiftgauge.cli.options import DATA, OUTPUT
 from shiftgauge.methods import METHODS
 
 #: A score, and a method whose one number stands in the demo's text.
@@ -35,61 +36,80 @@ def narrow(monkeypatch, shiftgauge):
     return call
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_options_stand_in_panels(narrow, verb):
-    text = narrow(verb, "--help")
-    command = typer.main.get_command(app).commands[verb]
-    options = [p for p in command.params if p.param_type_name == "option" and not p.hidden]
-    known = [WHAT, DATA, OUTPUT]
-    shown = [title for title in known if f"╭─ {title} " in text]
-    assert [text.index(title) for title in shown] == sorted(text.index(title) for title in shown)
-    assert "╭─ Options " not in text
+def all_commands(group, words=()):
+    """Every command of the group and of the groups in it, by its words."""
+    for name, one in group.commands.items():
+        if hasattr(one, "commands"):
+            yield from all_commands(one, (*words, name))
+        else:
+            yield (*words, name), one
+
+
+ALL = dict(all_commands(typer.main.get_command(app)))
+
+
+@pytest.mark.parametrize("words", ALL, ids=" ".join)
+def test_every_command_has_json_and_quiet(words):
+    flags = {max(p.opts, key=len) for p in ALL[words].params if getattr(p, "is_flag", False)}
+    assert {"--json", "--quiet"} <= flags
+
+
+def option_types(group):
+    """The option and the type of its value, of every command; of a list that of its elements."""
+    for command in group.registered_commands:
+        for name, p in inspect.signature(command.callback, eval_str=True).parameters.items():
+            if not hasattr(p.annotation, "__metadata__"):
+                continue
+            kind, option = get_args(p.annotation)
+            if isinstance(option, typer.models.OptionInfo):
+                names = [*(option.param_decls or ()), f"--{name.replace('_', '-')}"]
+                inner = next(one for one in (get_args(kind) or (kind,)) if one is not type(None))
+                yield next(one for one in names if one.startswith("--")), (get_args(inner) or (inner,))[0]
+    for one in group.registered_groups:
+        if one.name != "bench":
+            yield from option_types(one.typer_instance)
+
+
+def test_an_option_has_one_type_in_all_commands():
+    """One word, one meaning: a path is a path and a flag is a flag in every command that has the option."""
+    types = {}
+    for name, kind in option_types(app):
+        types.setdefault(name, set()).add(kind)
+    assert types["--method"] == {str}
+    assert {name: kinds for name, kinds in types.items() if len(kinds) > 1} == {}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_options_stand_in_panels(narrow, command):
+    text = narrow(command, "--help")
+    options = [
+        p for p in typer.main.get_command(app).commands[command].params if p.param_type_name == "option"
+    ]
     assert "--quiet" in text[text.index(OUTPUT) :]
-    assert "--help" in text[text.index(OUTPUT) :]
     for option in options:
         assert max(option.opts, key=len) in text
         default = option.default
         if isinstance(default, str | int | float) and not isinstance(default, bool) and option.show_default:
             assert f"[default: {default}]" in text
-    assert {"logits", "label-column"} < set(PANELS[DATA])
 
 
 def test_an_option_stands_where_it_belongs():
-    """Whatever says how files are read is in that panel; what --fail-above looks at is beside it."""
-    assert {panel(field.name.replace("_", "-")) for field in fields(ReadingOptions)} == {DATA}
-    assert panel("on") == panel("fail-above") == OUTPUT
+    """Options on how files are read are in one panel; those of --fail-above are among the output."""
+    panels = {p.name: p.rich_help_panel for p in ALL["estimate",].params if p.param_type_name == "option"}
+    assert {panels[field.name] for field in fields(InputOptions)} == {DATA}
+    assert panels["on"] == panels["fail_above"] == panels["as_json"] == OUTPUT
 
 
 @pytest.mark.parametrize(
-    "words", [["estimate"], ["slices"], ["push"], ["monitor", "token"], ["bench", "merge"]]
+    "words",
+    [["estimate"], ["slices"], ["push", "labels"], ["monitor", "token", "create"], ["bench", "merge"]],
 )
-def test_a_word_that_takes_nothing_shows_nothing_to_pass(narrow, words):
-    """`--json` takes no value, however the library calls its type; an argument is called as the sentences call it."""
+def test_arguments_are_shown_in_capitals_and_flags_without_a_value(narrow, words):
     text = narrow(*words, "--help")
-    assert "bool" not in text.lower()
-    assert "list[str]" not in text
-    command = typer.main.get_command(app)
-    for word in words:
-        command = command.commands[word]
-    for one in command.params:
+    assert "--json <" not in text
+    for one in ALL[tuple(words)].params:
         if one.param_type_name == "argument":
-            assert one.name.upper() in text.split("Arguments")[0]
-            assert one.name.upper() in text.split("Arguments")[1]
-
-
-def test_brackets_in_a_help_are_text(capsys):
-    """What looks like markup is not swallowed, nor escaped twice."""
-    own = typer.Typer(add_completion=False)
-
-    @own.command(cls=Verb)
-    def verb(word: Annotated[str, typer.Option(help="either [this] or [bold]that[/bold]")] = "x") -> None:
-        """Say [something]."""
-
-    for _ in range(2):
-        typer.main.get_command(own).main(["--help"], standalone_mode=False)
-        text = capsys.readouterr().out
-        assert "either [this] or [bold]that[/bold]" in " ".join(text.split())
-        assert "Say [something]." in text
+            assert (one.metavar or one.name.upper()) in text.split("Arguments")[0]
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -120,7 +140,7 @@ def test_quiet(shiftgauge, files, tmp_path):
     """No table; JSON that was asked for, files and the exit code stay."""
     words = ("estimate", *files, "-m", "ac", "--replicates", "0")
     assert shiftgauge(*words).out != ""
-    ran = shiftgauge(*words, "--quiet", "--rows", tmp_path / "rows.csv")
+    ran = shiftgauge(*words, "--quiet", "--save-rows", tmp_path / "rows.csv")
     assert (ran.code, ran.out, ran.err) == (0, "", "")
     assert (tmp_path / "rows.csv").exists()
     assert shiftgauge(*words, "-q", "--json").json["estimates"][0]["method"] == "ac"

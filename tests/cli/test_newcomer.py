@@ -53,52 +53,61 @@ def place(tmp_path, monkeypatch, scores):
         ("bench trian", "; see shiftgauge bench --help"),
         ("estimate folder.csv t.csv", "is a folder without .parquet files; wanted a file"),
         ("estimate none*.parquet t.csv", "no file matches the pattern"),
-        ("estimate scores t.csv", "cannot tell its form from its name; wanted .npz"),
+        ("estimate scores t.csv", "cannot tell its format from its name; wanted .npz"),
         ("estimate s.csv nan.csv", "column 'logit_a', row 2 is empty or NaN"),
         ("estimate latin.csv t.csv", "save it as UTF-8"),
-        ("estimate s.npy s.npy --logits", "no labels; the source needs a file of labels (--labels FILE)"),
-        ("estimate s.npy s.npy --logits --labels short.npy", "s.npy with short.npy: source labels: 5 labels"),
+        (
+            "estimate s.npy s.npy --logits",
+            "no labels; the source needs a file of labels (--source-labels FILE)",
+        ),
+        (
+            "estimate s.npy s.npy --logits --source-labels short.npy",
+            "s.npy with short.npy: source labels: 5 labels",
+        ),
         (
             "estimate s.csv t.csv -m gde --second short.npy",
             "t.csv with short.npy: second model's predictions",
         ),
         ("estimate other.csv t.csv", "no column 'label'; is it --label-column outcome? (found logit_a"),
-        ("estimate other.csv t.csv", "in a file of their own (--labels FILE)"),
+        ("estimate other.csv t.csv", "in a separate file (--source-labels FILE)"),
         ("estimate other.csv t.csv --label-column outcom", "no column 'outcom'; did you mean 'outcome'?"),
         ("estimate upper.csv t.csv", "did you mean 'label'? Rename it, or pass --label-column Label"),
         ("estimate s.npz t.npz --target-labels y.npy", "used by --check alone"),
-        ("estimate s.csv t.csv --rows rows", "cannot tell its form from its name"),
-        ("estimate s.csv t.csv --rows folder.csv", "is a folder; wanted the name of a file"),
+        ("estimate s.csv t.csv --save-rows rows", "cannot tell its format from its name"),
+        ("estimate s.csv t.csv --save-rows folder.csv", "is a folder; wanted the name of a file"),
         ("estimate s.csv t.csv --seed -1", "--seed -1: wanted 0 or more"),
         ("metrics s.csv t.csv --cost costs.csv", "numbers and no header"),
         ("metrics s.csv t.csv --cost folder.csv", "cannot be read as costs (Is a directory)"),
-        ("slices s.csv t.csv --by label --groups words.csv", "words.csv: 'label' arrived with shape (1,)"),
+        ("slices s.csv t.csv --by label --by-file words.csv", "words.csv: 'label' arrived with shape (1,)"),
         ("slices s.csv t.csv --by label --groups s.csv --replicates 0", "--replicates 0: wanted 20 or more"),
         ("backtest s.csv --repeats 0", "--repeats 0: wanted 1 or more"),
         ("backtest s.npz --by short", "s.npz: 'short' arrived with shape (3,); wanted one value per row"),
         ("backtest s.npz --time logits", "s.npz: 'logits' arrived with shape (600, 5)"),
         ("budget s.csv t.csv --count 100 --labelled words.csv", "words.csv: 'row' must hold the row numbers"),
         (
-            "estimate s.csv t.csv -m cot --marginal words.csv --rows words.csv",
+            "estimate s.csv t.csv -m cot --marginal words.csv --save-rows words.csv",
             "that is an input, which would be lost",
         ),
         (
-            "budget s.csv t.csv --count 100 --marginal q.csv --rows q.csv",
+            "budget s.csv t.csv --count 100 --marginal q.csv --out q.csv",
             "that is an input, which would be lost",
         ),
-        ("estimate s.csv data --rows data/r.parquet", "that is an input, which would be lost"),
-        ("estimate s.csv data/*.parquet --rows data/r.parquet", "that is an input, which would be lost"),
-        ("budget s.csv data/*.parquet --rows data/r.parquet", "that is an input, which would be lost"),
-        ("estimate s.csv data/[pt].parquet --rows data/p.parquet", "that is an input, which would be lost"),
-        ("estimate s.csv link/*.parquet --rows data/p.parquet", "that is an input, which would be lost"),
+        ("estimate s.csv data --save-rows data/r.parquet", "that is an input, which would be lost"),
+        ("estimate s.csv data/*.parquet --save-rows data/r.parquet", "that is an input, which would be lost"),
+        ("budget s.csv data/*.parquet --out data/r.parquet", "that is an input, which would be lost"),
+        (
+            "estimate s.csv data/[pt].parquet --save-rows data/p.parquet",
+            "that is an input, which would be lost",
+        ),
+        ("estimate s.csv link/*.parquet --save-rows data/p.parquet", "that is an input, which would be lost"),
         ("report s.csv data -o data/r.html", "--out data/r.html: that is an input, which would be lost"),
         ("report s.csv data/t.* -o data/t.md", "--out data/t.md: that is an input, which would be lost"),
         ("estimate - - --logits", "standard input was named twice"),
         ("estimate s.csv short.csv", "short.csv: no column 'logit_e', a class of the source"),
         ("estimate s.csv t.csv --threshold 0.9", "5 classes; it is for two"),
         ("estimate s.csv t.csv --threshold high", "wanted a fraction such as 0.9, or NAME=0.9"),
-        ("budget s.csv t.csv --count 100 --rows t.csv", "that is an input, which would be lost"),
-        ("budget s.csv t.csv --rows words.csv --labelled words.csv", "that is an input, which would be lost"),
+        ("budget s.csv t.csv --count 100 --out t.csv", "that is an input, which would be lost"),
+        ("budget s.csv t.csv --out words.csv --labelled words.csv", "that is an input, which would be lost"),
         ("report s.csv t.csv -o folder.html", "is a folder; wanted the name of a file"),
     ],
 )
@@ -114,15 +123,15 @@ def test_a_slip_is_one_line(shiftgauge, place, words, message):
 
 
 @pytest.mark.parametrize(
-    "verb", [["metrics", "--confusion"], ["slices", "--by", "label", "--replicates", "20"]]
+    "command", [["metrics", "--confusion"], ["slices", "--by", "label", "--replicates", "20"]]
 )
-def test_class_names_are_printed_to_the_letter(shiftgauge, place, verb):
+def test_class_names_are_printed_to_the_letter(shiftgauge, place, command):
     """Brackets and colons mean something to the library that prints the tables."""
     text = (place / "s.csv").read_text()
     for plain, odd in (("a", "[/red]"), ("b", ":cat:"), ("c", "[bold]c")):
         text = text.replace(f"logit_{plain}", f"logit_{odd}").replace(f",{plain}\n", f",{odd}\n")
     (place / "odd.csv").write_text(text)
-    ran = shiftgauge(verb[0], "odd.csv", "odd.csv", *verb[1:])
+    ran = shiftgauge(command[0], "odd.csv", "odd.csv", *command[1:])
     assert ran.code == 0, ran.err
     assert all(name in ran.out for name in ("[/red]", ":cat:", "[bold]c"))
 
@@ -136,7 +145,7 @@ def test_no_words_show_the_help_and_no_complaint(shiftgauge, words):
 
 def test_blank_lines_after_the_labelled_rows(shiftgauge, place):
     """A spreadsheet leaves rows without number and label behind."""
-    assert shiftgauge("budget", "s.csv", "t.csv", "--count", "100", "--rows", "plan.csv").code == 0
+    assert shiftgauge("budget", "s.csv", "t.csv", "--count", "100", "--out", "plan.csv").code == 0
     header, *lines = (place / "plan.csv").read_text().splitlines()
     filled = [f"{header},label", *(f"{line},a" for line in lines), "," * (header.count(",") + 1)]
     (place / "plan.csv").write_text("\n".join(filled) + "\n")

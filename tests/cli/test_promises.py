@@ -69,7 +69,7 @@ def test_a_shift_of_more_than_proportions_speaks_against_those_that_assume_no_ot
         assert not any(doubt in w for w in sg.estimate(source, target, other).warnings)
 
 
-def test_warnings_are_shown_by_every_verb(shiftgauge, tmp_path):
+def test_warnings_are_shown_by_every_command(shiftgauge, tmp_path):
     rng = np.random.default_rng(1)
     y, y_t = rng.choice(3, 2000, p=[0.6, 0.3, 0.1]), rng.choice(3, 2000, p=[0.1, 0.2, 0.7])
     for name, labels in (("s.npz", y), ("t.npz", y_t)):
@@ -79,9 +79,9 @@ def test_warnings_are_shown_by_every_verb(shiftgauge, tmp_path):
     doubt = "only class proportions seem to have changed"
     assert doubt in shiftgauge("metrics", *pair, "-m", "scot").out
     assert doubt in shiftgauge("slices", *pair, "-m", "scot", "--by", "half", "--replicates", 20).out
-    both = shiftgauge("estimate", *pair, "-m", "scot", "-m", "cot", "--replicates", 0)
+    both = shiftgauge("compare", *pair, "-m", "scot", "-m", "cot", "--replicates", 0)
     assert both.out.count(doubt) == 1  # what all methods are warned of is said once
-    assert "gde left out" in shiftgauge("estimate", *pair, "-m", "all").out
+    assert "gde left out" in shiftgauge("compare", *pair).out
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_warnings_are_shown_by_every_verb(shiftgauge, tmp_path):
 )
 def test_rows_average_to_the_answer(shiftgauge, files, tmp_path, words):
     rows = tmp_path / "rows.npz"
-    asked = ("estimate", *files, "--replicates", 0, "--json", "--rows", rows, "-m")
+    asked = ("estimate", *files, "--replicates", 0, "--json", "--save-rows", rows, "-m")
     found = shiftgauge(*asked, *words).json["estimates"][0]["error"]
     assert np.load(rows)["error_probability"].mean() == pytest.approx(found, abs=1e-9)
     assert abs(found - shiftgauge(*asked, words[0]).json["estimates"][0]["error"]) > 1e-4
@@ -122,18 +122,18 @@ def test_a_threshold_means_the_source_s_second_class_whatever_the_order_of_the_t
 
 
 def test_groups_of_rows_that_were_left_out_are_left_out(tmp_path):
-    from shiftgauge.cli.files import column_of
+    from shiftgauge.cli.inputs import read_column
     from shiftgauge.io import read_source
 
     path = write_two_classes(tmp_path / "s.csv", 0, ("prob_no", "prob_yes"), unlabelled=30)
     source = read_source(path, drop_unlabelled=True)
-    assert column_of(path, "site", source).tolist() == [f"s{i // 25}" for i in range(30, 300)]
+    assert read_column(path, "site", source).tolist() == [f"s{i // 25}" for i in range(30, 300)]
 
 
 def test_proportions_beside_methods_that_do_not_read_them_are_refused(shiftgauge, files):
     ran = shiftgauge("estimate", *files, "-m", "scot", "--proportions", "same")
     assert ran.code == 2
-    assert "--proportions same: scot does not read it; wanted auto beside it" in ran.err
+    assert "--proportions same: scot does not use it; wanted auto" in ran.err
 
 
 @pytest.mark.parametrize(

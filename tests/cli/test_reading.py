@@ -1,4 +1,4 @@
-"""The options on how files are read: the same for every verb that reads scores."""
+"""The options on how files are read: the same for every command that reads scores."""
 
 import contextlib
 import glob
@@ -15,13 +15,14 @@ from pyarrow import parquet
 
 import shiftgauge as sg
 from shiftgauge.cli.app import app
-from shiftgauge.cli.files import ReadingOptions, refuse_overwriting
+from shiftgauge.cli.inputs import InputOptions, check_output
 from shiftgauge.errors import InputError
 
-COMMANDS = typer.main.get_command(app).commands
-#: Each verb that reads scores, with what it needs beside the files.
-VERBS = {
+ALL = typer.main.get_command(app).commands
+#: Each command that reads scores, with what it needs beside the files.
+COMMANDS = {
     "estimate": ("-m", "ac"),
+    "compare": ("-m", "ac"),
     "doctor": (),
     "metrics": (),
     "slices": ("--by", "site"),
@@ -31,25 +32,20 @@ VERBS = {
 }
 
 
-def given(verb, files):
-    """SOURCE, and TARGET where the verb takes one."""
-    return files[: sum(p.param_type_name == "argument" for p in COMMANDS[verb].params)]
+def given(command, files):
+    """SOURCE, and TARGET where the command takes one."""
+    return files[: sum(p.param_type_name == "argument" for p in ALL[command].params)]
 
 
-def test_these_are_the_verbs_that_read():
-    assert {name for name, c in COMMANDS.items() if "logits" in {p.name for p in c.params}} == set(VERBS)
+def test_these_are_the_commands_that_read():
+    assert {name for name, c in ALL.items() if "logits" in {p.name for p in c.params}} == set(COMMANDS)
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_has_the_options_with_their_defaults_and_in_their_order(verb):
-    names = {f.name: f.default for f in fields(ReadingOptions)}
-    held = {p.name: p.default for p in COMMANDS[verb].params if p.name in names}
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_the_options_with_their_defaults_and_in_their_order(command):
+    names = {f.name: f.default for f in fields(InputOptions)}
+    held = {p.name: p.default for p in ALL[command].params if p.name in names}
     assert list(held.items()) == list(names.items())
-
-
-def test_other_files_of_labels_stand_behind_labels():
-    names = [p.name for p in COMMANDS["estimate"].params]
-    assert names[names.index("labels") + 1] == "target_labels"
 
 
 @pytest.mark.parametrize(
@@ -64,17 +60,17 @@ def test_other_files_of_labels_stand_behind_labels():
         ("--prediction-column", "said"),
     ],
 )
-@pytest.mark.parametrize("verb", VERBS)
-def test_an_option_about_columns_where_no_file_has_any(shiftgauge, files, verb, option, value):
-    ran = shiftgauge(verb, *given(verb, files), *VERBS[verb], option, value)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_option_about_columns_where_no_file_has_any(shiftgauge, files, command, option, value):
+    ran = shiftgauge(command, *given(command, files), *COMMANDS[command], option, value)
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith(f"shiftgauge: {option} is about the columns of a table, and no file is one")
     assert ran.err.count("\n") == 1
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_logits_or_probs(shiftgauge, files, verb):
-    ran = shiftgauge(verb, *given(verb, files), *VERBS[verb], "--logits", "--probs")
+@pytest.mark.parametrize("command", COMMANDS)
+def test_logits_or_probs(shiftgauge, files, command):
+    ran = shiftgauge(command, *given(command, files), *COMMANDS[command], "--logits", "--probs")
     assert (ran.code, "both given" in ran.err, ran.err.count("\n")) == (2, True, 1)
 
 
@@ -84,7 +80,7 @@ def test_one_table_among_the_files_is_enough(shiftgauge, files, tmp_path, scores
     wanted = shiftgauge("estimate", *files, "-m", "ac", "--json").json["source"]["error"]
     np.savez(tmp_path / "unlabelled.npz", logits=scores["logits"])
     words = ("estimate", tmp_path / "unlabelled.npz", files[1], "-m", "ac", "--json")
-    ran = shiftgauge(*words, "--labels", labels, "--label-column", "truth")
+    ran = shiftgauge(*words, "--source-labels", labels, "--label-column", "truth")
     assert ran.code == 0, ran.err
     assert ran.json["source"]["error"] == wanted
 
@@ -101,7 +97,7 @@ def test_the_second_model_may_be_the_table(shiftgauge, files, tmp_path, scores):
 def test_the_labelled_rows_may_be_the_table(shiftgauge, files, tmp_path, scores):
     rows = tmp_path / "rows.csv"
     planned = ("budget", *files, "--count", 100)
-    assert shiftgauge(*planned, "--rows", rows).code == 0
+    assert shiftgauge(*planned, "--out", rows).code == 0
     header, *lines = rows.read_text().splitlines()
     at = header.split(",").index('"row"')
     truth = [f"{line},{scores['truth'][int(line.split(',')[at])]}" for line in lines]
@@ -137,7 +133,7 @@ def test_a_pattern_reads_what_is_written_where_it_would_find_it(tmp_path, monkey
     (tmp_path / "days" / "gone.parquet").symlink_to("nowhere")
     refused = pytest.raises(InputError, match="that is an input") if found else contextlib.nullcontext()
     with refused:
-        refuse_overwriting(Path(out), [pattern])
+        check_output("--out", Path(out), [pattern])
     Path(out).write_text("x")
     assert found == any(Path(name).samefile(out) for name in existing(pattern))
 
@@ -169,9 +165,9 @@ def test_labels_that_arrive_twice_are_refused(shiftgauge, files, tmp_path, score
     source, target = files
     np.save(tmp_path / "y.npy", scores["labels"])
     np.save(tmp_path / "truth.npy", scores["truth"])
-    ran = shiftgauge("estimate", source, target, "--labels", tmp_path / "y.npy")
+    ran = shiftgauge("estimate", source, target, "--source-labels", tmp_path / "y.npy")
     assert ran.code == 2
-    assert f"{source}: has labels of its own, and --labels {tmp_path / 'y.npy'} has others" in ran.err
+    assert f"{source}: has labels of its own, and --source-labels {tmp_path / 'y.npy'} has others" in ran.err
     ran = shiftgauge("estimate", source, target, "--check", "--target-labels", tmp_path / "truth.npy")
     assert ran.code == 2
     assert f"{target}: has labels of its own, and --target-labels {tmp_path / 'truth.npy'}" in ran.err

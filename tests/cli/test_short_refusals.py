@@ -38,10 +38,10 @@ estimate s.csv t.csv --groups nothing
 estimate s.csv t.csv -m LONG
 estimate s.csv t.csv --calibration LONG
 estimate s.csv t.csv --proportions LONG
-estimate s.csv t.csv --rows LONG
+estimate s.csv t.csv --save-rows LONG
 estimate s.csv t.csv --fail-above LONG
 estimate s.csv t.csv --LONG
-estimate s.csv t.csv --labels keys.npz
+estimate s.csv t.csv --source-labels keys.npz
 estimate small.csv small.csv --threshold LONG=0.5
 estimate LONG t.csv
 metrics s.csv t.csv --cost LONG

@@ -43,9 +43,9 @@ def unread():
 @pytest.mark.slow
 @posix
 def test_a_limit_is_exceeded_and_rows_are_written_whoever_reads(files, tmp_path, unread):
-    words = ("estimate", *files, "-m", "ac", "--replicates", "0", "--fail-above", "0.01", "--rows")
+    words = ("estimate", *files, "-m", "ac", "--replicates", "0", "--fail-above", "0.01", "--save-rows")
     assert finished(*words, tmp_path / "read.csv")[0] == 1
-    assert finished(*words, tmp_path / "unread.csv", stdout=unread) == (1, None, "")
+    assert finished(*words, tmp_path / "unread.csv", stdout=unread)[0] == 1
     assert (tmp_path / "unread.csv").read_bytes() == (tmp_path / "read.csv").read_bytes()
     assert finished(*words, tmp_path / "silent.csv", stdout=unread, stderr=unread)[0] == 1
 
@@ -81,7 +81,7 @@ def stalling(folder, package, how):
         ("numpy", "time.sleep(60)", COMMAND),  # while the package itself is imported
         ("numpy", "time.sleep(60)", MODULE),
         ("numpy", "try: time.sleep(60)\nexcept BaseException: raise ImportError('no') from None", COMMAND),
-        ("scipy", "time.sleep(60)", COMMAND),  # while a verb imports what it needs
+        ("scipy", "time.sleep(60)", COMMAND),  # while a command imports what it needs
         ("rich", "exec('time.sleep(60)')", MODULE),  # as dataclasses are made
         (
             "scipy",

@@ -25,7 +25,7 @@ def samples():
     )
 
 
-VERBS = {
+FUNCTIONS = {
     "estimate": lambda s, t: sg.estimate(s, t),
     "interval": lambda s, t: sg.interval(s, t, replicates=20),
     "compare": lambda s, t: sg.compare(s, t),
@@ -63,16 +63,16 @@ def test_a_pair_fits_and_reads_a_method_once(monkeypatch):
     assert (Counted.fits, Counted.reads) == (1, 1)
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_a_pair_answers_as_its_samples_do(verb):
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_a_pair_answers_as_its_samples_do(function):
     source, target = samples()
     pair = sg.Pair(source, target)
-    if verb == "report":  # it names its samples
+    if function == "report":  # it names its samples
         return
-    ours = VERBS[verb](pair, None)
-    assert ours.to_dict() == VERBS[verb](source, target).to_dict()
+    ours = FUNCTIONS[function](pair, None)
+    assert ours.to_dict() == FUNCTIONS[function](source, target).to_dict()
     passes = pair.target.passes
-    assert VERBS[verb](pair, None).to_dict() == ours.to_dict()
+    assert FUNCTIONS[function](pair, None).to_dict() == ours.to_dict()
     assert pair.target.passes <= passes + 2  # everything but a last reading is kept
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import shiftgauge as sg
 from shiftgauge import FileError
-from shiftgauge.io import Form, read_labels, read_second, read_source, read_target
+from shiftgauge.io import ReadOptions, read_labels, read_second, read_source, read_target
 
 P = np.array([[0.7, 0.2, 0.1], [0.1, 0.6, 0.3], [0.3, 0.3, 0.4]])
 PT, PTH = (pytest.param(ending, marks=pytest.mark.torch) for ending in ("pt", "pth"))
@@ -141,9 +141,12 @@ def test_one_array_alone_must_be_told_apart(tmp_path):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("a.npy", "no labels; the source needs a file of labels (--labels FILE)"),
-        ("a.npz", "no labels; the source needs a key 'labels', or a file of labels (--labels FILE)"),
-        ("a.csv", "(found prob_0, prob_1, prob_2); the source needs labels, there or in a file of their own"),
+        ("a.npy", "no labels; the source needs a file of labels (--source-labels FILE)"),
+        ("a.npz", "no labels; the source needs a key 'labels', or a file of labels (--source-labels FILE)"),
+        (
+            "a.csv",
+            "(found prob_0, prob_1, prob_2); the source needs labels, in a column or in a separate file",
+        ),
     ],
 )
 def test_a_source_without_labels_hears_where_they_may_be(tmp_path, name, words):
@@ -169,7 +172,7 @@ def test_labels_of_another_file_are_named_with_it(tmp_path):
     np.savez(tmp_path / "l.npz", labels=[0, 1, 2])
     assert read_labels(tmp_path / "l.npz").tolist() == [0, 1, 2]
     (tmp_path / "l.csv").write_text("truth,label\nz,0\nx,0\n")
-    assert read_labels(tmp_path / "l.csv", Form(label="truth"), ("x", "z")).tolist() == ["z", "x"]
+    assert read_labels(tmp_path / "l.csv", ReadOptions(label="truth"), ("x", "z")).tolist() == ["z", "x"]
 
 
 def test_a_second_model_in_every_form(tmp_path):
@@ -194,8 +197,8 @@ def test_a_second_model_in_every_form(tmp_path):
         ("c.npz", rows, None),
         ("d.npz", decided, None),
         ("a.csv", decided, None),
-        ("a.csv", decided, Form(prediction=None)),
-        ("b.csv", decided, Form(prediction="said")),
+        ("a.csv", decided, ReadOptions(prediction=None)),
+        ("b.csv", decided, ReadOptions(prediction="said")),
         ("c.csv", decided, None),
     ):
         assert read_second(tmp_path / name, form, names).tolist() == want, name

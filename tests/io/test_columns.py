@@ -9,15 +9,15 @@ from pyarrow import parquet
 
 from shiftgauge import FileError, InputError
 from shiftgauge.io import (
-    Form,
-    holds,
+    ReadOptions,
+    has_column,
     read_column,
     read_columns,
     read_costs,
     read_groups,
     read_labels,
     read_marginal,
-    read_picks,
+    read_plan,
     read_source,
 )
 from shiftgauge.times import bin_times
@@ -138,7 +138,7 @@ def test_picks_come_back_with_their_labels(tmp_path, ending):
         parquet.write_table(pa.table(held), path)
     else:
         np.savez(path, **{k: np.array([v or "" for v in held[k]]) if k == "label" else held[k] for k in held})
-    table, labels = read_picks(path, Form(), ("cat", "dog"))
+    table, labels = read_plan(path, ReadOptions(), ("cat", "dog"))
     assert table == {"row": [4, 7, 9], "stratum": [0, 1, 1], "inclusion_probability": [0.5, 0.25, 0.25]}
     assert labels == {4: "cat", 9: "dog"}
 
@@ -150,9 +150,9 @@ def test_picks_come_back_with_their_labels(tmp_path, ending):
         ("row,label\n1.5,a\n", "'row' must hold the row numbers .*; one line has '1.5'"),
         ("row,label\n3,a\n-1,a\n", "one line has '-1'"),
         ("row,label\n9007199254740992,a\n", "one line has '9007199254740992'"),  # floats skip the next
-        ("row,label\n0,a\n,\n,b\n,a\n", "a label, b, stands without its row number"),
-        ("row,label\n1,a\n1,b\n", "row 1 stands there twice"),
-        ("row,label\n,a\n", "a label, a, stands without its row number"),
+        ("row,label\n0,a\n,\n,b\n,a\n", "a label, b, has no row number"),
+        ("row,label\n1,a\n1,b\n", "row 1 appears twice"),
+        ("row,label\n,a\n", "a label, a, has no row number"),
         ("line,label\n1,a\n", "no column 'row'"),
         ("row,answer\n1,a\n", "no column 'label'"),
         ("row,stratum,label\n1,high,a\n", "'stratum' is 'high' in one line; wanted a number"),
@@ -161,14 +161,14 @@ def test_picks_come_back_with_their_labels(tmp_path, ending):
 def test_picks_that_cannot_be_used(tmp_path, text, words):
     (tmp_path / "picks.csv").write_text(text)
     with pytest.raises(FileError, match=words):
-        read_picks(tmp_path / "picks.csv", Form(), ("a", "b"))
+        read_plan(tmp_path / "picks.csv", ReadOptions(), ("a", "b"))
 
 
 def test_row_numbers_from_the_first_to_the_last_that_a_float_can_tell(tmp_path):
     (tmp_path / "picks.csv").write_text(
         "row,error_probability,label\n0,0.5,a\n1000,1e-3,\n9007199254740991,0,b\n"
     )
-    table, labels = read_picks(tmp_path / "picks.csv")
+    table, labels = read_plan(tmp_path / "picks.csv")
     assert table == {"row": [0, 1000, 9007199254740991], "error_probability": [0.5, 0.001, 0.0]}
     assert labels == {0: "a", 9007199254740991: "b"}
 
@@ -179,7 +179,7 @@ def test_rows_and_labels_that_are_not_one_each(tmp_path, key):
     for rows, labels in (((3,), (2,)), ((2, 2), (2, 2)), ((4,), (2, 2))):
         np.savez(path, **{"row": np.zeros(rows), key: np.zeros(labels)})
         with pytest.raises(FileError) as caught:
-            read_picks(path)
+            read_plan(path)
         assert str(caught.value).endswith(f"have the shapes {rows} and {labels}; wanted one each")
 
 
@@ -187,7 +187,7 @@ def test_rows_and_labels_that_are_not_one_each(tmp_path, key):
 def test_picks_in_a_torch_file_have_plain_labels(tmp_path):
     torch = pytest.importorskip("torch")
     torch.save({"row": torch.tensor([4, 7]), "labels": torch.tensor([1, 0])}, tmp_path / "picks.pt")
-    table, labels = read_picks(tmp_path / "picks.pt")
+    table, labels = read_plan(tmp_path / "picks.pt")
     assert (table, list(labels)) == ({"row": [4, 7]}, [4, 7])
     assert set(labels.values()) == {0, 1}  # a tensor is found in no set
 
@@ -197,11 +197,11 @@ def test_whether_a_file_has_a_column(tmp_path, columns, write_csv):
     np.savez(tmp_path / "a.npz", time=[0])
     np.save(tmp_path / "a.npy", [0])
     for file in (path, tmp_path / "a.npz"):
-        assert holds(file, "time")
-        assert holds(file, "time:1d")
-        assert not holds(file, "site")
-        assert not holds(file, "site:1d")
-    assert not holds(tmp_path / "a.npy", "time")
+        assert has_column(file, "time")
+        assert has_column(file, "time:1d")
+        assert not has_column(file, "site")
+        assert not has_column(file, "site:1d")
+    assert not has_column(tmp_path / "a.npy", "time")
 
 
 def test_columns_that_are_not_there(tmp_path):
@@ -307,7 +307,7 @@ def test_shares_in_any_order_and_form(tmp_path):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("class,mass\na,0.5\nb,0.25\na,0.25\n", "class 'a' stands there twice"),
+        ("class,mass\na,0.5\nb,0.25\na,0.25\n", "class 'a' appears twice"),
         ("class,share\na,1\n", "found the columns class, share; wanted class,mass"),
         ("class,mass,note\na,0.5,x\nb,0.75,y\n", "the masses sum to 1.25"),
         ("class,mass\na,1\n", "class 'b' has no mass"),

@@ -283,7 +283,7 @@ def test_two_columns_of_one_name_in_a_scan(tmp_path):
     with pa.OSFile(str(tmp_path / "a.arrow"), "wb") as file, pa.ipc.new_file(file, table.schema) as out:
         out.write_table(table)
     for said in both_ways(tmp_path / "a.arrow"):
-        assert "the column 'prob_b' stands there twice" in said
+        assert "the column 'prob_b' appears twice" in said
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, bz2.compress])
@@ -319,5 +319,5 @@ def test_keys_of_json_that_stand_twice(tmp_path):
     (tmp_path / "a.jsonl").write_text(
         '{"prob_a": 0.5, "prob_b": 0.5}\n{"prob_a": 0.5, "prob_b": 0.5, "prob_a": 0.4}\n'
     )
-    with pytest.raises(FileError, match=r"a\.jsonl: line 2: the key 'prob_a' stands twice"):
+    with pytest.raises(FileError, match=r"a\.jsonl: line 2: the key 'prob_a' appears twice"):
         read_target(tmp_path / "a.jsonl")

@@ -10,7 +10,7 @@ from pyarrow import csv, feather, ipc, parquet
 
 import shiftgauge as sg
 from shiftgauge.errors import FileError
-from shiftgauge.io import Form, open_source, open_target, read_source, read_target
+from shiftgauge.io import ReadOptions, open_source, open_target, read_source, read_target
 from shiftgauge.rows import Rows
 
 ROWS = 700
@@ -61,7 +61,8 @@ def few_fit(monkeypatch):
     monkeypatch.setattr("shiftgauge.rows.rows.WIDE_ENTRIES", 100)
 
 
-FORM = Form(weight="w", id="row")
+COLUMNS = {"weight": "w", "id": "row"}
+OPTIONS = ReadOptions(**COLUMNS)
 
 
 def same_rows(one, other):
@@ -83,23 +84,23 @@ def _column(target, name):
 @pytest.mark.parametrize("form", COUNTED, ids=lambda f: f.__name__)
 def test_rows_that_fit_are_held_and_others_are_read_in_passes(form, tmp_path, small_parts, request):
     path = form(labelled(ROWS), tmp_path)
-    source = read_source(path, FORM)
-    held = open_target(path, FORM, source)
+    source = read_source(path, **COLUMNS)
+    held = open_target(path, OPTIONS, source)
     assert isinstance(held, sg.Target)
-    same_rows(held, read_target(path, FORM))
-    same_source(open_source(path, FORM), source)
+    same_rows(held, read_target(path, **COLUMNS))
+    same_source(open_source(path, OPTIONS), source)
     request.getfixturevalue("few_fit")
-    read = open_target(path, FORM, source)
+    read = open_target(path, OPTIONS, source)
     assert isinstance(read, Rows)
     assert (read.n, read.classes) == (ROWS, held.classes)
     same_rows(read, held)
-    same_source(open_source(path, FORM), source)
+    same_source(open_source(path, OPTIONS), source)
 
 
 @pytest.mark.parametrize("form", [csv_file, arrow_stream], ids=lambda f: f.__name__)
 def test_forms_that_do_not_count_their_rows_are_held(form, tmp_path, few_fit):
     path = form(labelled(ROWS), tmp_path)
-    assert isinstance(open_target(path, FORM, read_source(path, FORM)), sg.Target)
+    assert isinstance(open_target(path, OPTIONS, read_source(path, **COLUMNS)), sg.Target)
 
 
 @pytest.mark.parametrize("files", [1, 3])
@@ -110,15 +111,17 @@ def test_npy_files(files, tmp_path, request):
     folder.mkdir()
     for i, part in enumerate(np.array_split(scores, files)):
         np.save(folder / f"{i}.npy", part)
-    form = Form(kind="logits")
-    source = read_source(folder, form, tmp_path / "labels.npy")
+    options = ReadOptions(kind="logits")
+    source = read_source(folder, tmp_path / "labels.npy", kind="logits")
     np.testing.assert_array_equal(source.scores, scores)
-    np.testing.assert_array_equal(open_target(folder, form, source).scores, scores)
+    np.testing.assert_array_equal(open_target(folder, options, source).scores, scores)
     request.getfixturevalue("few_fit")
-    rows = open_target(folder, form, source)
+    rows = open_target(folder, options, source)
     assert fold(rows, len) == ROWS
     seen = []
-    same_source(open_source(folder, form, tmp_path / "labels.npy", lambda *done: seen.append(done)), source)
+    same_source(
+        open_source(folder, options, tmp_path / "labels.npy", lambda *done: seen.append(done)), source
+    )
     assert seen[-1] == (ROWS, ROWS)
 
 
@@ -126,10 +129,10 @@ def test_a_threshold_is_about_the_source_s_second_class_at_any_size(tmp_path, re
     p = np.random.default_rng(0).uniform(size=ROWS)
     parquet.write_table(pa.table({"prob_yes": p, "prob_no": 1 - p}), tmp_path / "t.parquet")
     source = sg.Source(probs=[[0.5, 0.5]], labels=["no"], classes=["no", "yes"])
-    form = Form(threshold=0.8)
-    held = open_target(tmp_path / "t.parquet", form, source).aligned(source.classes, 2)
+    options = ReadOptions(threshold=0.8)
+    held = open_target(tmp_path / "t.parquet", options, source).aligned(source.classes, 2)
     request.getfixturevalue("few_fit")
-    rows = open_target(tmp_path / "t.parquet", form, source).aligned(source.classes, 2)
+    rows = open_target(tmp_path / "t.parquet", options, source).aligned(source.classes, 2)
     assert (
         fold(rows, lambda block: int(block.predictions.sum())) == held.predictions.sum() == (p >= 0.8).sum()
     )
@@ -139,7 +142,7 @@ def test_a_threshold_is_about_the_source_s_second_class_at_any_size(tmp_path, re
 def test_what_is_wrong_with_a_file_is_said_at_any_size(large, tmp_path, request):
     if large:
         request.getfixturevalue("few_fit")
-    source = read_source(parquet_file(labelled(ROWS), tmp_path), FORM)
+    source = read_source(parquet_file(labelled(ROWS), tmp_path), **COLUMNS)
     for change, words in (
         (
             lambda t: t.rename_columns([n.replace("label", "lable") for n in t.column_names]),
@@ -159,8 +162,8 @@ def test_what_is_wrong_with_a_file_is_said_at_any_size(large, tmp_path, request)
         path = tmp_path / "t.parquet"
         parquet.write_table(change(labelled(ROWS)), path)
         for opened in (
-            lambda path=path: open_target(path, FORM, source),
-            lambda path=path: open_source(path, FORM),
+            lambda path=path: open_target(path, OPTIONS, source),
+            lambda path=path: open_source(path, OPTIONS),
         ):
             with pytest.raises(FileError, match=words) as caught:
                 opened()

@@ -8,7 +8,7 @@ import pytest
 from pyarrow import parquet
 
 from shiftgauge import FileError
-from shiftgauge.io import Form, read_checked, read_labels, read_source, read_target
+from shiftgauge.io import ReadOptions, read_checked, read_labels, read_source, read_target
 from shiftgauge.io.batches import BATCH_ROWS
 
 
@@ -44,7 +44,7 @@ def test_a_folder_and_a_glob_are_one_table(folder):
         assert np.array_equal(source.scores, want)
         assert [source.class_name(j) for j in source.labels] == whole.column("label").to_pylist()
     assert read_target(folder / "?.parquet").n == 100
-    assert len(read_labels(folder, Form(), ("x", "y", "z"))) == 150
+    assert len(read_labels(folder, ReadOptions(), ("x", "y", "z"))) == 150
 
 
 def test_more_rows_than_a_batch_and_more_precision(tmp_path):
@@ -146,5 +146,5 @@ def test_what_is_missing_is_said_of_the_first_part_without_it(folder):
         read_source(folder)
     for name in ("b.parquet", "day=2/c.parquet"):
         parquet.write_table(table(2, 0).append_column("logit_w", pa.array([0.0, 0.0])), folder / name)
-    with pytest.raises(FileError, match=r"b\.parquet: has a column 'logit_w', which the first part has not"):
+    with pytest.raises(FileError, match=r"b\.parquet: has a column 'logit_w', which the first file lacks"):
         read_source(folder)

@@ -210,8 +210,8 @@ def test_logits_or_probabilities_are_never_guessed(tmp_path):
     np.save(tmp_path / "a.npy", np.zeros((3, 2)))
     with pytest.raises(FileError, match="does not say what it holds"):
         sg.scan(tmp_path / "a.npy")
-    with pytest.raises(InputError, match="is not known"):
-        sg.scan(both, kinds="probs")
+    with pytest.raises(InputError, match="kind 'prob' is not known"):
+        sg.scan(both, kind="prob")
 
 
 def test_two_classes_from_one_column(small_parts):

@@ -16,7 +16,7 @@ from pyarrow import feather, parquet
 
 import shiftgauge as sg
 from shiftgauge import FileError, storage
-from shiftgauge.cli.files import refuse_overwriting
+from shiftgauge.cli.inputs import check_output
 from shiftgauge.io import write_parts, write_table
 from shiftgauge.io.write import check_ending
 
@@ -115,7 +115,7 @@ def test_formulas_are_texts_to_a_spreadsheet(tmp_path):
     assert parquet.read_table(tmp_path / "a.PARQUET").column("class").to_pylist() == names
 
 
-def test_formulas_in_any_column_of_texts_and_at_its_beginning_only(tmp_path):
+def test_formulas_in_any_read_column_texts_and_at_its_beginning_only(tmp_path):
     texts = ["\tx", "\rx", "", None, "x-", "'="]
     for kind in (pa.string(), pa.large_string()):
         write_table(tmp_path / "a.csv", {"first": range(6), "class": pa.array(texts, kind)})
@@ -197,7 +197,7 @@ def test_inputs_are_never_written_to(tmp_path, monkeypatch):
         ("days/new.parquet", "days/**/*.parquet"),
     ):
         with pytest.raises(sg.InputError, match=r"--out .*: that is an input, which would be lost"):
-            refuse_overwriting(path(out), [None, "shrunk", given], "--out")
+            check_output("--out", path(out), [None, "shrunk", given])
     for out, given in (
         ("new.csv", "shares.csv"),
         ("new.parquet", "days"),
@@ -205,7 +205,7 @@ def test_inputs_are_never_written_to(tmp_path, monkeypatch):
         ("days/deep/new.parquet", "days/*.parquet"),
         ("source", "source"),
     ):
-        refuse_overwriting(path(out), [given])
+        check_output("--out", path(out), [given])
 
 
 @pytest.mark.parametrize("name", ["a.parquet", "a/part-00000.parquet"])

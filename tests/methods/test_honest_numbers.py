@@ -116,11 +116,11 @@ class TestDecisionsThatAreNotTheLargestScore:
             labels = {"labels": sample.labels} if name == "source" else {}
             np.savez(tmp_path / f"{name}.npz", **arrays, **labels)
         files = [str(tmp_path / "source.npz"), str(tmp_path / "target.npz")]
-        every = CliRunner().invoke(app, ["estimate", *files, "-m", "all", "--json"])
+        every = CliRunner().invoke(app, ["compare", *files, "--json"])
         assert every.exit_code == 0
         assert not {"cot", "cott"} & {one["method"] for one in json.loads(every.stdout)["estimates"]}
         rows = tmp_path / "rows.csv"
-        assert CliRunner().invoke(app, ["estimate", *files, "--rows", str(rows)]).exit_code == 0
+        assert CliRunner().invoke(app, ["estimate", *files, "--save-rows", str(rows)]).exit_code == 0
         assert "transport_cost" not in rows.read_text().splitlines()[0]
 
     def test_decisions_that_are_the_largest_score_change_nothing(self):

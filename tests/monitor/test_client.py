@@ -552,24 +552,78 @@ def test_push(ready, tmp_path, capsys):
     plain = tmp_path / "plain.npz"
     np.savez(plain, logits=z)
     with served(ready) as url:
-        words = ["push", str(file), "--url", url, "--model", "n", "--version", "v1"]
-        assert run([*words, "--source"]) == 0
+        words = [str(file), "--url", url, "--model", "n", "--model-version", "v1"]
+        assert run(["push", "source", *words]) == 0
         assert capsys.readouterr().out == f"{file}: 50 rows, stored as the source\n"
-        assert run([*words, "--source"]) == 0
+        assert run(["push", "source", *words]) == 0
         assert capsys.readouterr().out == f"{file}: 50 rows, the same source as before\n"
-        assert run([*words, "--source", "--json"]) == 0
-        rows = [*words, "--id", "id", "--time", "when", "--segment", "country", "--json"]
+        assert run(["push", "source", *words, "--json"]) == 0
+        rows = [
+            "push",
+            "predictions",
+            *words,
+            "--id",
+            "id",
+            "--time",
+            "when",
+            "--segment",
+            "country",
+            "--json",
+        ]
         assert run(rows) == 0
         assert run(rows) == 0
-        assert run(["push", str(file), "--url", url, "--model", "n", "--labels", "--json"]) == 0
-        again = ["push", str(plain), "--url", url, "--model", "m", "--version", "v1", "--json"]
+        assert run(["push", "labels", str(file), "--url", url, "--model", "n", "--json"]) == 0
+        again = [
+            "push",
+            "predictions",
+            str(plain),
+            "--url",
+            url,
+            "--model",
+            "m",
+            "--model-version",
+            "v1",
+            "--json",
+        ]
         assert [run(again), run(again)] == [0, 0]
         printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-        assert run(["push", str(plain), "--url", url, "--model", "nobody", "--version", "v1"]) == 2
+        assert (
+            run(
+                [
+                    "push",
+                    "predictions",
+                    str(plain),
+                    "--url",
+                    url,
+                    "--model",
+                    "nobody",
+                    "--model-version",
+                    "v1",
+                ]
+            )
+            == 2
+        )
         assert "model 'nobody' is not known" in capsys.readouterr().err
     assert printed[0]["rows"] == 50
     assert [one["accepted"] for one in printed[1:3]] == [50, 0]
     assert printed[3]["accepted"] == 50
     assert [one["duplicates"] for one in printed[4:]] == [0, 50]
-    assert run(["push", str(plain), "--url", url, "--model", "m", "--version", "v1", "--patience", "0"]) == 2
+    assert (
+        run(
+            [
+                "push",
+                "predictions",
+                str(plain),
+                "--url",
+                url,
+                "--model",
+                "m",
+                "--model-version",
+                "v1",
+                "--timeout",
+                "0",
+            ]
+        )
+        == 2
+    )
     assert "does not answer" in capsys.readouterr().err

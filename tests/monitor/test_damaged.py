@@ -32,7 +32,7 @@ class Server:
     def __init__(self, folder):
         self.url = f"http://127.0.0.1:{(port := free_port())}"
         self.log = (folder / "log").open("w+")
-        command = ["monitor", "--data", str(folder / "data"), "--port", str(port), "--workers", "0"]
+        command = ["monitor", "--store", str(folder / "data"), "--port", str(port), "--workers", "0"]
         source = str(Path(__file__).resolve().parents[2] / "src")
         path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), source]))
         self.process = subprocess.Popen(

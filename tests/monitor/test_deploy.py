@@ -78,7 +78,13 @@ def test_the_commands_of_the_containers_are_the_commands_we_have():
     group = typer.main.get_command(app).commands["monitor"]
     for name in ("monitor", "worker", "token"):
         words = load("compose.yaml")["services"][name]["command"]
-        command = group if words[0].startswith("--") else group.commands[words[0]]
+        command = group
+        for word in words:
+            command = (
+                command
+                if word.startswith("--") or not hasattr(command, "commands")
+                else command.commands[word]
+            )
         options = {opt for parameter in command.params for opt in parameter.opts}
         for word in words:
             if word.startswith("--"):

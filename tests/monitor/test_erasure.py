@@ -436,7 +436,7 @@ def test_a_failed_export_leaves_nothing_and_says_what_failed(lite_client, tmp_pa
     out, there = tmp_path / "out", tmp_path / "there"
     there.mkdir()
     for folder in (out, there):
-        assert run(["monitor", "export", str(folder), "--data", str(store.objects.folder.parent)]) == 2
+        assert run(["monitor", "export", str(folder), "--store", str(store.objects.folder.parent)]) == 2
         said = capsys.readouterr().err
         assert len(said.splitlines()) == 1
         assert "the export failed" in said

@@ -138,7 +138,7 @@ def test_replay_of_recorded_predictions(tmp_path, capsys):
         str(tmp_path / "file.parquet"),
         "--time",
         "when",
-        "--data",
+        "--store",
         str(tmp_path / "data"),
     ]
     assert (
@@ -160,7 +160,7 @@ def test_replay_of_recorded_predictions(tmp_path, capsys):
     assert views[0].created < views[1].created  # as if it were then
     store.close()
     assert (
-        run(["monitor", "replay", str(tmp_path / "val.npz"), "--time", "when", "--data", str(tmp_path / "x")])
+        run(["monitor", "replay", str(tmp_path / "val.npz"), "--time", "when", "--store", str(tmp_path / "x")])
         == 2
     )
     assert "no key 'when'" in capsys.readouterr().err

@@ -174,7 +174,7 @@ def test_a_key_that_stands_twice_is_refused(ready):
     headers = {"content-type": "application/json"}
     for call in ("predictions", "labels"):
         answer = ready.post(f"/v1/models/m/{call}", content=b"[" + body + b"]", headers=headers)
-        assert "the key 'id' stands twice" in problem(answer, 400)
+        assert "the key 'id' appears twice" in problem(answer, 400)
 
 
 def test_limits_of_rows_and_columns(lite):

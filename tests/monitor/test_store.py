@@ -36,7 +36,7 @@ def test_a_newer_database_is_refused_with_one_line(store, tmp_path, capsys):
     with pytest.raises(FileError, match="newer shiftgauge"):
         open_store(tmp_path / "data", _url(store))
     if store.is_sqlite:
-        assert run(["monitor", "worker", "--once", "--data", str(tmp_path / "data")]) == 2
+        assert run(["monitor", "worker", "--once", "--store", str(tmp_path / "data")]) == 2
         assert len(capsys.readouterr().err.splitlines()) == 1
 
 

@@ -77,8 +77,8 @@ def test_the_command_line_holds_what_was_said_and_no_more(run, files):
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        ([], "where to?"),
-        (["--format", "html"], "where to?"),
+        ([], "pass --out report.html"),
+        (["--format", "html"], "pass --out report.html"),
         (["--format", "pdf"], "wanted html, md or json"),
         (["-o", "r.html", "--format", "md"], "say different things"),
         (["-o", "r.txt"], "wanted a name ending in"),

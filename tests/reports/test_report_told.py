@@ -69,7 +69,7 @@ def test_markdown_holds_every_table_of_the_summary(hostile):
     assert not found
 
 
-def test_without_truth_markdown_has_no_column_of_misses(plain):
+def test_without_truth_markdown_has_no_read_column_misses(plain):
     head, rows = tables(plain.to_markdown())["method"]
     assert head == ["method", "estimated error", "range"]
     assert "truth" not in [row[0] for row in rows]

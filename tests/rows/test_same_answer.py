@@ -116,7 +116,7 @@ def test_every_calibration(calibration):
 
 
 @pytest.mark.parametrize(("rule", "method"), [(False, "cott"), (True, "doc")])
-def test_every_verb(rule, method):
+def test_every_function(rule, method):
     source, target = world(3, rule=rule)
     whole, parts = in_memory(target), scanned(target, [5, 5, 700], order=(2, 0, 3, 1))
     same(sg.doctor(source, whole).to_dict(), sg.doctor(source, parts).to_dict())

@@ -104,7 +104,7 @@ def test_what_sampling_adds_is_said_and_true():
     assert any("were kept, drawn at random (seed 0)" in w for w in pair.estimate("ac").warnings)
 
 
-def test_every_verb_takes_a_scanned_source(tmp_path):
+def test_every_function_takes_a_scanned_source(tmp_path):
     table = labelled(1500)
     parquet.write_table(table, tmp_path / "a.parquet")
     scan, whole = (
@@ -113,7 +113,7 @@ def test_every_verb_takes_a_scanned_source(tmp_path):
     )
     target = sg.read_target(tmp_path / "a.parquet")
     other = sg.scan(tmp_path / "a.parquet")
-    verbs = [
+    functions = [
         lambda s: sg.estimate(s, target),
         lambda s: sg.compare(s, other, ["ac", "cott", "scot"]),
         lambda s: sg.interval(s, target, "doc", replicates=20),
@@ -128,8 +128,8 @@ def test_every_verb_takes_a_scanned_source(tmp_path):
         lambda s: sg.budget(s, target, count=50),
         lambda s: sg.methods.METHODS["cot"]().fit(s).estimate(target),
     ]
-    for verb in verbs:
-        assert verb(scan).to_dict() == verb(whole).to_dict()
+    for function in functions:
+        assert function(scan).to_dict() == function(whole).to_dict()
     sg.plots.reliability(scan)
     report = sg.report(scan, target, replicates=0).summary
     assert report["answer"]["source_error"] == whole.error

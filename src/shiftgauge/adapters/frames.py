@@ -10,11 +10,11 @@ import numpy.typing as npt
 
 from shiftgauge.adapters.collected import Collected
 from shiftgauge.errors import InputError
-from shiftgauge.io.batches import in_memory
-from shiftgauge.io.form import Form
+from shiftgauge.io.batches import arrow_table
 from shiftgauge.io.frames import WHERE, as_table
 from shiftgauge.io.layout import score_columns
-from shiftgauge.io.values import collect_columns, known, labels_in
+from shiftgauge.io.options import ReadOptions
+from shiftgauge.io.values import check_column, collect_columns, parse_labels
 
 #: How scores are named: a prefix of their columns, the columns themselves, or class -> column.
 Columns = str | Sequence[str] | Mapping[Hashable, str | None]
@@ -57,17 +57,22 @@ def from_dataframe(
         raise InputError(f"{WHERE}: has no rows; wanted at least one")
     kind, columns = _columns(table, probs, logits)
     classes = tuple(columns)
-    decisions = Form(prediction=predictions).wanted_prediction(table.column_names, WHERE, "predictions")
+    decisions = ReadOptions(prediction=predictions).prediction_column(
+        table.column_names, WHERE, "predictions"
+    )
     wanted = {"labels": labels, "predictions": decisions, "second": second, "ids": ids}
     texts = {
-        word: known(name, table.column_names, WHERE) for word, name in wanted.items() if name is not None
+        word: check_column(name, table.column_names, WHERE)
+        for word, name in wanted.items()
+        if name is not None
     }
     if weights is not None:
-        known(weights, table.column_names, WHERE)
+        check_column(weights, table.column_names, WHERE)
     scores = [name for name in columns.values() if name is not None]
-    matrix, mass, held = collect_columns(in_memory(table, WHERE), scores, list(texts.values()), weights)
+    matrix, mass, held = collect_columns(arrow_table(table, WHERE), scores, list(texts.values()), weights)
     given = {
-        word: held[name] if word == "ids" else labels_in(held[name], classes) for word, name in texts.items()
+        word: held[name] if word == "ids" else parse_labels(held[name], classes)
+        for word, name in texts.items()
     }
     return Collected(
         scores=_matrix(matrix, columns, kind),
@@ -84,17 +89,17 @@ def _columns(
 ) -> tuple[str, dict[Hashable, str | None]]:
     kind, said = ("logits", logits) if probs is None else ("probs", probs)
     if said is None:
-        kind, names, classes = score_columns(table.column_names, Form(), WHERE)
+        kind, names, classes = score_columns(table.column_names, ReadOptions(), WHERE)
         return kind, dict(zip(classes, names, strict=True))
     if isinstance(said, str):
-        form = Form(kind=kind, logit_prefix=said, prob_prefix=said)
-        _, names, classes = score_columns(table.column_names, form, WHERE)
+        options = ReadOptions(kind=kind, logit_prefix=said, prob_prefix=said)
+        _, names, classes = score_columns(table.column_names, options, WHERE)
         return kind, dict(zip(classes, names, strict=True))
     columns: dict[Hashable, str | None] = {}
     columns.update(said if isinstance(said, Mapping) else {name: name for name in said})
     for name in columns.values():
         if name is not None:
-            known(name, table.column_names, WHERE)
+            check_column(name, table.column_names, WHERE)
     return kind, columns
 
 

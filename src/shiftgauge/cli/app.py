@@ -1,24 +1,21 @@
-"""The command's frame: its verbs, its exit codes, and one readable line when something is wrong."""
+"""The command `shiftgauge`: its subcommands, its exit codes, and one line on stderr when something is wrong."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import re
 import signal
-import sys
-from collections.abc import Callable, Sequence
-from itertools import pairwise
+from collections.abc import Callable
 from typing import Any
 
 import typer
 
 from shiftgauge._version import __version__
 from shiftgauge.cli import (
-    _streams,
     backtest,
     bench,
     budget,
+    compare,
     demo,
     doctor,
     estimate,
@@ -28,9 +25,10 @@ from shiftgauge.cli import (
     push,
     report,
     slices,
+    streams,
     warm_up,
 )
-from shiftgauge.cli.options import Verb, quietable, worded
+from shiftgauge.cli.options import add_quiet
 from shiftgauge.errors import ShiftgaugeError, printable, shortened
 
 app = typer.Typer(
@@ -41,8 +39,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-VERBS: dict[str, Callable[..., None]] = {
+COMMANDS: dict[str, Callable[..., None]] = {
     "estimate": estimate.estimate,
+    "compare": compare.compare,
     "methods": methods.methods,
     "warm-up": warm_up.warm_up,
     "demo": demo.demo,
@@ -53,18 +52,18 @@ VERBS: dict[str, Callable[..., None]] = {
     "backtest": backtest.backtest,
     "budget": budget.budget,
 }
-for _name, _verb in VERBS.items():
-    app.command(_name, cls=Verb)(quietable(_verb))
+for _name, _command in COMMANDS.items():
+    app.command(_name)(_command)
+app.add_typer(push.app, name="push")
 app.add_typer(bench.app, name="bench")
 app.add_typer(monitor.app, name="monitor")
-app.command("push")(push.push)
+add_quiet(app)
 
 #: The exit code after Ctrl-C, as in a shell.
 INTERRUPTED = 130
-#: The interrupts that arrived.
 _interrupts: list[int] = []
-# typer brings its own click in newer releases: the class is found through one that is always exported.
-_UsageProblem: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+# Newer releases of typer contain their own click, so its class comes from one that typer always exports.
+_UsageError: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 
 
 def _version(wanted: bool) -> None:
@@ -83,93 +82,74 @@ def _root(
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command and leave with 0 (fine), 1 (a stated limit was exceeded) or 2 (bad usage or data)."""
-    if signal.getsignal(signal.SIGINT) not in (signal.SIG_IGN, None):  # a background job may ignore it
-        _interrupts.clear()
-        _on_interrupt(_interrupt)
+    """Run the command and exit with 0 (fine), 1 (a stated limit was exceeded) or 2 (bad usage or data)."""
+    _interrupts.clear()
+    with contextlib.suppress(ValueError):  # not the main thread, which alone receives signals
+        if signal.getsignal(signal.SIGINT) not in (signal.SIG_IGN, None):  # a background job may ignore it
+            signal.signal(signal.SIGINT, _interrupt)
     code = run(arguments)
-    if code == INTERRUPTED:  # the impatient press twice: nothing more is to be said on the way out
-        _on_interrupt(signal.SIG_IGN)
-        # An interrupt that left a text being executed, as dataclasses are made by, is kept in mind by the interpreter,
-        # and `python -m` would end by the signal whatever the exit code; the next text to be executed clears that.
+    if _interrupts:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C
+        # If the interrupt left code in `exec`, as in dataclasses, `python -m` would end by the signal, whatever the
+        # exit code. The next `exec` clears that state.
         exec("")
     raise SystemExit(code)
 
 
 def _interrupt(number: int, frame: Any) -> None:
-    """Note the interrupt before it is raised: a library in between may turn it into an error of its own."""
+    """Record the interrupt before raising it: a library may turn it into an error of its own."""
     _interrupts.append(number)
     signal.default_int_handler(number, frame)
-
-
-def _on_interrupt(do: Any) -> None:
-    with contextlib.suppress(ValueError):  # called from a thread, which signals never reach
-        signal.signal(signal.SIGINT, do)
 
 
 def run(arguments: list[str] | None = None) -> int:
     """Run the command and return its exit code, which does not depend on who reads its output.
 
-    An answer that did not arrive, as where the disk is full, is a failure (2); a limit that was exceeded stays one (1).
+    If the output cannot be written, as on a full disk, the code is 2; but 1 if a limit was exceeded.
     """
-    _streams.settle()
-    _settle_environment()
+    streams.protect()
+    _clean_environment()
     code = _run(arguments)
-    problem = _streams.lost()
-    return code if problem is None else _fail(_unwritten(problem), code=code or 2)
+    problem = streams.write_error()
+    return code if problem is None else _fail(_os_error(problem), code=code or 2)
 
 
 def _run(arguments: list[str] | None) -> int:
     try:
-        command = worded(typer.main.get_command(app))
+        command = typer.main.get_command(app)
+        _set_metavars(command)
         result = command.main(arguments, prog_name="shiftgauge", standalone_mode=False)
-        if result == INTERRUPTED:  # newer releases of typer leave so, older ones raise
-            raise KeyboardInterrupt
+        if result == INTERRUPTED:  # newer releases of typer return it, older ones raise
+            return _fail("interrupted", code=INTERRUPTED)
         return result if isinstance(result, int) else 0
     except (KeyboardInterrupt, typer.Abort):
         return _fail("interrupted", code=INTERRUPTED)
-    except Exception as problem:  # whatever it is, exit code 1 is kept for a limit that was exceeded
-        if _was_interrupt(problem):
+    except Exception as problem:  # exit code 1 means that a limit was exceeded, so nothing else may return it
+        if _interrupts or type(problem).__name__ == "ArrowCancelled":
             return _fail("interrupted", code=INTERRUPTED)
-        return _explained(problem, sys.argv[1:] if arguments is None else arguments)
+        return _explain(problem)
 
 
-def _explained(problem: Exception, arguments: Sequence[str]) -> int:
+def _set_metavars(command: Any) -> None:
+    """In the help, show arguments in capitals, as the texts do, and no value after a flag."""
+    for parameter in command.params:
+        if parameter.param_type_name == "argument":
+            parameter.metavar = parameter.metavar or parameter.name.upper()
+        elif parameter.is_flag:
+            parameter.metavar = ""
+    for one in getattr(command, "commands", {}).values():
+        _set_metavars(one)
+
+
+def _explain(problem: Exception) -> int:
     if isinstance(problem, ShiftgaugeError):
         return _fail(str(problem))
-    if isinstance(problem, _UsageProblem):
-        return _misused(problem, arguments)
+    if isinstance(problem, _UsageError):
+        return _usage_error(problem)
     if isinstance(problem, MemoryError):
         return _fail("not enough memory for these scores; try fewer rows, or float32 scores in a .npy file")
     if isinstance(problem, OSError):
-        return _fail(_unwritten(problem))
-    return _unforeseen(problem)
-
-
-def _was_interrupt(problem: BaseException | None) -> bool:
-    """Whether an interrupt is behind an error: libraries turn it into their own, with or without naming it."""
-    while problem is not None and not _interrupts:
-        if isinstance(problem, KeyboardInterrupt) or type(problem).__name__ == "ArrowCancelled":
-            return True
-        problem = problem.__cause__ or problem.__context__
-    return bool(_interrupts)
-
-
-def _unwritten(problem: OSError) -> str:
-    return f"cannot read or write ({problem.strerror or problem})"
-
-
-def _settle_environment() -> None:
-    """Variables that are meant for other programs, or for none, must not break this one."""
-    os.environ["MPLBACKEND"] = "agg"  # a notebook's own cannot be imported elsewhere; we draw to files alone
-    if not os.environ.get("COLUMNS", "1").strip("0"):
-        del os.environ["COLUMNS"]  # rich would print nothing at a width of 0
-    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
-        del os.environ["NUMBA_DISABLE_JIT"]
-        _fail("NUMBA_DISABLE_JIT is ignored: the solver runs compiled only")
-
-
-def _unforeseen(problem: Exception) -> int:
+        return _fail(_os_error(problem))
     if os.environ.get("SHIFTGAUGE_DEBUG"):
         raise problem
     return _fail(
@@ -177,32 +157,31 @@ def _unforeseen(problem: Exception) -> int:
     )
 
 
-def _misused(problem: Exception, arguments: Sequence[str]) -> int:
-    """Say what is wrong with the words of the command, and where the right ones are found."""
-    if type(problem).__name__ == "NoArgsIsHelpError":  # the help was shown: it says it all
+def _os_error(problem: OSError) -> str:
+    return f"cannot read or write ({problem.strerror or problem})"
+
+
+def _clean_environment() -> None:
+    """Remove settings for other programs that would break this one."""
+    os.environ["MPLBACKEND"] = "agg"  # a notebook's backend cannot be imported here; figures go to files
+    if not os.environ.get("COLUMNS", "1").strip("0"):
+        del os.environ["COLUMNS"]  # rich prints nothing at a width of 0
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+        del os.environ["NUMBA_DISABLE_JIT"]
+        _fail("NUMBA_DISABLE_JIT is ignored: the solver runs compiled only")
+
+
+def _usage_error(problem: Exception) -> int:
+    if type(problem).__name__ == "NoArgsIsHelpError":  # the help was printed
         return 2
     text = problem.format_message() if hasattr(problem, "format_message") else str(problem)
-    text = _with_what_arrived(text, arguments)
     context = getattr(problem, "ctx", None)
-    words = "shiftgauge" if context is None else context.command_path
-    return _fail(f"{text.rstrip('.')}; see {words} --help")
+    command = "shiftgauge" if context is None else context.command_path
+    return _fail(f"{text.rstrip('.')}; see {command} --help")
 
 
 def _fail(text: str, code: int = 2) -> int:
     line = shortened(printable(" ".join(text.split())).rstrip("."))
-    with contextlib.suppress(OSError):  # nowhere to say it: the exit code must do
+    with contextlib.suppress(OSError):  # stderr is closed
         typer.echo(f"shiftgauge: {line}", err=True)
     return code
-
-
-def _with_what_arrived(text: str, arguments: Sequence[str]) -> str:
-    """The complaint about an option's value, with the value, which not every release of typer repeats."""
-    complaint = re.match(r"Invalid value for (?:'-\w' / )?'(--[\w-]+)'", text)
-    if complaint is None:
-        return text
-    name = complaint[1]
-    apart = [value for word, value in pairwise(arguments) if word == name]
-    values = [*apart, *(word.partition("=")[2] for word in arguments if word.startswith(f"{name}="))]
-    if not values:
-        return text
-    return f"{complaint[0]} ({', '.join(map(printable, values))}){text[complaint.end() :]}"

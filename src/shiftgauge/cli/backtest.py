@@ -1,4 +1,4 @@
-"""`shiftgauge backtest SOURCE`: how far would each method have missed on your own labelled rows?"""
+"""`shiftgauge backtest SOURCE`: the error of each method on shifts of your own labelled rows."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from shiftgauge.cli import files
+from shiftgauge.cli import inputs as files
+from shiftgauge.cli import options
+from shiftgauge.cli.options import check_distinct, use_option_names
 from shiftgauge.cli.records import print_json
-from shiftgauge.cli.screen import console, plain_table, warn, working
-from shiftgauge.cli.words import now_called, spoken, unlike
+from shiftgauge.cli.screen import console, plain_table, show_progress, warn
 
 if TYPE_CHECKING:
     from shiftgauge.inference import Backtest
@@ -24,16 +25,16 @@ Replicates = Annotated[
 ]
 
 
-@files.reads
+@files.reads_files
 def backtest(
     context: typer.Context,
-    source: files.SourceFile,
+    source: options.SourceFile,
     method: Annotated[
         list[str] | None,
         typer.Option(
             "--method",
             "-m",
-            help="A method to try; may be repeated; see shiftgauge methods",
+            help=f"{options.METHOD_HELP}; may be repeated",
             show_default="ac, atc-ne, cott, scot, label-shift, auto",
         ),
     ] = None,
@@ -44,63 +45,62 @@ def backtest(
         ),
     ] = None,
     time: Time = None,
-    calibration: files.Calibration = "temperature",
-    repeats: Annotated[int, typer.Option(callback=files.at_least(1), help="Random splits")] = 2,
+    calibration: options.Calibration = "temperature",
+    repeats: Annotated[int, typer.Option(callback=options.at_least(1), help="Random splits")] = 2,
     replicates: Replicates = 0,
-    seed: files.Seed = 0,
-    as_json: files.AsJson = False,
-    groups: Annotated[list[str] | None, typer.Option(hidden=True)] = None,
+    seed: options.Seed = 0,
+    as_json: options.AsJson = False,
     *,
-    reading: files.ReadingOptions,
+    inputs: files.InputOptions,
 ) -> None:
-    """Hide SOURCE's labels, by --by and --time and under made shifts, and report each method's miss."""
-    from shiftgauge.inference import backtest as look_back
+    """Split SOURCE by --by, by --time and by synthetic shifts, and report each method's error without the labels."""
+    from shiftgauge.inference import backtest as run_backtest
     from shiftgauge.inference.columns import row_times
 
-    columns = unlike(now_called("--groups", "--by", groups, by), "--by")
-    with working() as say:
-        known = reading.source(source)
+    columns = check_distinct(by, "--by")
+    with show_progress() as progress:
+        sample = inputs.read_source(source)
         times = None
         if time is not None:
-            times = row_times(files.column_of(source, time, known), known.n, f"{source}: {time!r}")
-        found = look_back(
-            known,
+            times = row_times(files.read_column(source, time, sample), sample.n, f"{source}: {time!r}")
+        result = run_backtest(
+            sample,
             methods=method or None,
-            by={name: files.column_of(source, name, known) for name in columns} or None,
+            by={name: files.read_column(source, name, sample) for name in columns} or None,
             time=times,
             calibration=calibration,
             repeats=repeats,
             replicates=replicates,
             seed=seed,
-            progress=say,
+            progress=progress,
         )
     if as_json:
-        print_json(found.to_dict(), context, known)
+        print_json(result.to_dict(), context, sample)
     else:
-        _print(found)
+        _print(result)
 
 
-def _print(found: Backtest) -> None:
-    rows = found.table()
+def _print(result: Backtest) -> None:
+    rows = result.table()
     methods = list(dict.fromkeys(row["method"] for row in rows))
-    table = plain_table(title="mean miss (worst), in points")
+    table = plain_table(title="mean absolute error (largest), in percentage points")
     table.add_column("kind of shift")
     for method in methods:
         table.add_column(method, justify="right")
-    last = None
+    previous = None
     for kind in dict.fromkeys(row["kind"] for row in rows):
-        mine = {row["method"]: row for row in rows if row["kind"] == kind}
-        natural = mine[methods[0]]["natural"]
-        if last and not natural:  # the user's own come first
+        cells = {row["method"]: row for row in rows if row["kind"] == kind}
+        natural = cells[methods[0]]["natural"]
+        if previous and not natural:  # the user's own groups come first
             table.add_row()
-        table.add_row(kind, *(_cell(mine[method]) for method in methods))
-        last = natural
+        table.add_row(kind, *(_cell(cells[method]) for method in methods))
+        previous = natural
     out = console()
-    if found.verdict:
-        out.print(spoken(found.verdict), style="bold")
+    if result.verdict:
+        out.print(use_option_names(result.verdict), style="bold")
     out.print(table)
-    for warning in found.warnings:
-        warn(out, spoken(warning))
+    for warning in result.warnings:
+        warn(out, use_option_names(warning))
 
 
 def _cell(row: dict[str, Any]) -> str:

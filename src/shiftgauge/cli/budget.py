@@ -1,4 +1,4 @@
-"""`shiftgauge budget SOURCE TARGET`: which rows to label, and the error once they are labelled."""
+"""`shiftgauge budget SOURCE TARGET`: which rows to label, and the error with their labels."""
 
 from __future__ import annotations
 
@@ -9,114 +9,125 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from shiftgauge.cli import files, options
+from shiftgauge.cli import inputs as files
+from shiftgauge.cli import options
+from shiftgauge.cli.options import use_option_names
 from shiftgauge.cli.records import print_json
-from shiftgauge.cli.screen import console, plain_table, warn, working
-from shiftgauge.cli.words import spoken
+from shiftgauge.cli.screen import console, plain_table, show_progress, warn
 from shiftgauge.errors import FileError, InputError
 
 if TYPE_CHECKING:
     from shiftgauge.inference import Labelled, Plan
-    from shiftgauge.io import Form
+    from shiftgauge.io import ReadOptions
     from shiftgauge.samples import Source, Target
 
 
-@files.reads
+@files.reads_files
 def budget(
     context: typer.Context,
-    source: files.SourceFile,
-    target: files.TargetFile,
-    margin: Annotated[float, typer.Option(help="The half-width wanted, a fraction")] = 0.02,
-    level: files.Level = 0.95,
-    count: Annotated[int | None, typer.Option(help="Buy so many labels instead of reaching a margin")] = None,
-    rows: Annotated[
-        Path | None, typer.Option(help="Write the rows to label to this .csv .parquet .arrow .npz")
-    ] = None,
+    source: options.SourceFile,
+    target: options.TargetFile,
+    margin: Annotated[float, typer.Option(help="The half-width of the interval, a fraction")] = 0.02,
+    level: options.Level = 0.95,
+    count: Annotated[int | None, typer.Option(help="The number of labels, instead of --margin")] = None,
+    out: options.Out = None,
     labelled: Annotated[
         Path | None,
-        typer.Option(
-            help="The rows file with labels added: estimate the error from it; --margin, --count and --seed "
-            "do not matter then"
+        options.data_option(
+            help="The plan with labels added: estimate the error from it, without --margin, --count and --seed"
         ),
     ] = None,
     weight: Annotated[
-        str, typer.Option(help="How far to rely on the error probabilities: a number, or 'fitted'")
+        str, typer.Option(help="Weight of the error probabilities as control variate: a number, or 'fitted'")
     ] = "1.0",
-    calibration: files.Calibration = "temperature",
-    marginal: options.GivenMarginal = None,
-    seed: files.Seed = 0,
-    as_json: files.AsJson = False,
+    calibration: options.Calibration = "temperature",
+    marginal: options.OptionalMarginal = None,
+    seed: options.Seed = 0,
+    as_json: options.AsJson = False,
     *,
-    reading: files.ReadingOptions,
+    inputs: files.InputOptions,
 ) -> None:
-    """Plan which rows of TARGET to label so that the error is known to +- MARGIN, or use their labels."""
+    """Plan which rows of TARGET to label so that the error is known to +- MARGIN, or use their labels.
+
+    The plan is written to --out: .csv, .parquet, .arrow or .npz.
+    """
     from shiftgauge import io
     from shiftgauge.inference import budget as plan_labels
 
-    relied = _weight(weight)
-    _check_rows(rows, labelled, [source, target, reading.labels, labelled, marginal])
+    weight_value = _parse_weight(weight)
+    _check_out(out, labelled, [source, target, inputs.source_labels, labelled, marginal])
     from shiftgauge.samples import Target
 
-    with working() as say:
-        known, unknown, _ = reading.both(source, target, say, labelled, whole=True)
-        assert isinstance(unknown, Target)  # it was asked for whole
+    with show_progress() as progress:
+        samples = inputs.read(source, target, progress, labelled, in_memory=True)
+        source_sample, target_sample = samples.source, samples.target
+        assert isinstance(target_sample, Target)
         shared: dict[str, Any] = {
             "level": level,
             "calibration": calibration,
-            "marginal": None if marginal is None else files.marginal_of(marginal, known),
+            "marginal": None if marginal is None else files.read_marginal(marginal, source_sample),
         }
         if labelled is not None:
-            say(f"reading {labelled}")
-            form = reading.form(source, target, reading.labels, labelled)
-            found: Labelled | Plan = _bought(labelled, form, known, unknown, relied, shared)
+            progress(f"reading {labelled}")
+            read = inputs.read_options(source, target, inputs.source_labels, labelled)
+            result: Labelled | Plan = _use_labels(
+                labelled, read, source_sample, target_sample, weight_value, shared
+            )
         else:
-            say("planning")
-            found = plan_labels(known, unknown, margin=margin, count=count, seed=seed, **shared)
-            if rows is not None:
-                io.write_table(rows, found.table(unknown.ids))
+            progress("planning")
+            result = plan_labels(
+                source_sample, target_sample, margin=margin, count=count, seed=seed, **shared
+            )
+            if out is not None:
+                io.write_table(out, result.table(target_sample.ids))
     if as_json:
-        print_json(_document(found, unknown), context, known, unknown)
+        print_json(_document(result, target_sample), context, source_sample, target_sample)
     else:
-        _print(found, rows, reading.label_column)
+        _print(result, out, inputs.label_column)
 
 
-def _check_rows(rows: Path | None, labelled: Path | None, inputs: list[Any]) -> None:
-    """Refuse an output that cannot be, or that would take the place of an input, before any work."""
+def _check_out(out: Path | None, labelled: Path | None, paths: list[Any]) -> None:
+    """Refuse an output that cannot be written or is an input."""
     from shiftgauge.io.write import check_ending
 
-    if rows is None:
+    if out is None:
         return
-    check_ending(rows)
-    files.refuse_overwriting(rows, inputs)
+    check_ending(out)
+    files.check_output("--out", out, paths)
     if labelled is not None:
-        raise InputError("--rows writes a plan and --labelled uses one; wanted one of the two")
+        raise InputError("--out writes a plan and --labelled uses one; wanted one of the two")
 
 
-def _bought(
-    path: Path, form: Form, known: Source, unknown: Target, weight: float | str, shared: dict[str, Any]
+def _use_labels(
+    path: Path,
+    options: ReadOptions,
+    source: Source,
+    target: Target,
+    weight: float | str,
+    shared: dict[str, Any],
 ) -> Labelled:
-    """The error by the labels that came back in a file."""
+    """The error by the labels in a plan."""
     from shiftgauge import io
     from shiftgauge.inference import Plan, with_labels
 
-    table, labels = io.read_picks(path, form, unknown.classes)
-    plan = Plan.from_table(table, known, unknown, what=str(path), **shared)
+    table, labels = io.read_plan(path, options, target.classes)
+    plan = Plan.from_table(table, source, target, what=str(path), **shared)
     try:
-        return with_labels(plan, unknown, labels, weight=weight)
+        return with_labels(plan, target, labels, weight=weight)
     except InputError as problem:
         raise FileError(f"{path}: {problem}") from None
 
 
-def _document(found: Labelled | Plan, target: Target) -> dict[str, Any]:
+def _document(result: Labelled | Plan, target: Target) -> dict[str, Any]:
     from shiftgauge.inference import Plan
 
-    document = found.to_dict()
-    if isinstance(found, Plan) and target.ids is not None:
-        document["ids"] = target.ids[found.rows].tolist()
+    document = result.to_dict()
+    if isinstance(result, Plan) and target.ids is not None:
+        document["ids"] = target.ids[result.rows].tolist()
     return document
 
 
-def _weight(text: str) -> float | str:
+def _parse_weight(text: str) -> float | str:
     if text == "fitted":
         return text
     try:
@@ -128,22 +139,22 @@ def _weight(text: str) -> float | str:
     return number
 
 
-def _print(found: Labelled | Plan, rows: Path | None, column: str) -> None:
+def _print(result: Labelled | Plan, path: Path | None, column: str) -> None:
     from shiftgauge.inference import Plan
 
     out = console()
-    out.print(spoken(repr(replace(found, warnings=()))))
-    for warning in found.warnings:
-        warn(out, spoken(warning))
-    if not isinstance(found, Plan):
+    out.print(use_option_names(repr(replace(result, warnings=()))))
+    for warning in result.warnings:
+        warn(out, use_option_names(warning))
+    if not isinstance(result, Plan):
         return
-    head, lines = found.table_rows()
+    head, lines = result.table_rows()
     table = plain_table()
     for heading in head:
         table.add_column(heading, justify="right")
     for line in lines:
         table.add_row(*line)
     out.print(table)
-    where = "write them with --rows FILE" if rows is None else f"they are in {rows}"
-    what = "an array 'labels'" if rows is not None and rows.suffix == ".npz" else f"a column {column!r}"
-    out.print(f"the rows to label: {where}; add {what} and come back with --labelled FILE")
+    where = "write them with --out FILE" if path is None else f"they are in {path}"
+    what = "an array 'labels'" if path is not None and path.suffix == ".npz" else f"a column {column!r}"
+    out.print(f"the rows to label: {where}; add {what} and pass the file as --labelled FILE")

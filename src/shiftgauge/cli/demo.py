@@ -9,25 +9,25 @@ from typing import Any
 import typer
 
 from shiftgauge.cli import options
-from shiftgauge.cli.screen import console, plain_table, working
+from shiftgauge.cli.screen import console, plain_table, show_progress
 from shiftgauge.results import SCHEMA
 
 
 def demo(as_json: options.AsJson = False) -> None:
     """Run all methods on real recorded predictions under shifts from mild to severe, beside the truth."""
-    with working() as say:
-        results = _run(say)
+    with show_progress() as progress:
+        results = _run(progress)
     if as_json:
         typer.echo(json.dumps(results, allow_nan=False))
     else:
         _print(results)
 
 
-#: Not in the table: one number that is said below it, and one that is AC's to a point.
+#: Not in the table: `unchanged` is in the text below, and `cbpe` is nearly equal to AC.
 LEFT_OUT = ("unchanged", "cbpe")
 
 
-def _run(say: Any) -> dict[str, Any]:
+def _run(progress: Any) -> dict[str, Any]:
     import numpy as np
 
     from shiftgauge.inference import compare
@@ -38,10 +38,10 @@ def _run(say: Any) -> dict[str, Any]:
     source = recorded.source
     shifts: list[dict[str, Any]] = []
     for shift, target in recorded.targets.items():
-        say(shift)
-        found = compare(source, target, target_labels=recorded.labels)
-        errors = {e.method: e.error for e in found if e.error is not None}
-        shifts.append({"shift": shift, "true_error": found.true_error, "estimates": errors})
+        progress(shift)
+        answer = compare(source, target, target_labels=recorded.labels)
+        errors = {e.method: e.error for e in answer if e.error is not None}
+        shifts.append({"shift": shift, "true_error": answer.true_error, "estimates": errors})
     methods = [name for name in METHODS if name in shifts[0]["estimates"]]
     mae = {m: float(np.mean([abs(s["estimates"][m] - s["true_error"]) for s in shifts])) for m in methods}
     worst = {m: float(np.max([abs(s["estimates"][m] - s["true_error"]) for s in shifts])) for m in methods}
@@ -71,7 +71,7 @@ def _print(results: dict[str, Any]) -> None:
         table.add_row(row["shift"].replace("_", " "), f"{100 * truth:.1f}", *cells)
     table.add_row()
     best = min(results["mae"][method] for method in methods)
-    for label, key in (("mean miss", "mae"), ("worst miss", "worst")):
+    for label, key in (("MAE", "mae"), ("worst", "worst")):
         values = [results[key][m] for m in methods]
         style = ["bold green" if key == "mae" and v == best else "bold" for v in values]
         cells = [Text(f"{100 * v:.1f}", style=s) for v, s in zip(values, style, strict=True)]
@@ -79,21 +79,21 @@ def _print(results: dict[str, Any]) -> None:
     out = console()
     out.print("Estimated error in percent, beside the true error, on 10 kinds of clothing (Fashion-MNIST):\n")
     out.print(table)
-    known = results["source"]["error"]
+    source_error = results["source"]["error"]
     out.print(
-        f"\nA small network was wrong on {100 * known:.1f}% of photographs like those it learned from, then met "
-        "new ones blurred, faded, moved or noisy: without a single new label the transport methods (COT, COTT, SCOT) "
-        "follow the true error, while average confidence (AC) falls far behind."
+        f"\nA small network was wrong on {100 * source_error:.1f}% of photographs like its training data, then got "
+        "blurred, faded, moved or noisy ones. Without new labels the transport methods (COT, COTT, SCOT) follow the "
+        "true error; average confidence (AC) is far below it. MAE: mean absolute error in percentage points."
     )
     out.print(
-        "On your own files: shiftgauge estimate SOURCE.npz TARGET.npz --method all, where both hold logits or probs "
-        "and SOURCE also labels (CSV, Parquet, Arrow too: shiftgauge estimate --help)."
+        "On your own files: shiftgauge compare SOURCE.npz TARGET.npz, where both hold logits or probs "
+        "and SOURCE also labels (CSV, Parquet, Arrow too: shiftgauge compare --help)."
     )
 
 
 def _shaded(estimate: float, truth: float) -> Any:
     from rich.text import Text
 
-    miss = abs(estimate - truth)
-    style = "green" if miss <= 0.02 else "red" if miss > 0.1 else ""
+    error = abs(estimate - truth)
+    style = "green" if error <= 0.02 else "red" if error > 0.1 else ""
     return Text(f"{100 * estimate:.1f}", style=style)

@@ -1,4 +1,4 @@
-"""`shiftgauge doctor SOURCE TARGET`: every reason not to believe the number."""
+"""`shiftgauge doctor SOURCE TARGET`: every reason not to trust the estimate."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from shiftgauge.cli import files, options
+from shiftgauge.cli import inputs as files
+from shiftgauge.cli import options
+from shiftgauge.cli.options import use_option_names
 from shiftgauge.cli.records import print_json
-from shiftgauge.cli.screen import console, plain_table, warn, working
-from shiftgauge.cli.words import spoken
+from shiftgauge.cli.screen import console, plain_table, show_progress, warn
 
 if TYPE_CHECKING:
     from shiftgauge.inference import Diagnosis
@@ -17,47 +18,52 @@ if TYPE_CHECKING:
 STYLES = {"ok": "green", "caution": "yellow", "stop": "bold red"}
 
 
-@files.reads
+@files.reads_files
 def doctor(
     context: typer.Context,
-    source: files.SourceFile,
-    target: files.TargetFile,
-    calibration: files.Calibration = "temperature",
+    source: options.SourceFile,
+    target: options.TargetFile,
+    calibration: options.Calibration = "temperature",
     proportions: options.Proportions = "unknown",
-    seed: files.Seed = 0,
-    as_json: files.AsJson = False,
+    seed: options.Seed = 0,
+    as_json: options.AsJson = False,
     *,
-    reading: files.ReadingOptions,
+    inputs: files.InputOptions,
 ) -> None:
     """Check SOURCE and TARGET for everything that makes an estimate untrustworthy; exit code 1 on stop."""
     from shiftgauge.inference import doctor as diagnose
 
-    with working() as say:
-        known, unknown, _ = reading.both(source, target, say)
-        found = diagnose(
-            known, unknown, calibration=calibration, proportions=proportions, seed=seed, progress=say
+    with show_progress() as progress:
+        samples = inputs.read(source, target, progress)
+        diagnosis = diagnose(
+            samples.source,
+            samples.target,
+            calibration=calibration,
+            proportions=proportions,
+            seed=seed,
+            progress=progress,
         )
     if as_json:
-        print_json(found.to_dict(), context, known, unknown)
+        print_json(diagnosis.to_dict(), context, samples.source, samples.target)
     else:
-        _print(found)
-    if found.status == "stop":
+        _print(diagnosis)
+    if diagnosis.status == "stop":
         raise typer.Exit(1)
 
 
-def _print(found: Diagnosis) -> None:
+def _print(diagnosis: Diagnosis) -> None:
     from rich.text import Text
 
     out = console()
-    out.print(f"verdict: {found.sentence}", style=STYLES[found.status])
+    out.print(f"verdict: {diagnosis.sentence}", style=STYLES[diagnosis.status])
     table = plain_table()
     for column in ("status", "check", "what it means, and what to do"):
         table.add_column(column)
-    for check in found.ranked:
+    for check in diagnosis.ranked:
         style = STYLES[check.status]
-        table.add_row(Text(check.status, style=style), check.name, Text(spoken(check.meaning)))
+        table.add_row(Text(check.status, style=style), check.name, Text(use_option_names(check.meaning)))
         if check.advice:
-            table.add_row("", "", Text(f"-> {spoken(check.advice)}", style=style))
+            table.add_row("", "", Text(f"-> {use_option_names(check.advice)}", style=style))
     out.print(table)
-    for warning in found.warnings:
-        warn(out, spoken(warning))
+    for warning in diagnosis.warnings:
+        warn(out, use_option_names(warning))

@@ -14,15 +14,15 @@ from shiftgauge.results import SCHEMA
 
 
 def methods(as_json: options.AsJson = False) -> None:
-    """List the methods: the name to pass to --method, what it is, and what it takes beside the scores."""
-    found = [_entry(name) for name in METHODS]
+    """List the methods: the name to pass to --method, what it is, and what it needs besides the scores."""
+    entries = [_entry(name) for name in METHODS]
     if as_json:
-        typer.echo(json.dumps({"schema": SCHEMA, "methods": found}, allow_nan=False))
+        typer.echo(json.dumps({"schema": SCHEMA, "methods": entries}, allow_nan=False))
         return
     table = plain_table()
     for heading in ("name", "what it is", "takes"):
         table.add_column(heading, overflow="fold")
-    for one in found:
+    for one in entries:
         table.add_row(one["name"], one["meaning"], ", ".join(one["takes"]))
     out = console()
     out.print(table)

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from shiftgauge.cli import files, options
+from shiftgauge.cli import inputs as files
+from shiftgauge.cli import options
+from shiftgauge.cli.options import use_option_names
 from shiftgauge.cli.records import print_json
-from shiftgauge.cli.screen import console, plain_table, warn, working
-from shiftgauge.cli.words import spoken
+from shiftgauge.cli.screen import console, plain_table, show_progress, warn
 from shiftgauge.errors import InputError
 
 if TYPE_CHECKING:
@@ -26,14 +27,14 @@ BiasCorrection = Annotated[
 ]
 
 
-@files.reads
+@files.reads_files
 def metrics(
     context: typer.Context,
-    source: files.SourceFile,
-    target: files.TargetFile,
-    method: options.OneMethod = None,
-    calibration: files.Calibration = "temperature",
-    marginal: options.GivenMarginal = None,
+    source: options.SourceFile,
+    target: options.TargetFile,
+    method: options.PosteriorMethod = None,
+    calibration: options.Calibration = "temperature",
+    marginal: options.OptionalMarginal = None,
     proportions: options.Proportions = "unknown",
     cost: Cost = None,
     confusion: Annotated[bool, typer.Option("--confusion", help="Also print the confusion matrix")] = False,
@@ -44,16 +45,14 @@ def metrics(
         ),
     ] = None,
     bias_correction: BiasCorrection = False,
-    level: files.Level = 0.95,
-    replicates: Annotated[
-        int, typer.Option(callback=files.at_least(20), help="Bootstrap replicates for the shares' intervals")
-    ] = 100,
-    seed: files.Seed = 0,
-    as_json: files.AsJson = False,
+    level: options.Level = 0.95,
+    replicates: options.IntervalReplicates = 100,
+    seed: options.Seed = 0,
+    as_json: options.AsJson = False,
     *,
-    reading: files.ReadingOptions,
+    inputs: files.InputOptions,
 ) -> None:
-    """Estimate every metric of the classifier on TARGET from the posterior behind a method's answer."""
+    """Estimate every metric of the classifier on TARGET from the posterior of a method."""
     from shiftgauge import io
     from shiftgauge.inference import label_shares
     from shiftgauge.inference import metrics as estimate_metrics
@@ -63,23 +62,23 @@ def metrics(
 
     if bias_correction and shares is None:
         raise InputError("--bias-correction is about the label shares; pass --shares mlls too")
-    with working() as say:
-        known, unknown, _ = reading.both(source, target, say)
+    with show_progress() as progress:
+        samples = inputs.read(source, target, progress)
         check_fraction(level, "level", 0.95)
         if shares is not None:
             check_method(shares, bias_correction)
-        say("transport")
-        pair = Pair(known, unknown, calibration, function="metrics")
-        found = estimate_metrics(
+        progress("transport")
+        pair = Pair(samples.source, samples.target, calibration, function="metrics")
+        result = estimate_metrics(
             pair,
             method=method,
-            marginal=None if marginal is None else files.marginal_of(marginal, known),
+            marginal=None if marginal is None else files.read_marginal(marginal, samples.source),
             proportions=proportions,
-            cost=None if cost is None else io.read_costs(cost, known.k),
+            cost=None if cost is None else io.read_costs(cost, samples.source.k),
         )
         estimated = None
         if shares is not None:
-            say("resampling")
+            progress("resampling")
             estimated = label_shares(
                 pair,
                 method=shares,
@@ -89,29 +88,29 @@ def metrics(
                 seed=seed,
             )
     if as_json:
-        beside = {} if estimated is None else {"label_shares": estimated.content()}
-        print_json({**found.to_dict(), **beside}, context, known, unknown)
+        more = {} if estimated is None else {"label_shares": estimated.content()}
+        print_json({**result.to_dict(), **more}, context, samples.source, samples.target)
     else:
-        _print(found, estimated, confusion)
+        _print(result, estimated, confusion)
 
 
-def _print(found: Metrics, shares: Shares | None, confusion: bool) -> None:
+def _print(result: Metrics, shares: Shares | None, confusion: bool) -> None:
     from shiftgauge.results import percent
 
     out = console()
     out.print(
-        f"error {percent(found.error)} by {found.method}"
-        + ("" if found.cott_error is None else f", {percent(found.cott_error)} by cott")
-        + f"; kappa {found.kappa:.3f}"
-        + ("" if found.roc_auc is None else f"; ROC-AUC {found.roc_auc:.3f}")
-        + ("" if found.average_precision is None else f"; average precision {found.average_precision:.3f}")
-        + ("" if found.cost is None else f"; mean cost {found.cost:.4g}")
+        f"error {percent(result.error)} by {result.method}"
+        + ("" if result.cott_error is None else f", {percent(result.cott_error)} by cott")
+        + f"; kappa {result.kappa:.3f}"
+        + ("" if result.roc_auc is None else f"; ROC-AUC {result.roc_auc:.3f}")
+        + ("" if result.average_precision is None else f"; average precision {result.average_precision:.3f}")
+        + ("" if result.cost is None else f"; mean cost {result.cost:.4g}")
     )
     table = plain_table()
     table.add_column("class")
     for column in ("share", "predicted", "precision", "recall", "f1"):
         table.add_column(column, justify="right")
-    document = found.to_dict()
+    document = result.to_dict()
     for row in document["classes"]:
         table.add_row(
             str(row["class"]),
@@ -123,20 +122,20 @@ def _print(found: Metrics, shares: Shares | None, confusion: bool) -> None:
         table.add_row(name, "", "", *cells)
     out.print(table)
     if confusion:
-        out.print(_matrix(found))
-    out.print(f"estimated, not counted: it rests on what {found.method} assumes")
-    out.print(found.note)
-    for warning in found.warnings:
-        warn(out, spoken(warning))
+        out.print(_matrix(result))
+    out.print(f"estimated, not counted: it rests on what {result.method} assumes")
+    out.print(result.note)
+    for warning in result.warnings:
+        warn(out, use_option_names(warning))
     if shares is not None:
-        out.print(spoken(repr(shares)))
+        out.print(use_option_names(repr(shares)))
 
 
-def _matrix(found: Metrics) -> Any:
+def _matrix(result: Metrics) -> Any:
     table = plain_table(title="true class \\ prediction, percent of all rows")
     table.add_column("")
-    for name in found.classes:
+    for name in result.classes:
         table.add_column(str(name), justify="right")
-    for name, row in zip(found.classes, found.confusion, strict=True):
+    for name, row in zip(result.classes, result.confusion, strict=True):
         table.add_row(str(name), *(f"{100 * v:.2f}" for v in row))
     return table

@@ -1,118 +1,119 @@
-"""`shiftgauge monitor`: every model, every window, with the labels that come late."""
+"""`shiftgauge monitor`: estimates of deployed models by window, with late labels and alerts."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from shiftgauge.cli import files
-from shiftgauge.cli.screen import working
-from shiftgauge.errors import InputError, MissingDependencyError, printable
+from shiftgauge.cli import options
+from shiftgauge.cli.screen import note, show_progress
+from shiftgauge.errors import MissingDependencyError, printable
 from shiftgauge.results import SCHEMA
 
-app = typer.Typer(help="Watch deployed models: estimates by window, late labels, alerts, pages.")
-Data = Annotated[Path, typer.Option("--data", help="The folder of everything")]
+app = typer.Typer(help="Monitor deployed models: estimates by window, late labels, alerts, pages.")
+tokens = typer.Typer(help="Create, list and revoke tokens.", no_args_is_help=True)
+app.add_typer(tokens, name="token")
+Store = Annotated[Path, typer.Option("--store", help="The folder with all data of the monitor")]
 Database = Annotated[
     str | None,
     typer.Option("--database", help="postgresql://USER@HOST/NAME; SQLite in the folder by default"),
 ]
-DATA = Path("shiftgauge-monitor")
+STORE = Path("shiftgauge-monitor")
 
 
 @app.callback(invoke_without_command=True)
 def monitor(
     context: typer.Context,
-    data: Data = DATA,
+    store: Store = STORE,
     database: Database = None,
-    host: Annotated[
-        str, typer.Option(help="Where to listen; beyond this machine only with tokens")
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="The port; 0 takes a free one")] = 8123,
+    host: Annotated[str, typer.Option(help="Address to listen on; other machines need tokens")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="The port; 0 for a free one")] = 8123,
     workers: Annotated[int, typer.Option(help="Processes that estimate; 0 if they run elsewhere", min=0)] = 1,
     demo: Annotated[bool, typer.Option("--demo", help="Fill an empty folder with 60 days first")] = False,
+    as_json: options.AsJson = False,
 ) -> None:
-    """Serve the monitor: calls, pages and a worker, on this machine unless --host says otherwise."""
+    """Serve the monitor: API, pages and a worker."""
     if context.invoked_subcommand is not None:
         return
-    _needs_extra()
+    _check_extra()
     from shiftgauge.monitor.serve import serve
 
     if demo:
-        _fill(data, database)
-    serve(data, database, host=host, port=port, workers=workers, started=_started)
+        _fill(store, database)
+
+    def started(address: str) -> None:
+        _print({"address": address}, f"shiftgauge monitor: {address} (Ctrl-C stops it)", as_json)
+
+    serve(store, database, host=host, port=port, workers=workers, started=started)
 
 
-def _started(address: str) -> None:
-    typer.echo(f"shiftgauge monitor: {address} (Ctrl-C stops it)")
-
-
-def _fill(data: Path, database: str | None) -> None:
+def _fill(folder: Path, database: str | None) -> None:
     from shiftgauge.monitor.demo import fill, fill_folder
-    from shiftgauge.monitor.store import open_store
 
-    with working() as say:
+    with show_progress() as progress:
 
-        def tell(day: str) -> None:
-            say(f"60 days of a model whose world changes: {day}")
+        def show_day(day: str) -> None:
+            progress(f"60 days of a model under a shift: {day}")
 
         if database is None:
-            made = fill_folder(data, tell)
+            filled = fill_folder(folder, show_day)
         else:
-            store = open_store(data, database)
-            made = fill(store, tell)
-            store.close()
-    if not made:
-        typer.echo(f"{data}: holds models already; shown as they are, without the demo", err=True)
+            with _opened(folder, database) as opened:
+                filled = fill(opened, show_day)
+    if not filled:
+        note(f"{folder}: already has models; the demo was not added")
 
 
 @app.command()
 def worker(
-    data: Data = DATA,
+    store: Store = STORE,
     database: Database = None,
-    once: Annotated[bool, typer.Option("--once", help="Do what is due, then stop: for cron")] = False,
-    as_json: files.AsJson = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="Run the jobs that are due, then stop: for cron")
+    ] = False,
+    as_json: options.AsJson = False,
 ) -> None:
-    """Estimate, without serving: any number of these may share a PostgreSQL database and a folder."""
-    _needs_extra()
+    """Estimate without serving; several workers may share a PostgreSQL database and a folder."""
+    _check_extra()
     from shiftgauge.monitor.serve import work, work_once
 
     if not once:
-        return work(str(data), database)
-    done = work_once(data, database)
-    typer.echo(json.dumps({"schema": SCHEMA, "jobs": done}) if as_json else f"{done} jobs done")
+        return work(str(store), database)
+    done = work_once(store, database)
+    _print({"jobs": done}, f"{done} jobs done", as_json)
 
 
 @app.command()
 def replay(
     file: Annotated[Path, typer.Argument(help="Scores with labels")],
     time: Annotated[str, typer.Option("--time", help="The column of times")],
-    data: Data = DATA,
+    store: Store = STORE,
     database: Database = None,
     source: Annotated[
-        Path | None, typer.Option(help="Labelled scores from before; else the first rows")
+        Path | None, typer.Option(help="Labelled scores from before; by default the first rows of FILE")
     ] = None,
     model: Annotated[str, typer.Option(help="The model's name in the monitor")] = "replay",
     window: Annotated[
         str, typer.Option(help="hour, day, week, or a number of rows such as '1000 rows'")
     ] = "day",
-    level: Annotated[float, typer.Option(help="Of ranges, adaptive ones too")] = 0.9,
-    delay: Annotated[float, typer.Option(help="How many days late the labels come")] = 0.0,
-    first: Annotated[float, typer.Option(help="The share of rows that become the source")] = 0.2,
-    as_json: files.AsJson = False,
+    level: Annotated[float, typer.Option(help="Level of ranges, a fraction")] = 0.9,
+    delay: Annotated[float, typer.Option(help="Delay of the labels in days")] = 0.0,
+    first: Annotated[float, typer.Option(help="The fraction of rows that become the source")] = 0.2,
+    as_json: options.AsJson = False,
 ) -> None:
-    """Let a labelled file happen again, and see what the monitor would have said, beside what turned out."""
-    _needs_extra()
+    """Replay a labelled file, and compare the monitor's estimates with the observed errors."""
+    _check_extra()
     from shiftgauge.monitor.replay import replay as run
-    from shiftgauge.monitor.store import open_store
 
-    store = open_store(data, database)
     settings: dict[str, Any] = {"window": window, "level": level}
-    with working() as say:
-        found = run(
-            store,
+    with show_progress() as progress, _opened(store, database) as opened:
+        result = run(
+            opened,
             file,
             time,
             source=source,
@@ -120,75 +121,95 @@ def replay(
             settings=settings,
             first=first,
             delay_days=delay,
-            say=say,
+            say=progress,
         )
-    store.close()
     if as_json:
-        typer.echo(json.dumps({"schema": SCHEMA, **vars(found)}))
+        typer.echo(json.dumps({"schema": SCHEMA, **vars(result)}))
         return
     coverage = (
-        f"{found.covered} of {found.judged} windows" if found.judged else "no window with enough labels"
+        f"{result.covered} of {result.judged} windows" if result.judged else "no window with enough labels"
     )
-    typer.echo(f"{found.rows:,} rows in {found.windows} windows of model {found.model}")
-    typer.echo(f"the adaptive range covered the observed error in {coverage}; asked for {found.level:.0%}")
-    typer.echo(f"to look at it: shiftgauge monitor --data {data}")
+    typer.echo(f"{result.rows:,} rows in {result.windows} windows of model {result.model}")
+    typer.echo(f"the adaptive range covered the observed error in {coverage}; asked for {result.level:.0%}")
+    typer.echo(f"to look at it: shiftgauge monitor --store {store}")
 
 
 @app.command()
 def export(
     folder: Annotated[Path, typer.Argument(help="A new folder")],
-    data: Data = DATA,
+    store: Store = STORE,
     database: Database = None,
-    as_json: files.AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
-    """Write everything as Parquet files: rows, labels, windows and all their revisions, alerts."""
-    _needs_extra()
+    """Write all data as Parquet files: rows, labels, windows with all revisions, alerts."""
+    _check_extra()
     from shiftgauge.monitor.export import export as write
-    from shiftgauge.monitor.store import open_store
 
-    store = open_store(data, database)
-    counts = write(store, folder)
-    store.close()
-    if as_json:
-        typer.echo(json.dumps({"schema": SCHEMA, "files": counts}))
-    else:
-        typer.echo(f"{len(counts)} files with {sum(counts.values()):,} rows written to {folder}")
+    with _opened(store, database) as opened:
+        counts = write(opened, folder)
+    rows = sum(counts.values())
+    _print({"files": counts}, f"{len(counts)} files with {rows:,} rows written to {folder}", as_json)
 
 
-@app.command()
-def token(
-    name: Annotated[
-        str | None, typer.Argument(help="What it is for; with --revoke, the token's id; not with --list")
-    ] = None,
+@tokens.command()
+def create(
+    name: Annotated[str, typer.Argument(help="What it is for")],
     scope: Annotated[list[str] | None, typer.Option(help="ingest, read or admin; may be repeated")] = None,
-    model: Annotated[str | None, typer.Option(help="The only model it is good for")] = None,
-    days: Annotated[float | None, typer.Option(help="How long it holds; for ever by default")] = None,
-    revoke: Annotated[bool, typer.Option("--revoke", help="End the token with this id")] = False,
-    every: Annotated[bool, typer.Option("--list", help="List all tokens, without their secrets")] = False,
-    data: Data = DATA,
+    model: Annotated[str | None, typer.Option(help="The only model it is valid for")] = None,
+    days: Annotated[float | None, typer.Option(help="Days until it expires; never by default")] = None,
+    store: Store = STORE,
     database: Database = None,
-    as_json: files.AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
-    """Make a token, and show it this once; from the first one on, every call needs one."""
-    _needs_extra()
-    from shiftgauge.monitor.service.tokens import create_token, list_tokens, revoke_token
+    """Create a token and print it once; as soon as there is one, every call needs a token."""
+    _check_extra()
+    from shiftgauge.monitor.service.tokens import create_token
+
+    with _opened(store, database) as opened:
+        token = create_token(opened, name, scope or [], model, days)
+    _print({"token": token}, token, as_json)
+
+
+@tokens.command("list")
+def list_(store: Store = STORE, database: Database = None, as_json: options.AsJson = False) -> None:
+    """List all tokens, without their secrets."""
+    _check_extra()
+    from shiftgauge.monitor.service.tokens import list_tokens
+
+    with _opened(store, database) as opened:
+        all_tokens = [one.to_dict() for one in list_tokens(opened)]
+    _print({"tokens": all_tokens}, "\n".join(map(_token_line, all_tokens)) or "no tokens", as_json)
+
+
+@tokens.command()
+def revoke(
+    token_id: Annotated[str, typer.Argument(metavar="ID", help="The token's id, as `list` prints it")],
+    store: Store = STORE,
+    database: Database = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Revoke a token."""
+    _check_extra()
+    from shiftgauge.monitor.service.tokens import revoke_token
+
+    with _opened(store, database) as opened:
+        revoke_token(opened, token_id)
+    _print({"revoked": token_id}, f"token {token_id} is revoked", as_json)
+
+
+def _print(document: dict[str, Any], text: str, as_json: bool) -> None:
+    typer.echo(json.dumps({"schema": SCHEMA, **document}) if as_json else text)
+
+
+@contextmanager
+def _opened(folder: Path, database: str | None) -> Iterator[Any]:
     from shiftgauge.monitor.store import open_store
 
-    if every == (name is not None):
-        raise InputError("wanted NAME and --scope for a new token, an id and --revoke, or --list alone")
-    store = open_store(data, database)
-    said: dict[str, Any]
-    if name is None:
-        tokens = [one.to_dict() for one in list_tokens(store)]
-        said, shown = {"tokens": tokens}, "\n".join(map(_token_line, tokens)) or "no tokens"
-    elif revoke:
-        revoke_token(store, name)
-        said, shown = {"revoked": name}, f"token {name} holds no longer"
-    else:
-        shown = create_token(store, name, scope or [], model, days)
-        said = {"token": shown}
-    typer.echo(json.dumps({"schema": SCHEMA, **said}) if as_json else shown)
-    store.close()
+    opened = open_store(folder, database)
+    try:
+        yield opened
+    finally:
+        opened.close()
 
 
 def _token_line(token: dict[str, Any]) -> str:
@@ -204,7 +225,7 @@ def _token_line(token: dict[str, Any]) -> str:
     return "  ".join([*parts, *ends])
 
 
-def _needs_extra() -> None:
+def _check_extra() -> None:
     try:
         import alembic  # noqa: F401
         import fastapi  # noqa: F401

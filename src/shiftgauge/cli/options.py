@@ -1,44 +1,24 @@
-"""The command's words: one per meaning in every command, with one help and one default, and the panel it is shown in.
-
-A command takes what it needs: `groups: options.Groups = None`. A word that is new here names its panel in `PANELS`;
-one that is not listed there is about what to estimate.
-"""
+"""Options that several commands share: one name, one meaning, one help text and one default in all of them."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 from shiftgauge.cli.screen import quietly
+from shiftgauge.errors import InputError
 from shiftgauge.methods import METHODS
 from shiftgauge.validation import check_count
 
-WHAT, DATA, OUTPUT = "What to estimate", "How the files are read", "Output"
-PANELS = {
-    DATA: (
-        *(
-            "logits",
-            "probs",
-            "insist",
-            "tolerance",
-            "labels",
-            "target-labels",
-            "drop-unlabelled",
-            "label-column",
-        ),
-        *("logit-prefix", "prob-prefix", "positive", "negative", "threshold", "weight-column"),
-        *("prediction-column", "id", "second", "data", "dask", "checkpoint"),
-    ),
-    OUTPUT: ("json", "rows", "out", "format", "fail-above", "on", "quiet", "help"),
-}
-_ORDER = (WHAT, DATA, OUTPUT)
-_NAMES = ", ".join(METHODS)
+#: Panels of the help; other options are in its first one.
+DATA, OUTPUT = "How the files are read", "Output"
+_MARGINALS = "source, shrunk, bbse, rlls, mlls, or a file (class,mass CSV or 1-D .npy)"
 
 
 def at_least(least: int) -> Callable[[typer.CallbackParam, int], int]:
@@ -51,8 +31,14 @@ def at_least(least: int) -> Callable[[typer.CallbackParam, int], int]:
     return check
 
 
-def _option(*names: str, help: str, **more: Any) -> Any:
-    return typer.Option(*names, help=help, **more)
+def data_option(*names: str, help: str, **more: Any) -> Any:
+    """An option about reading files."""
+    return typer.Option(*names, help=help, rich_help_panel=DATA, **more)
+
+
+def output_option(*names: str, help: str, **more: Any) -> Any:
+    """An option about output."""
+    return typer.Option(*names, help=help, rich_help_panel=OUTPUT, **more)
 
 
 SourceFile = Annotated[
@@ -61,150 +47,111 @@ SourceFile = Annotated[
         help="Scores with labels: .npz .npy .csv .jsonl .parquet .arrow .pt, or - for standard input"
     ),
 ]
-TargetFile = Annotated[Path, typer.Argument(help="Scores without labels, in any of the same forms")]
+TargetFile = Annotated[Path, typer.Argument(help="Scores without labels, in any of the same formats")]
 
-# What to estimate.
-Method = Annotated[str, _option("--method", "-m", help=f"Whose estimate: {_NAMES}; see shiftgauge methods")]
-Methods = Annotated[
-    list[str] | None,
-    _option(
+METHOD_HELP = f"{', '.join(METHODS)}; see shiftgauge methods"
+Method = Annotated[str, typer.Option("--method", "-m", help=METHOD_HELP)]
+PosteriorMethod = Annotated[
+    str | None,
+    typer.Option(
         "--method",
         "-m",
-        help=f"{_NAMES}, or all; may be repeated; see shiftgauge methods",
-        show_default="auto",
+        help="The method whose posterior is used; see shiftgauge methods",
+        show_default="auto; scot if --marginal is given",
     ),
 ]
-Calibration = Annotated[str, _option(help="temperature, vector or none")]
-MarginalName = Annotated[
-    str,
-    _option(
-        help="The target's label shares: source, shrunk, bbse, rlls, mlls, or a file (class,mass CSV or 1-D .npy)"
-    ),
-]
+Calibration = Annotated[str, typer.Option(help="temperature, vector or none")]
+Marginal = Annotated[str, typer.Option(help=f"The target's label shares: {_MARGINALS}")]
+OptionalMarginal = Annotated[str | None, typer.Option(help=f"The target's label shares: {_MARGINALS}")]
 Proportions = Annotated[
     str,
-    _option(help="For auto: what you know of TARGET's class proportions: same, changed or unknown"),
-]
-OneMethod = Annotated[
-    str | None,
-    _option(
-        "--method",
-        "-m",
-        help="Whose posterior; see shiftgauge methods.  [default: auto; scot where --marginal is given]",
-    ),
-]
-GivenMarginal = Annotated[
-    str | None,
-    _option(
-        help="The target's label shares: source, shrunk, bbse, rlls, mlls, or a file (class,mass CSV or 1-D .npy)",
-    ),
+    typer.Option(help="For auto: what you know of TARGET's class proportions: same, changed or unknown"),
 ]
 By = Annotated[
     list[str] | None,
-    _option("--by", help="TARGET's column (or .npz key) to slice by; may be repeated"),
+    typer.Option("--by", help="TARGET's column (or .npz key) to slice by; may be repeated"),
 ]
 Groups = Annotated[
     str | None,
-    _option(
-        help="TARGET's column (or .npz key) of rows that belong together, such as a user's: resampled together"
+    typer.Option(
+        help="TARGET's column (or .npz key) of dependent rows, such as those of a user: resampled together"
     ),
 ]
-SourceGroups = Annotated[str | None, _option(help="The same of SOURCE")]
-Replicates = Annotated[int, _option(help="Bootstrap replicates behind each interval; 0 for none")]
-Level = Annotated[float, _option(help="Of ranges and intervals, a fraction")]
-Seed = Annotated[int, _option(callback=at_least(0), help="Of everything drawn at random")]
-Check = Annotated[bool, _option("--check", help="TARGET has labels: show each method's miss")]
-
-# How the files are read; most of it stands in `files.ReadingOptions`.
-Second = Annotated[Path | None, _option(help="A second model's scores or predictions on TARGET, for gde")]
-Id = Annotated[str | None, _option("--id", help="TARGET's column that names its rows; travels into --rows")]
-
-# Output.
-AsJson = Annotated[bool, _option("--json", help="Print JSON instead of a table")]
-Rows = Annotated[Path | None, _option(help="Write one line per target row to this .csv .parquet .arrow .npz")]
-FailAbove = Annotated[
-    float | None,
-    _option(help="Leave with exit code 1 if the first named method's error is above this fraction"),
+SourceGroups = Annotated[str | None, typer.Option(help="The same for SOURCE")]
+Replicates = Annotated[int, typer.Option(help="Bootstrap replicates for intervals; 0 for none")]
+IntervalReplicates = Annotated[
+    int, typer.Option(callback=at_least(20), help="Bootstrap replicates for intervals")
 ]
+Level = Annotated[float, typer.Option(help="Level of ranges and intervals, a fraction")]
+Seed = Annotated[int, typer.Option(callback=at_least(0), help="Seed of all random numbers")]
+Check = Annotated[
+    bool, typer.Option("--check", help="Compare with the labels in TARGET: show each method's error")
+]
+
+Second = Annotated[Path | None, data_option(help="A second model's scores or predictions on TARGET, for gde")]
+TargetLabels = Annotated[Path | None, data_option(help="TARGET's labels for --check, in a separate file")]
+
+AsJson = Annotated[bool, output_option("--json", help="Print JSON instead of text")]
+Out = Annotated[Path | None, output_option("--out", "-o", help="The file to write")]
 Quiet = Annotated[
     bool,
-    _option(
-        "--quiet",
-        "-q",
-        help="Show no progress and no table: only JSON if asked for, alarms, and the exit code",
-    ),
+    output_option("--quiet", "-q", help="Print no progress and no text: only JSON if requested, and errors"),
 ]
 
 
-def panel(name: str) -> str:
-    """The panel of the help that shows an option, by its longest name without dashes."""
-    return next((title for title, names in PANELS.items() if name in names), WHAT)
+def check_distinct(names: list[str] | None, option: str) -> list[str]:
+    """Refuse a name that was given twice."""
+    names = names or []
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(f"{option} {twice}: it was given twice; wanted different columns")
+    return names
 
 
-class Verb(TyperCommand):
-    """A command whose help shows its options in panels: what, data, output."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        """The parameters, panel by panel; arguments keep their places."""
-        found: list[Any] = super().get_params(ctx)
-        for one in found:
-            if one.param_type_name == "option":
-                one.rich_help_panel = panel(max(one.opts, key=len).lstrip("-"))
-        return sorted(found, key=_place)
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Show the help to the letter: what stands in brackets is text, no markup."""
-        from rich.markup import escape
-
-        spoken: list[Any] = [one for one in (self, *self.params) if getattr(one, "help", None)]
-        texts = [one.help for one in spoken]
-        for one in spoken:
-            one.help = escape(one.help)
-        super().format_help(ctx, formatter)
-        for one, text in zip(spoken, texts, strict=True):
-            one.help = text
+#: Arguments of the library with an option of the same name.
+_ARGUMENTS = "marginal|calibration|groups|source_groups|second|by|time|level|replicates|count"
+_ARGUMENT = re.compile(rf"\b({_ARGUMENTS})=(?:'([^']*)')?(?!\w)")
 
 
-def _place(parameter: Any) -> int:
-    return -1 if parameter.param_type_name == "argument" else _ORDER.index(parameter.rich_help_panel)
+def use_option_names(text: str) -> str:
+    """A message of the library with its arguments replaced by the options of the command.
+
+    >>> use_option_names("use marginal='shrunk', or pass groups=; gde needs one (second=, --second)")
+    'use --marginal shrunk, or pass --groups; gde needs one (--second)'
+    """
+    text_type = type(text)
+    text = re.sub(r"\b\w+=, (?=--)", "", text)
+    return text_type(_ARGUMENT.sub(lambda m: f"--{m[1].replace('_', '-')} {m[2] or ''}".rstrip(), text))
 
 
-def worded(command: Any) -> Any:
-    """The command, and those within it, with what a help shows beside each word: nothing where none is taken."""
-    own = command.get_params
-
-    def get_params(ctx: Any) -> list[Any]:
-        found: list[Any] = own(ctx)
-        for one in found:
-            if one.metavar is None:
-                one.metavar = _beside(one)
-        return found
-
-    command.get_params = get_params
-    for within in getattr(command, "commands", {}).values():
-        worded(within)
-    return command
+def set_parameters(function: Callable[..., None], parameters: Sequence[inspect.Parameter]) -> None:
+    """Make typer see these parameters of a function."""
+    keywords = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters]
+    function.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
+    function.__annotations__ = {p.name: p.annotation for p in keywords}
 
 
-def _beside(parameter: Any) -> str | None:
-    if parameter.param_type_name == "argument":
-        return str(parameter.name).upper()
-    if parameter.is_flag:
-        return ""
-    return "NAME" if parameter.multiple else None
+def add_quiet(app: typer.Typer) -> None:
+    """Add --quiet to every command of the app and of its groups."""
+    main = app.registered_callback
+    if main is not None and main.callback is not None and main.invoke_without_command is True:
+        main.callback = _with_quiet(main.callback)
+    for command in app.registered_commands:
+        assert command.callback is not None
+        command.callback = _with_quiet(command.callback)
+    for group in app.registered_groups:
+        assert group.typer_instance is not None
+        add_quiet(group.typer_instance)
 
 
-def quietable(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with --quiet, under which `screen.console` and `screen.working` are silent."""
-    signature = inspect.signature(command, eval_str=True)
-    own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in signature.parameters.values()]
-    quiet = inspect.Parameter("quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Quiet)
-
+def _with_quiet(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
-    def run(*, quiet: bool = False, **given: Any) -> None:
-        with quietly(quiet):
-            command(**given)
+    def run(*, quiet: bool = False, **values: Any) -> None:
+        requested = bool(values.get("as_json") or values.get("document_format"))
+        with quietly(quiet, stdout=requested):
+            command(**values)
 
-    run.__signature__ = signature.replace(parameters=[*own, quiet])  # type: ignore[attr-defined]
-    run.__annotations__ = {p.name: p.annotation for p in (*own, quiet)}
+    own = inspect.signature(command, eval_str=True).parameters.values()
+    option = inspect.Parameter("quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Quiet)
+    set_parameters(run, [*own, option])
     return run

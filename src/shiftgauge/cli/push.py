@@ -1,9 +1,8 @@
-"""`shiftgauge push FILE`: send a file of predictions or labels to a monitor; for cron jobs, safe to repeat."""
+"""`shiftgauge push predictions|labels|source FILE`: send a file to a monitor; for cron jobs, safe to repeat."""
 
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,86 +10,108 @@ from typing import Annotated, Any
 
 import typer
 
-from shiftgauge.cli import files
-from shiftgauge.errors import InputError, ShiftgaugeError
+from shiftgauge.cli import options
+from shiftgauge.errors import ShiftgaugeError
 from shiftgauge.results import SCHEMA
 
 BATCH = 10_000
+app = typer.Typer(help="Send a file to a monitor: predictions, labels or a source.", no_args_is_help=True)
+
+Url = Annotated[str, typer.Option(envvar="SHIFTGAUGE_MONITOR", help="Address of the monitor")]
+URL = "http://127.0.0.1:8123"
+Model = Annotated[str, typer.Option(help="The model's name in the monitor")]
+ModelVersion = Annotated[str, typer.Option(help="The version of the model that made the scores")]
+Token = Annotated[str | None, typer.Option(envvar="SHIFTGAUGE_TOKEN", help="A token with the scope ingest")]
+Timeout = Annotated[float, typer.Option(help="Seconds to wait for a monitor that does not answer")]
 
 
-def push(
-    file: Annotated[Path, typer.Argument(help="Scores, or with --labels a table with ids and labels")],
-    url: Annotated[
-        str, typer.Option(envvar="SHIFTGAUGE_MONITOR", help="The monitor")
-    ] = "http://127.0.0.1:8123",
-    model: Annotated[str, typer.Option(help="The model's name in the monitor")] = "",
-    version: Annotated[str, typer.Option(help="The version that made the scores")] = "",
-    token: Annotated[
-        str | None, typer.Option(envvar="SHIFTGAUGE_TOKEN", help="With the scope ingest")
-    ] = None,
-    source: Annotated[bool, typer.Option("--source", help="FILE is the version's labelled source")] = False,
-    labels: Annotated[bool, typer.Option("--labels", help="FILE holds labels, by id")] = False,
+@app.command()
+def predictions(
+    file: Annotated[Path, typer.Argument(help="Scores")],
+    model: Model,
+    model_version: ModelVersion,
+    url: Url = URL,
+    token: Token = None,
     id_column: Annotated[
-        str | None, typer.Option("--id", help="The column of ids; else the file's name and row")
+        str | None,
+        typer.Option("--id", help="The column of row ids; by default the file's name and row number"),
     ] = None,
     time_column: Annotated[
-        str | None, typer.Option("--time", help="The column of times; else the file's own")
+        str | None, typer.Option("--time", help="The column of times; by default the file's time of change")
     ] = None,
-    segment: Annotated[
-        list[str] | None, typer.Option(help="A column that is a segment; may be repeated")
-    ] = None,
-    patience: Annotated[
-        float, typer.Option(help="Seconds to wait for a monitor that does not answer")
-    ] = 60.0,
-    as_json: files.AsJson = False,
+    segment: Annotated[list[str] | None, typer.Option(help="A segment column; may be repeated")] = None,
+    timeout: Timeout = 60.0,
+    as_json: options.AsJson = False,
 ) -> None:
-    """Send FILE to a monitor: predictions, labels (--labels) or the labelled source (--source)."""
-    if not model or (not version and not labels):
-        raise InputError("push: which one? pass --model NAME and --version NAME")
-    if source and labels:
-        raise InputError("push: --source and --labels say different things; wanted one of them")
-    from shiftgauge.monitor import pushing
+    """Send the scores of new rows."""
+    from shiftgauge.monitor.pushing import row_calls
 
-    calls: Iterable[Any]
-    if source:
-        calls = [pushing.source_call(file, url, model, version)]
-    elif labels:
-        calls = pushing.label_calls(file, url, model, id_column or "id", BATCH)
-    else:
-        calls = pushing.row_calls(file, url, model, version, id_column, time_column, segment or [], BATCH)
-    said: dict[str, Any] = {}
+    calls = row_calls(file, url, model, model_version, id_column, time_column, segment or [], BATCH)
+    _send(file, calls, token, timeout, as_json)
+
+
+@app.command()
+def labels(
+    file: Annotated[Path, typer.Argument(help="A table with ids and labels")],
+    model: Model,
+    url: Url = URL,
+    token: Token = None,
+    id_column: Annotated[str, typer.Option("--id", help="The column of row ids")] = "id",
+    timeout: Timeout = 60.0,
+    as_json: options.AsJson = False,
+) -> None:
+    """Send labels of rows that were sent before."""
+    from shiftgauge.monitor.pushing import label_calls
+
+    _send(file, label_calls(file, url, model, id_column, BATCH), token, timeout, as_json)
+
+
+@app.command()
+def source(
+    file: Annotated[Path, typer.Argument(help="Scores with labels")],
+    model: Model,
+    model_version: ModelVersion,
+    url: Url = URL,
+    token: Token = None,
+    timeout: Timeout = 60.0,
+    as_json: options.AsJson = False,
+) -> None:
+    """Send the labelled source of a version."""
+    from shiftgauge.monitor.pushing import source_call
+
+    _send(file, [source_call(file, url, model, model_version)], token, timeout, as_json)
+
+
+def _send(file: Path, calls: Iterable[Any], token: str | None, timeout: float, as_json: bool) -> None:
+    """Send all calls, add up the counts in the answers, and print them."""
+    total: dict[str, Any] = {}
     for call in calls:
-        for name, value in _insist(call, token, patience).items():
+        for name, value in _send_call(call, token, timeout).items():
             counted = isinstance(value, int) and not isinstance(value, bool)
-            said[name] = said.get(name, 0) + value if counted else value
+            total[name] = total.get(name, 0) + value if counted else value
     if as_json:
-        typer.echo(json.dumps({"schema": SCHEMA, **said}))
-    else:
-        typer.echo(f"{os.fspath(file)}: {', '.join(_shown(said))}")
-
-
-def _shown(said: dict[str, Any]) -> list[str]:
-    """The counts of the answer, and whether the source is another one than the monitor had."""
+        typer.echo(json.dumps({"schema": SCHEMA, **total}))
+        return
     counts = [
         f"{value:,} {name}"
-        for name, value in said.items()
+        for name, value in total.items()
         if isinstance(value, int) and not isinstance(value, bool)
     ]
-    if "changed" in said:
-        counts.append("stored as the source" if said["changed"] else "the same source as before")
-    return counts
+    if "changed" in total:
+        counts.append("stored as the source" if total["changed"] else "the same source as before")
+    typer.echo(f"{file}: {', '.join(counts)}")
 
 
-def _insist(call: Any, token: str | None, patience: float) -> dict[str, Any]:
-    """Send until it is there, as long as the monitor only does not answer."""
+def _send_call(call: Any, token: str | None, timeout: float) -> dict[str, Any]:
+    """Send one call; repeat it if the monitor does not answer or is busy."""
     from shiftgauge.monitor.post import send
 
-    until, pause = time.monotonic() + patience, 0.5
+    deadline, pause = time.monotonic() + timeout, 0.5
     while True:
         answer = send(call.method, call.url, call.body, token, call.kind)
         if answer.good:
             return {name: value for name, value in answer.body.items() if name in call.shown}
-        if answer.status not in (0, 429, 503, 507) or time.monotonic() + pause > until:
+        if answer.status not in (0, 429, 503, 507) or time.monotonic() + pause > deadline:
             raise ShiftgaugeError(f"push: {answer.detail}" + (f" ({answer.status})" if answer.status else ""))
         time.sleep(pause)
         pause = min(10.0, 2 * pause)

@@ -1,4 +1,4 @@
-"""What every command's JSON carries beside its answer: the time, the version, the options, digests of the inputs."""
+"""Provenance in every command's JSON: the time, the version, the options, digests of the inputs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def print_json(
 
 
 def about(context: typer.Context) -> dict[str, Any]:
-    """Where the data came from, as the report prints it."""
+    """The files, the command and the time, as the report prints them."""
     given = {name: context.params.get(name) for name in ("source", "target")}
     names = {side: None if path is None else Path(path).name for side, path in given.items()}
     return {**names, "command": command_line(context), "made": now()}
@@ -39,7 +39,7 @@ def options_of(context: typer.Context) -> dict[str, Any]:
 
 
 def command_line(context: typer.Context) -> str:
-    """The command line that gives the same answer: arguments, and the options that were not left as they are."""
+    """The command line that gives the same answer: arguments, and options that differ from their defaults."""
     words = ["shiftgauge", context.info_name or ""]
     for parameter in context.command.params:
         value = context.params.get(parameter.name or "")

@@ -1,4 +1,4 @@
-"""`shiftgauge report SOURCE TARGET -o report.html`: the answer, how far to trust it, and why, on one page."""
+"""`shiftgauge report SOURCE TARGET --out report.html`: the answer, how far to trust it, and why, on one page."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shiftgauge.cli import files, options
+from shiftgauge.cli import inputs as files
+from shiftgauge.cli import options
+from shiftgauge.cli.options import check_distinct
 from shiftgauge.cli.records import about
-from shiftgauge.cli.screen import console, working
-from shiftgauge.cli.words import note, unlike
+from shiftgauge.cli.screen import console, note, show_progress
 from shiftgauge.errors import InputError, nearest, printable
 
 if TYPE_CHECKING:
@@ -21,82 +22,81 @@ FORMATS = ("html", "md", "json")
 
 Format = Annotated[
     str | None,
-    typer.Option(
-        "--format", help="html, md or json; by default the file's ending; md and json may go to stdout"
+    options.output_option(
+        "--format",
+        help="html, md or json; by default that of the file; without --out, md and json are printed",
     ),
 ]
 
 
-@files.reads
+@files.reads_files
 def report(
     context: typer.Context,
-    source: files.SourceFile,
-    target: files.TargetFile,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="The file to write: .html, .md or .json")
-    ] = None,
-    form: Format = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The same as --format json")] = False,
+    source: options.SourceFile,
+    target: options.TargetFile,
+    out: options.Out = None,
+    document_format: Format = None,
+    as_json: options.AsJson = False,
     method: options.Method = "auto",
-    calibration: files.Calibration = "temperature",
-    marginal: files.MarginalName = "source",
+    calibration: options.Calibration = "temperature",
+    marginal: options.Marginal = "source",
     proportions: options.Proportions = "unknown",
     by: options.By = None,
-    second: files.Second = None,
-    check: files.Check = False,
-    level: files.Level = 0.95,
+    second: options.Second = None,
+    check: options.Check = False,
+    level: options.Level = 0.95,
     replicates: options.Replicates = 200,
-    seed: files.Seed = 0,
+    seed: options.Seed = 0,
     groups: options.Groups = None,
     source_groups: options.SourceGroups = None,
     *,
-    reading: files.ReadingOptions,
+    inputs: files.InputOptions,
 ) -> None:
     """Write one self-contained page: the estimated error on TARGET, its interval, and how far to trust it."""
-    wanted = _format("json" if as_json else form, out)
+    wanted = _format("json" if as_json else document_format, out)
     if out is not None:
-        files.refuse_overwriting(out, [source, target, second, reading.labels, marginal], "--out")
+        files.check_output("--out", out, [source, target, second, inputs.source_labels, marginal])
     from shiftgauge.reports import report as build
 
-    names = unlike(by, "--by")
+    names = check_distinct(by, "--by")
     if groups and not names:
-        note("--groups are rows that are resampled together; --by COLUMN shows the error by a column")
-    with working() as say:
-        known, unknown, truth = reading.both(source, target, say, second=second, check=check)
-        there, unread = files.on_source(source, names, known)
-        made = build(
-            known,
-            unknown,
+        note("--groups names rows that are resampled together; --by COLUMN shows the error by a column")
+    with show_progress() as progress:
+        samples = inputs.read(source, target, progress, second=second, check=check)
+        on_source, warnings = files.source_columns(source, names, samples.source)
+        document = build(
+            samples.source,
+            samples.target,
             method,
             calibration=calibration,
-            marginal=files.marginal_of(marginal, known),
+            marginal=files.read_marginal(marginal, samples.source),
             proportions=proportions,
-            by={name: files.column_of(target, name, unknown) for name in names} or None,
-            source_by=there,
-            groups=groups and files.column_of(target, groups, unknown),
-            source_groups=source_groups and files.column_of(source, source_groups, known),
+            by={name: files.read_column(target, name, samples.target) for name in names} or None,
+            source_by=on_source,
+            groups=groups and files.read_column(target, groups, samples.target),
+            source_groups=source_groups and files.read_column(source, source_groups, samples.source),
             level=level,
             replicates=replicates,
             seed=seed,
-            target_labels=truth,
+            target_labels=samples.truth,
             about=about(context),
-            progress=say,
+            progress=progress,
         )
         if out is not None:
-            say(f"writing {out}")
-            made.save(out, wanted)
-    for text in unread:
+            progress(f"writing {out}")
+            document.save(out, wanted)
+    for text in warnings:
         note(text)
-    _print(made, wanted, out)
+    _print(document, wanted, out)
 
 
-def _print(made: Report, wanted: str, out: Path | None) -> None:
-    """The report itself, or the answer, the verdict, and where the rest is."""
+def _print(document: Report, wanted: str, out: Path | None) -> None:
+    """Print the report, or its answer and verdict and where it was written."""
     if out is None:
-        typer.echo(made.render(wanted), nl=False)
+        typer.echo(document.render(wanted), nl=False)
         return
-    held, screen = made.summary, console()
-    for line in (held["answer"]["sentence"], held["verdict"]["headline"], f"written to {out}"):
+    summary, screen = document.summary, console()
+    for line in (summary["answer"]["sentence"], summary["verdict"]["headline"], f"written to {out}"):
         screen.print(printable(line))
 
 
@@ -105,7 +105,7 @@ def _format(asked: str | None, out: Path | None) -> str:
         raise InputError(f"--format {asked!r} is not known; wanted html, md or json{nearest(asked, FORMATS)}")
     if out is None:
         if asked is None or asked == "html":
-            raise InputError("report: where to? pass -o report.html, or --format md or json to print it")
+            raise InputError("report: pass --out report.html, or --format md or json to print it")
         return asked
     from shiftgauge.reports.document import check_path
 

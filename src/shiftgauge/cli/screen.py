@@ -1,11 +1,14 @@
-"""What the verbs share when they speak: results on stdout, progress on stderr, tables for people."""
+"""Output of the commands: results on stdout, progress and notes on stderr."""
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from typing import TYPE_CHECKING, Any
+
+import typer
 
 from shiftgauge.errors import Note, format_warning, printable
 
@@ -13,50 +16,45 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-#: Nothing is shown for work that is done sooner than this.
-PATIENCE_SECONDS = 1.0
-#: A terminal narrower than this is written to as if it were so wide: rich prints nothing at a width of 0.
-NARROWEST = 40
-#: What may stand in a text that is printed beside its letters.
+#: Called with the name of each step of the work.
+Progress = Callable[[str], None]
+#: Progress is shown after this time.
+PROGRESS_DELAY_SECONDS = 1.0
+#: The smallest width of a terminal: rich prints nothing at a width of 0.
+MIN_WIDTH = 40
+#: Control characters that are printed as they are.
 LINES = "\n\t"
-_silent = False
-
-
-class Say(Protocol):
-    """Name the step that begins now."""
-
-    def __call__(self, step: str) -> None:
-        """Say it."""
-        ...
+_quiet = False
 
 
 @contextmanager
-def quietly(silent: bool) -> Iterator[None]:
-    """Within, `console()` prints nothing and `working()` shows nothing, if silent; `alarm` still speaks."""
-    global _silent
-    before, _silent = _silent, silent or _silent
-    try:
+def quietly(quiet: bool, stdout: bool = False) -> Iterator[None]:
+    """Inside, if quiet, no progress is shown, and nothing is printed unless `stdout`."""
+    global _quiet
+    if not quiet:
         yield
+        return
+    before, _quiet = _quiet, True
+    try:
+        if stdout:
+            yield
+        else:
+            with open(os.devnull, "w", encoding="utf-8") as null, redirect_stdout(null):
+                yield
     finally:
-        _silent = before
+        _quiet = before
+
+
+def note(text: str) -> None:
+    """Print a line on stderr."""
+    typer.echo(f"shiftgauge: {printable(text)}", err=True)
 
 
 def console() -> Console:
-    """A console on stdout that never wraps or colours what goes to a file; brackets in names are no markup."""
-    return _console(quiet=_silent)
-
-
-def alarm(text: str, style: str = "bold red") -> None:
-    """Print what must be heard even with --quiet, such as a limit that was exceeded."""
-    _console(quiet=False).print(text, style=style)
-
-
-def _console(quiet: bool) -> Console:
+    """A console on stdout that escapes control characters, and neither wraps nor colours output to a file."""
     from rich.console import Console
 
-    class Spelled(Console):
-        """A console that spells control characters out."""
-
+    class EscapingConsole(Console):
         def render_str(self, text: str, **options: Any) -> Any:
             return super().render_str(printable(text, LINES), **options)
 
@@ -65,27 +63,27 @@ def _console(quiet: bool) -> Console:
                 yield part if part.control else part._replace(text=printable(part.text, LINES))
 
     terminal = sys.stdout.isatty()
-    made = Spelled(soft_wrap=not terminal, markup=False, emoji=False, highlight=False, quiet=quiet)
-    made.width = max(made.width, NARROWEST) if terminal else 200
-    return made
+    out = EscapingConsole(soft_wrap=not terminal, markup=False, emoji=False, highlight=False)
+    out.width = max(out.width, MIN_WIDTH) if terminal else 200
+    return out
 
 
 def plain_table(**options: Any) -> Table:
-    """A table without lines, headed in bold."""
+    """A table without lines, with bold headings."""
     from rich.table import Table
 
     return Table(box=None, pad_edge=False, header_style="bold", **options)
 
 
 def warn(out: Console, text: str) -> None:
-    """Print a condition on the answer, or a note on how its data was read."""
+    """Print a warning, or a note on how the data was read."""
     out.print(format_warning(text), style="dim" if isinstance(text, Note) else "yellow")
 
 
 @contextmanager
-def working(quiet: bool = False) -> Iterator[Say]:
-    """Show the current step on a terminal's stderr once the work takes longer than a second."""
-    if quiet or _silent or not sys.stderr.isatty():
+def show_progress() -> Iterator[Progress]:
+    """Show the current step on stderr, if it is a terminal, once the work takes longer than a second."""
+    if _quiet or not sys.stderr.isatty():
         yield lambda step: None
         return
     import threading
@@ -94,7 +92,7 @@ def working(quiet: bool = False) -> Iterator[Say]:
     from rich.text import Text
 
     status = Console(stderr=True).status("working")
-    timer = threading.Timer(PATIENCE_SECONDS, status.start)
+    timer = threading.Timer(PROGRESS_DELAY_SECONDS, status.start)
     timer.daemon = True
     timer.start()
     try:

@@ -8,84 +8,86 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shiftgauge.cli import files, options
+from shiftgauge.cli import inputs as files
+from shiftgauge.cli import options
+from shiftgauge.cli.options import check_distinct, use_option_names
 from shiftgauge.cli.records import print_json
-from shiftgauge.cli.screen import console, plain_table, warn, working
-from shiftgauge.cli.words import now_called, spoken, unlike
+from shiftgauge.cli.screen import console, plain_table, show_progress, warn
 
 if TYPE_CHECKING:
     from shiftgauge.inference import Slices
 
 
-Data = Annotated[
-    Path | None, typer.Option(help="The file that holds these columns, where it is not TARGET itself")
+ByFile = Annotated[
+    Path | None, options.data_option(help="The file with the columns of --by, if it is not TARGET")
 ]
 
 
-@files.reads
+@files.reads_files
 def slices(
     context: typer.Context,
-    source: files.SourceFile,
-    target: files.TargetFile,
+    source: options.SourceFile,
+    target: options.TargetFile,
     by: Annotated[
         list[str],
         typer.Option(
             "--by",
             help="TARGET's column (or .npz key) to slice by, times in bins: day:1d, :6h, :1week; may be repeated; "
-            "where SOURCE has it too, intervals cover what the scores missed there",
+            "if SOURCE has it too, intervals include the error of the scores there",
         ),
     ],
-    data: Data = None,
-    method: options.OneMethod = None,
-    calibration: files.Calibration = "temperature",
-    marginal: options.GivenMarginal = None,
+    by_file: ByFile = None,
+    method: options.PosteriorMethod = None,
+    calibration: options.Calibration = "temperature",
+    marginal: options.OptionalMarginal = None,
     proportions: options.Proportions = "unknown",
-    level: files.Level = 0.95,
-    replicates: Annotated[
-        int, typer.Option(callback=files.at_least(20), help="Bootstrap replicates for the intervals")
-    ] = 200,
-    seed: files.Seed = 0,
+    level: options.Level = 0.95,
+    replicates: options.IntervalReplicates = 200,
+    seed: options.Seed = 0,
     groups: options.Groups = None,
     source_groups: options.SourceGroups = None,
-    as_json: files.AsJson = False,
+    as_json: options.AsJson = False,
     *,
-    reading: files.ReadingOptions,
+    inputs: files.InputOptions,
 ) -> None:
     """Estimate the error of each slice of TARGET, with intervals that hold for all slices at once."""
     from shiftgauge.inference import slices as estimate_slices
     from shiftgauge.rows import Rows
 
-    if groups is not None and Path(groups).is_file():  # what --data was called
-        data, groups = now_called("--groups FILE", "--data FILE", Path(groups), data), None
-    names = unlike(by, "--by")
-    with working() as say:
-        known, unknown, _ = reading.both(source, target, say, whole=data is not None)
-        columns = {name: files.column_of(data or target, name, unknown) for name in names}
-        there, unread = files.on_source(source, names, known)
-        say("resampling")
-        found = estimate_slices(
-            known,
-            unknown,
-            names if isinstance(unknown, Rows) else columns if len(columns) > 1 else columns[names[0]],
+    names = check_distinct(by, "--by")
+    with show_progress() as progress:
+        samples = inputs.read(source, target, progress, in_memory=by_file is not None)
+        source_sample, target_sample = samples.source, samples.target
+        columns = {name: files.read_column(by_file or target, name, target_sample) for name in names}
+        on_source, warnings = files.source_columns(source, names, source_sample)
+        progress("resampling")
+        result = estimate_slices(
+            source_sample,
+            target_sample,
+            names if isinstance(target_sample, Rows) else columns if len(columns) > 1 else columns[names[0]],
             method,
             calibration=calibration,
-            marginal=None if marginal is None else files.marginal_of(marginal, known),
+            marginal=None if marginal is None else files.read_marginal(marginal, source_sample),
             proportions=proportions,
             level=level,
             replicates=replicates,
             seed=seed,
-            groups=groups and files.column_of(target, groups, unknown),
-            source_groups=source_groups and files.column_of(source, source_groups, known),
-            source_by=None if len(there) < len(names) else there if len(there) > 1 else there[names[0]],
+            groups=groups and files.read_column(target, groups, target_sample),
+            source_groups=source_groups and files.read_column(source, source_groups, source_sample),
+            source_by=None
+            if len(on_source) < len(names)
+            else on_source
+            if len(on_source) > 1
+            else on_source[names[0]],
         )
-        found = replace(found, warnings=(*found.warnings, *unread))
+        result = replace(result, warnings=(*result.warnings, *warnings))
     if as_json:
-        print_json(found.to_dict(), context, known, unknown)
+        print_json(result.to_dict(), context, source_sample, target_sample)
     else:
-        _print(found, unknown.n)
+        _print(result, target_sample.n)
 
 
-def _print(found: Slices, rows: int) -> None:
+def _print(result: Slices, rows: int) -> None:
     from shiftgauge.results import percent
 
     table = plain_table()
@@ -93,12 +95,12 @@ def _print(found: Slices, rows: int) -> None:
     for column in ("error", "from", "to", "rows"):
         table.add_column(column, justify="right")
     table.add_column("")
-    for s in found.slices:
+    for s in result.slices:
         table.add_row(s.name, percent(s.error), percent(s.low), percent(s.high), f"{s.rows:,}", s.note)
     table.add_row()
-    table.add_row("all", percent(found.error), "", "", f"{rows:,}", "")
+    table.add_row("all", percent(result.error), "", "", f"{rows:,}", "")
     out = console()
     out.print(table)
-    out.print(f"from, to: {100 * found.level:g}%, {found.kind}", style="dim")
-    for warning in (*found.warnings, found.note):
-        warn(out, spoken(warning))
+    out.print(f"from, to: {100 * result.level:g}%, {result.kind}", style="dim")
+    for warning in (*result.warnings, result.note):
+        warn(out, use_option_names(warning))

@@ -7,7 +7,7 @@ import json
 import typer
 
 from shiftgauge.cli import options
-from shiftgauge.cli.screen import console, working
+from shiftgauge.cli.screen import console, show_progress
 from shiftgauge.errors import ShiftgaugeError
 from shiftgauge.results import SCHEMA
 
@@ -16,8 +16,8 @@ def warm_up(as_json: options.AsJson = False) -> None:
     """Compile the solvers and keep the machine code: for container images, and before the first call of a service."""
     from shiftgauge.transport import warm_up as compiled
 
-    with working() as say:
-        folder = compiled(progress=say)
+    with show_progress() as progress:
+        folder = compiled(progress=progress)
     if folder is None:
         raise ShiftgaugeError(
             "warm-up: no folder to keep the machine code in; set NUMBA_CACHE_DIR to one that can be written"

@@ -19,7 +19,7 @@ from uuid import uuid4
 from shiftgauge.engines.partitions import HEAD_ROWS, Partition
 from shiftgauge.engines.serialization import deserialize, run_task, serialize
 from shiftgauge.errors import InputError, MissingDependencyError, ShiftgaugeError, optional
-from shiftgauge.io import Form, Layout, StreamPart, TablePart, table_layout
+from shiftgauge.io import Layout, ReadOptions, StreamPart, TablePart, table_layout
 from shiftgauge.rows import Block, Part, Task, sum_in_order
 
 #: How long a scheduler may take to answer, in seconds.
@@ -207,14 +207,14 @@ class DaskPartition(Partition):
 
 
 def frame_parts(
-    frame: Any, form: Form, second: str | None, zone: str | None, cluster: Any = None
+    frame: Any, options: ReadOptions, second: str | None, zone: str | None, cluster: Any = None
 ) -> tuple[Layout, list[Part], DaskFrame]:
     """The layout, the partitions, counted once, and the engine of a Dask DataFrame."""
     import pyarrow as pa
 
     client = _default_client() if cluster is None else connect(cluster)
     schema = pa.Schema.from_pandas(frame._meta, preserve_index=False)
-    layout = table_layout(tuple(schema.names), [schema], form, "the Dask frame", second, zone)
+    layout = table_layout(tuple(schema.names), [schema], options, "the Dask frame", second, zone)
     try:
         lengths = frame.map_partitions(len, meta=("rows", "int64"))
         counts = lengths.compute() if client is None else client.compute(lengths).result()

@@ -9,21 +9,32 @@ from shiftgauge.engines import dask as dask_engine
 from shiftgauge.engines import spark as spark_engine
 from shiftgauge.engines.checkpoint import checkpointed
 from shiftgauge.errors import InputError
-from shiftgauge.io import Form, make_rows, open_rows
+from shiftgauge.io import ReadOptions, Threshold, make_rows, open_rows
 from shiftgauge.rows import Engine, Rows, Threads
 
 
 def scan(
     data: Any,
-    form: Form | None = None,
     *,
+    kind: str | None = None,
+    logit_prefix: str = "logit_",
+    prob_prefix: str = "prob_",
+    label: str = "label",
+    weight: str | None = None,
+    prediction: str | None = "prediction",
+    positive: str | None = None,
+    negative: str | None = None,
+    tolerance: float | None = None,
+    id: str | None = None,
+    threshold: Threshold | None = None,
+    insist: bool = False,
+    drop_unlabelled: bool = False,
     second: str | None = None,
     zone: str | None = None,
     engine: Engine | None = None,
     threads: int | None = None,
     dask: Any = None,
     checkpoint: str | Path | None = None,
-    **said: Any,
 ) -> Rows:
     """Rows of any number, read in passes; with labels also a `Source`, read in one pass and kept (`Rows.source`).
 
@@ -32,25 +43,41 @@ def scan(
             `pyarrow.dataset.Dataset`, a Dask or Spark DataFrame, a polars LazyFrame, a DuckDB relation, any frame with
             `__arrow_c_stream__`, or a function that returns a fresh stream or iterator of Arrow record batches each
             time.
-        form: what the columns do not say by themselves; or its fields by name, such as `kind="probs"`,
-            `weight="w"`, `label="truth"`: see `shiftgauge.io.Form`. Logits or probabilities are never guessed.
+        kind, logit_prefix, prob_prefix, label, weight, prediction, positive, negative: as for `read_source`.
+        tolerance, id, threshold, insist, drop_unlabelled: as for `read_source`.
         second: the column of a second model's predictions, for GDE.
-        zone: the time zone that binned times are counted in.
+        zone: the time zone of bins of times.
         engine, threads: who applies steps to the parts; by default threads of this process, one per processor.
         dask: a scheduler's address, or a `distributed.Client`, whose workers can read the files.
         checkpoint: a folder where finished passes are saved, so that a run that was killed continues there.
-        said: fields of `shiftgauge.io.Form`.
 
     >>> import pyarrow as pa
     >>> scan(pa.table({"prob_a": [0.9, 0.4], "prob_b": [0.1, 0.6]}))
     Rows(probs, 2 rows x 2 classes in 1 parts)
     """
-    form = (form or Form()).but(**said)
+    options = ReadOptions(
+        kind, logit_prefix, prob_prefix, label, weight, prediction, positive, negative, tolerance, id, threshold,
+        insist, drop_unlabelled,
+    )  # fmt: skip
+    return open_scan(data, options, second, zone, engine, threads, dask, checkpoint)
+
+
+def open_scan(
+    data: Any,
+    options: ReadOptions,
+    second: str | None = None,
+    zone: str | None = None,
+    engine: Engine | None = None,
+    threads: int | None = None,
+    dask: Any = None,
+    checkpoint: str | Path | None = None,
+) -> Rows:
+    """As `scan`, with the arguments about the data in one object."""
     if sum(given is not None for given in (engine, threads, dask)) > 1:
         raise InputError("scan: more than one of engine=, threads= and dask= arrived; wanted one of them")
-    rows = _cluster_rows(data, form, second, zone, engine, dask)
+    rows = _cluster_rows(data, options, second, zone, engine, dask)
     if rows is None:
-        rows = open_rows(data, form, second=second, zone=zone)
+        rows = open_rows(data, options, second=second, zone=zone)
         rows.engine = engine or (Threads(threads) if dask is None else dask_engine.Dask(dask))
     if checkpoint is not None:
         rows.engine = checkpointed(rows.engine, checkpoint, data)
@@ -58,7 +85,7 @@ def scan(
 
 
 def _cluster_rows(
-    data: Any, form: Form, second: str | None, zone: str | None, engine: Engine | None, dask: Any
+    data: Any, options: ReadOptions, second: str | None, zone: str | None, engine: Engine | None, dask: Any
 ) -> Rows | None:
     """The rows of a DataFrame that has an engine of its own; None for all other data."""
     name, package = type(data).__name__, type(data).__module__.split(".")[0]
@@ -76,8 +103,8 @@ def _cluster_rows(
     if engine is not None:
         raise InputError(f"scan: a {name} has its own engine; leave engine= out")
     layout, parts, own = (
-        dask_engine.frame_parts(data, form, second, zone, dask)
+        dask_engine.frame_parts(data, options, second, zone, dask)
         if is_dask
-        else spark_engine.frame_parts(data, form, second, zone)
+        else spark_engine.frame_parts(data, options, second, zone)
     )
-    return make_rows(layout, parts, form, f"the {name}", own)
+    return make_rows(layout, parts, options, f"the {name}", own)

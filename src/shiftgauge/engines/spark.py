@@ -9,7 +9,7 @@ from typing import Any
 from shiftgauge.engines.partitions import HEAD_ROWS, Partition
 from shiftgauge.engines.serialization import deserialize, run_task, serialize
 from shiftgauge.errors import InputError
-from shiftgauge.io import Form, Layout, StreamPart, TablePart, table_layout
+from shiftgauge.io import Layout, ReadOptions, StreamPart, TablePart, table_layout
 from shiftgauge.rows import Block, Part, Task, sum_in_order
 
 WHERE = "the Spark frame"
@@ -111,13 +111,13 @@ class SparkPartition(Partition):
 
 
 def frame_parts(
-    frame: Any, form: Form, second: str | None, zone: str | None
+    frame: Any, options: ReadOptions, second: str | None, zone: str | None
 ) -> tuple[Layout, list[Part], Spark]:
     """The layout, the partitions, counted once, and the engine of a Spark DataFrame."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     schema = to_arrow_schema(frame.schema)
-    layout = table_layout(tuple(schema.names), [schema], form, WHERE, second, zone)
+    layout = table_layout(tuple(schema.names), [schema], options, WHERE, second, zone)
 
     def count(number: int, batches: Iterator[Any]) -> bytes | None:
         rows = sum(batch.num_rows for batch in batches)

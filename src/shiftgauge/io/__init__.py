@@ -1,25 +1,24 @@
-"""Files and frames in, files out: npz, npy, CSV, JSON lines, Parquet, Arrow and torch files. Nothing is unpickled.
+"""Read and write files and frames: npz, npy, CSV, JSON lines, Parquet, Arrow, torch. Nothing is unpickled.
 
-`read_source` and `read_target` hold all rows in memory; `open_source` and `open_target` hold them if they fit, and
-`open_rows` reads them anew in every pass, whatever their number.
+`read_source` and `read_target` read all rows into memory, `open_source` and `open_target` only if they fit;
+`open_rows` reads them again in every pass.
 """
 
 from shiftgauge.io.columns import (
-    holds,
+    has_column,
     read_column,
     read_columns,
     read_costs,
     read_groups,
     read_marginal,
-    read_picks,
+    read_plan,
 )
 from shiftgauge.io.demo import Demo, demo_data
-from shiftgauge.io.form import Form
 from shiftgauge.io.frames import StreamPart, TablePart, as_table
 from shiftgauge.io.layout import Layout, table_layout
+from shiftgauge.io.options import ReadOptions, Threshold
 from shiftgauge.io.read import (
     is_table,
-    labels_twice,
     make_rows,
     open_rows,
     open_source,
@@ -29,22 +28,23 @@ from shiftgauge.io.read import (
     read_second,
     read_source,
     read_target,
+    two_sets_of_labels,
 )
-from shiftgauge.io.stdin import is_stream
+from shiftgauge.io.streams import is_stream
 from shiftgauge.io.write import write_parts, write_table
 
 __all__ = [
     "Demo",
-    "Form",
     "Layout",
+    "ReadOptions",
     "StreamPart",
     "TablePart",
+    "Threshold",
     "as_table",
     "demo_data",
-    "holds",
+    "has_column",
     "is_stream",
     "is_table",
-    "labels_twice",
     "make_rows",
     "open_rows",
     "open_source",
@@ -56,11 +56,12 @@ __all__ = [
     "read_groups",
     "read_labels",
     "read_marginal",
-    "read_picks",
+    "read_plan",
     "read_second",
     "read_source",
     "read_target",
     "table_layout",
+    "two_sets_of_labels",
     "write_parts",
     "write_table",
 ]

@@ -1,4 +1,4 @@
-"""Scores in numpy's and torch's own files: `.npz`, `.npy`, `.pt`; and `.npy` files in parts."""
+"""Scores in files of numpy and torch: `.npz`, `.npy`, `.pt`; and parts of `.npy` files."""
 
 from __future__ import annotations
 
@@ -13,85 +13,85 @@ import numpy.typing as npt
 from numpy.lib import format as npy
 
 from shiftgauge.errors import FileError, optional
-from shiftgauge.io.files import FileStamp, files_behind
-from shiftgauge.io.form import Content, Form, refuse_misspelt
+from shiftgauge.io.files import FileVersion, list_files
 from shiftgauge.io.layout import Layout
+from shiftgauge.io.options import Content, ReadOptions, check_spelling
 from shiftgauge.io.parts import join_parts, rows_per_part
 from shiftgauge.rows import Block, Part, row_location
 from shiftgauge.storage import SAMPLE_KEYS, read_npy, read_npz, refusal
 
 
 def read_mapping(path: Path, keys: Collection[str]) -> tuple[dict[str, Any], list[str]]:
-    """The arrays of an `.npz` or the tensors of a `.pt` file under these keys, and the names of all it holds."""
+    """The arrays of an `.npz` or the tensors of a `.pt` file under these keys, and the names of all its keys."""
     if path.suffix.lower() == ".npz":
         return read_npz(path, keys)
-    held = _read_torch(path)
-    return {key: held[key] for key in held if key in keys}, list(held)
+    tensors = _read_torch(path)
+    return {key: tensors[key] for key in tensors if key in keys}, list(tensors)
 
 
-def read_scores_npy(path: Path, form: Form) -> Content:
-    """Scores alone in one or several `.npy` files; whether logits or probabilities must be said."""
-    kind = _npy_kind(path, form)
-    files = files_behind(path)
+def read_scores_npy(path: Path, options: ReadOptions) -> Content:
+    """Scores of one or several `.npy` files; the caller says whether they are logits or probabilities."""
+    kind = _npy_kind(path, options)
+    files = list_files(path)
     if len(files) == 1:
         return Content(scores=read_npy(files[0]), kind=kind)
-    npy_parts(path, form)  # the same columns in all
+    npy_parts(path, options)  # checks that all have the same columns
     return Content(scores=np.concatenate([read_npy(file) for file in files]), kind=kind)
 
 
-def _npy_kind(path: Path, form: Form) -> str:
-    if form.kind is None:
+def _npy_kind(path: Path, options: ReadOptions) -> str:
+    if options.kind is None:
         raise FileError(
             f"{path}: a .npy file does not say what it holds; pass --logits or --probs (kind='logits')"
         )
-    return form.kind
+    return options.kind
 
 
-def read_scores_mapping(path: Path, form: Form) -> Content:
-    """Scores with labels, class names and the rest, by key; no other key is read."""
-    held, names = read_mapping(path, SAMPLE_KEYS)
-    refuse_misspelt(names, SAMPLE_KEYS, path, "key")
-    kinds = [key for key in ("logits", "probs") if key in held]
+def read_scores_mapping(path: Path, options: ReadOptions) -> Content:
+    """Scores, labels, class names and so on, by key; no other key is read."""
+    arrays, names = read_mapping(path, SAMPLE_KEYS)
+    check_spelling(names, SAMPLE_KEYS, path, "key")
+    kinds = [key for key in ("logits", "probs") if key in arrays]
     if not kinds:
         found = ", ".join(repr(key) for key in names[:8]) or "nothing"
         raise FileError(f"{path}: no key 'logits' or 'probs'; found {found}")
-    classes = held.get("classes")
+    classes = arrays.get("classes")
     if classes is not None and np.ndim(classes) != 1:
         raise FileError(f"{path}: 'classes' has shape {tuple(np.shape(classes))}; wanted one name per column")
-    kind = form.choose(kinds, path)
+    kind = options.choose_kind(kinds, path)
     return Content(
-        scores=held[kind],
+        scores=arrays[kind],
         kind=kind,
-        labels=held.get("labels"),
+        labels=arrays.get("labels"),
         classes=None if classes is None else tuple(np.asarray(classes).tolist()),
-        weights=held.get("weights"),
-        predictions=None if form.prediction is None else held.get("predictions"),
-        second=held.get("second"),
-        ids=held.get("ids"),
+        weights=arrays.get("weights"),
+        predictions=None if options.prediction is None else arrays.get("predictions"),
+        second=arrays.get("second"),
+        ids=arrays.get("ids"),
     )
 
 
 def _read_torch(path: Path) -> dict[str, Any]:
     torch = optional("torch", extra="torch", purpose=f"{path}: reading torch files")
     try:
-        held = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as problem:  # torch raises many kinds; whatever it is, the file is refused
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as problem:  # torch raises many types
         text = (str(problem).strip().splitlines() or [type(problem).__name__])[0].split(". ")[0][:120]
         raise FileError(
             f"{path}: refused by torch's safe loader ({text}); wanted a dictionary of plain tensors"
         ) from None
-    if not isinstance(held, dict):
+    if not isinstance(content, dict):
         raise FileError(
-            f"{path}: holds a {type(held).__name__}; wanted a dictionary with 'logits' or 'probs'"
+            f"{path}: holds a {type(content).__name__}; wanted a dictionary with 'logits' or 'probs'"
         )
-    return {str(key): value for key, value in held.items()}
+    return {str(key): value for key, value in content.items()}
 
 
 @dataclass(frozen=True)
 class NpyFile:
-    """A `.npy` file of (n, k) numbers as its header describes it; they begin at byte `offset`."""
+    """The header of a `.npy` file of (n, k) numbers, which begin at byte `offset`."""
 
-    stamp: FileStamp
+    version: FileVersion
     n: int
     k: int
     offset: int
@@ -101,12 +101,12 @@ class NpyFile:
 
 @dataclass(frozen=True)
 class NpyPart:
-    """Consecutive rows of a `.npy` file. They are read, not mapped: a file cut short is an error and no signal.
+    """Consecutive rows of a `.npy` file. It is read, not mapped, so that a truncated file is an error, not a signal.
 
     Attributes:
-        layout: what they hold.
-        file: the file, which must stay as it was.
-        first, rows: the number of the first of them in it, and how many they are.
+        layout: the layout of the rows.
+        file: the file, which must not change.
+        first, rows: the number of the first row in the file, and the number of rows.
     """
 
     layout: Layout
@@ -117,18 +117,18 @@ class NpyPart:
     @property
     def name(self) -> str:
         """The file."""
-        return self.file.stamp.file
+        return self.file.version.file
 
     @property
     def mark(self) -> str:
         """Identifies the data in checkpoints."""
-        return f"{self.file.stamp} {self.first}"
+        return f"{self.file.version} {self.first}"
 
     def read(self, columns: Sequence[str] = ()) -> Iterator[Block]:
         """Yield its rows, block by block."""
         if columns:
             raise FileError(f"{self.name}: a .npy file has no column {columns[0]!r}; wanted a table")
-        self.file.stamp.check()
+        self.file.version.check()
         for begin in range(self.first, self.first + self.rows, self.layout.batch_rows):
             rows = min(self.layout.batch_rows, self.first + self.rows - begin)
             scores = self._scores(begin, rows).astype(self.layout.dtype, copy=False)
@@ -154,41 +154,41 @@ class NpyPart:
         return numbers
 
 
-def npy_parts(path: Path, form: Form) -> tuple[Layout, list[Part]]:
-    """The layout and the parts of `.npy` files of the same columns; only their headers are read."""
-    kind = _npy_kind(path, form)
-    files = [_open_npy(FileStamp.of(file)) for file in files_behind(path)]
+def npy_parts(path: Path, options: ReadOptions) -> tuple[Layout, list[Part]]:
+    """The layout and the parts of `.npy` files with the same columns; only headers are read."""
+    kind = _npy_kind(path, options)
+    files = [_open_npy(FileVersion.of(file)) for file in list_files(path)]
     k = files[0].k
     for file in files:
         if file.k != k:
             raise FileError(
-                f"{file.stamp.file}: {file.k} columns of scores, and {files[0].stamp.file} has {k}; "
+                f"{file.version.file}: {file.k} columns of scores, and {files[0].version.file} has {k}; "
                 "wanted the same classes"
             )
     dtype = np.result_type(*(file.dtype if file.dtype.kind == "f" else np.float64 for file in files))
     names = tuple(str(j) for j in range(k))
-    layout = Layout(kind, names, None, str(dtype), (), threshold=form.threshold)
-    share = rows_per_part(sum(file.n for file in files), k)
+    layout = Layout(kind, names, None, str(dtype), (), threshold=options.threshold)
+    part_rows = rows_per_part(sum(file.n for file in files), k)
     parts = (
-        NpyPart(layout, file, first, min(share, file.n - first))
+        NpyPart(layout, file, first, min(part_rows, file.n - first))
         for file in files
-        for first in range(0, file.n, share)
+        for first in range(0, file.n, part_rows)
     )
-    return layout, join_parts(parts, share)
+    return layout, join_parts(parts, part_rows)
 
 
-def _open_npy(stamp: FileStamp) -> NpyFile:
-    path = Path(stamp.file)
+def _open_npy(version: FileVersion) -> NpyFile:
+    path = Path(version.file)
     try:
         with path.open("rb") as file:
-            version = npy.read_magic(file)
-            read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+            magic = npy.read_magic(file)
+            read = npy.read_array_header_1_0 if magic == (1, 0) else npy.read_array_header_2_0
             shape, fortran, dtype = read(file)
             offset = file.tell()
-    except Exception as problem:  # whatever numpy makes of it, the file is refused
+    except Exception as problem:  # numpy raises many types
         raise FileError(refusal(path, problem, "npy")) from None
     if dtype.kind not in "fiub" or len(shape) != 2:
         raise FileError(f"{path}: holds {dtype.name} of shape {shape}; wanted numbers, (rows, classes)")
-    if stamp.size - offset < math.prod(shape) * dtype.itemsize:
+    if version.size - offset < math.prod(shape) * dtype.itemsize:
         raise FileError(f"{path}: cannot be read as .npy (it is cut short); is it complete?")
-    return NpyFile(stamp, *shape, offset, dtype, bool(fortran))
+    return NpyFile(version, *shape, offset, dtype, bool(fortran))

@@ -1,4 +1,4 @@
-"""CSV: commas, semicolons or tabs, plain or compressed; numbers where numbers are wanted, texts to the letter."""
+"""CSV with commas, semicolons or tabs, plain or compressed; score columns as numbers, all others as text."""
 
 from __future__ import annotations
 
@@ -8,54 +8,56 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from shiftgauge.errors import FileError, Note
 from shiftgauge.io.batches import TableFile
-from shiftgauge.io.compressed import ending, opened_binary, opened_text
-from shiftgauge.io.files import FileStamp
+from shiftgauge.io.compressed import format_suffix, open_binary, open_text
+from shiftgauge.io.files import FileVersion
 
-#: Bytes that are parsed in one go; a row must fit.
+#: Bytes that are parsed at a time; a row must fit.
 BLOCK_BYTES = 1 << 24
-DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
-#: A number written with a decimal comma, as spreadsheets of half of Europe write it; and one with a point.
-COMMA_NUMBER, POINT_NUMBER = (re.compile(rf"[+-]?\d+{p}\d+([eE][+-]?\d+)?") for p in (",", r"\."))
-#: Lines that are looked at for the delimiter and the decimal sign.
-FIRST = 1000
+DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
+#: Rows that decide between a decimal comma and a decimal point.
+FIRST_ROWS = 100
 
 
-def open_csv(stamp: FileStamp) -> TableFile:
-    """A CSV file by its header; its delimiter is the one that the header holds most of."""
-    path = Path(stamp.file)
-    usual = "\t" if ending(path) == ".tsv" else ","
-    with opened_text(path) as file:
-        delimiter, names, comma = _header(file, usual)
+def open_csv(version: FileVersion) -> TableFile:
+    """A CSV file by its first rows; the delimiter is the one that is most frequent in the header.
+
+    Spreadsheets in many countries write semicolons between columns and a comma in numbers. So a comma is the decimal
+    sign if another character separates the columns and the first rows have more numbers with a comma than with a point.
+    """
+    path = Path(version.file)
+    usual = "\t" if format_suffix(path) == ".tsv" else ","
+    with open_text(path) as file:
+        header = file.readline()
+        unquoted = re.sub(r'"[^"]*"', "", header)
+        # max returns the usual delimiter if several are equally frequent
+        delimiter = max(dict.fromkeys((usual, *DELIMITERS)), key=unquoted.count)
+        lines = csv.reader(itertools.chain([header], file), delimiter=delimiter)
+        names = next(lines, [])
+        cells = [cell for row in itertools.islice(lines, FIRST_ROWS) for cell in row]
+    comma = delimiter != "," and _count_numbers(cells, ",") > _count_numbers(cells, ".")
     notes = []
     if delimiter != usual:
         notes.append(Note(f"{path}: its columns are separated by {DELIMITERS[delimiter]}"))
     if comma:
         notes.append(Note(f"{path}: its numbers are written with a decimal comma"))
     read = partial(read_csv, tuple(names), delimiter, "," if comma else ".")
-    return TableFile(stamp, tuple(names), read, notes=tuple(notes))
+    return TableFile(version, tuple(names), read, notes=tuple(notes))
 
 
-def _header(file: TextIO, usual: str) -> tuple[str, list[str], bool]:
-    """The delimiter, the columns' names, and whether the first rows write more numbers with a comma than a point."""
-    lines = list(itertools.islice(file, FIRST))
-    bare = re.sub(r'"[^"]*"', "", lines[0] if lines else "")
-    counts = {d: bare.count(d) for d in dict.fromkeys((usual, *DELIMITERS))}
-    delimiter = max(counts, key=lambda d: counts[d])  # the usual one where several are as many
-    rows = list(csv.reader(lines, delimiter=delimiter))
-    cells = [cell.strip() for row in rows[1:] for cell in row] if delimiter != "," else []
-    commas, points = (sum(map(bool, map(form.fullmatch, cells))) for form in (COMMA_NUMBER, POINT_NUMBER))
-    return delimiter, rows[0] if rows else [], commas > points
+def _count_numbers(cells: Sequence[str], point: str) -> int:
+    number = re.compile(rf"\s*[+-]?\d+[{point}]\d+([eE][+-]?\d+)?\s*")
+    return sum(number.fullmatch(cell) is not None for cell in cells)
 
 
 def read_csv(
     names: tuple[str, ...],
     delimiter: str,
-    point: str,
-    stamp: FileStamp,
+    decimal_point: str,
+    version: FileVersion,
     numbers: Sequence[str],
     texts: Sequence[str],
     groups: range | None,
@@ -66,28 +68,27 @@ def read_csv(
     from pyarrow import csv as arrow
 
     types = {**{name: pa.float64() for name in numbers}, **{name: pa.string() for name in texts}}
-    path = Path(stamp.file)
-    with opened_binary(path) as file:
+    path = Path(version.file)
+    with open_binary(path) as file:
         try:
-            reader = arrow.open_csv(
+            yield from arrow.open_csv(
                 file,
                 read_options=arrow.ReadOptions(block_size=BLOCK_BYTES, use_threads=False),
                 parse_options=arrow.ParseOptions(delimiter=delimiter, newlines_in_values=True),
                 convert_options=arrow.ConvertOptions(
-                    column_types=types, include_columns=list(types), decimal_point=point
+                    column_types=types, include_columns=list(types), decimal_point=decimal_point
                 ),
             )
-            yield from reader
         except pa.ArrowInvalid as problem:
-            raise _wrong_cell(path, names, str(problem)) or problem from None
+            raise _cell_error(path, names, str(problem)) or problem from None
 
 
-def _wrong_cell(path: Path, names: Sequence[str], text: str) -> FileError | None:
-    """Arrow counts columns and rows, the header as a row; people read names and count from 0."""
-    found: Any = re.search(
+def _cell_error(path: Path, names: Sequence[str], text: str) -> FileError | None:
+    """Arrow's message with the column's name and the row's number, counted from 0 after the header."""
+    match: Any = re.search(
         r"column #(\d+): (?:Row #(\d+): )?CSV conversion error.* value '(.*?)'$", text, re.S
     )
-    if found is None:
+    if match is None:
         return None
-    row = "" if found[2] is None else f", row {int(found[2]) - 2}"
-    return FileError(f"{path}: column {names[int(found[1])]!r}{row} is {found[3]!r}; wanted numbers")
+    row = "" if match[2] is None else f", row {int(match[2]) - 2}"
+    return FileError(f"{path}: column {names[int(match[1])]!r}{row} is {match[3]!r}; wanted numbers")

@@ -37,12 +37,12 @@ def demo_data() -> Demo:
     Source(logits, 5000 rows x 10 classes, classes=['T-shirt', 'Trouser', 'Pullover', ...])
     """
     with resources.files("shiftgauge").joinpath("data/demo.npz").open("rb") as file:
-        held = dict(np.load(file, allow_pickle=False))
-    names = held["classes"]
+        arrays = dict(np.load(file, allow_pickle=False))
+    names = arrays["classes"]
     classes = names.tolist()
     targets = {
-        shift: Target(held[f"{shift}_logits"], classes=classes, second=names[held[f"{shift}_second"]])
-        for shift in held["shifts"].tolist()
+        shift: Target(arrays[f"{shift}_logits"], classes=classes, second=names[arrays[f"{shift}_second"]])
+        for shift in arrays["shifts"].tolist()
     }
-    source = Source(held["val_logits"], names[held["val_labels"]], classes=classes)
-    return Demo(source, targets, names[held["labels"]])
+    source = Source(arrays["val_logits"], names[arrays["val_labels"]], classes=classes)
+    return Demo(source, targets, names[arrays["labels"]])

@@ -1,4 +1,4 @@
-"""The files behind a path: one file, a folder of files of one form, or a glob."""
+"""The files of a path: one file, a folder of files of one format, or a glob."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from shiftgauge.errors import FileError
-from shiftgauge.io.compressed import ending
+from shiftgauge.io.compressed import format_suffix
 
 PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather")
-#: Endings of the forms that a folder or a glob may consist of; the first is meant where nothing tells.
-FORMS = (PARQUET, ARROW, (".npy",))
+#: Suffixes of the formats that a folder or a glob may contain; the first is the default.
+FORMATS = (PARQUET, ARROW, (".npy",))
 
 
 @dataclass(frozen=True)
-class FileStamp:
-    """A file as it was when it was opened.
+class FileVersion:
+    """The name, size and time of change of a file when it was opened.
 
     Attributes:
         file: its name.
-        size, changed: its bytes, and when it was written, in nanoseconds.
+        size: its size in bytes.
+        changed: when it was last written, in nanoseconds.
     """
 
     file: str
@@ -30,8 +31,8 @@ class FileStamp:
     changed: int
 
     @classmethod
-    def of(cls, file: str | Path) -> FileStamp:
-        """The file as it is now."""
+    def of(cls, file: str | Path) -> FileVersion:
+        """The current version of the file."""
         try:
             status = os.stat(file)
         except OSError as problem:
@@ -39,24 +40,26 @@ class FileStamp:
         return cls(str(file), status.st_size, status.st_mtime_ns)
 
     def check(self) -> None:
-        """Refuse a file that was written to since."""
-        if FileStamp.of(self.file) != self:
+        """Refuse a file that has changed since."""
+        if FileVersion.of(self.file) != self:
             raise FileError(f"{self.file}: changed between two passes; start again when nobody writes to it")
 
 
 def is_glob(path: Path) -> bool:
-    """Whether the name is a pattern, not a file."""
+    """Whether the path is a glob and not the name of a file."""
     return glob.has_magic(str(path)) and not path.exists()
 
 
-def form_of(path: Path) -> str:
-    """The ending that tells how a path is read; of a folder or a glob that of its first file by name."""
+def format_of(path: Path) -> str:
+    """The suffix that tells the format of a path; of a folder or a glob that of its first file by name."""
     if path.is_dir() or is_glob(path):
-        return next((form[0] for form in FORMS[1:] if _first_ending(path) in form), PARQUET[0])
-    return PARQUET[0] if path.suffix.lower() in PARQUET else ending(path)
+        return next(
+            (file_format[0] for file_format in FORMATS[1:] if _first_suffix(path) in file_format), PARQUET[0]
+        )
+    return PARQUET[0] if path.suffix.lower() in PARQUET else format_suffix(path)
 
 
-def _first_ending(path: Path) -> str:
+def _first_suffix(path: Path) -> str:
     names: Iterable[str] = (
         glob.iglob(str(path), recursive=True)
         if is_glob(path)
@@ -65,36 +68,38 @@ def _first_ending(path: Path) -> str:
     return Path(next((name for name in sorted(names) if Path(name).suffix), "")).suffix.lower()
 
 
-def files_behind(path: Path) -> list[Path]:
-    """The files behind a path, in the order of their names; hidden ones and `_metadata` are left out."""
+def list_files(path: Path) -> list[Path]:
+    """The files of a path, sorted by name, without hidden ones and `_metadata`."""
     if not (path.is_dir() or is_glob(path)):
         return [path]
-    form = form_of(path)
-    endings = next(endings for endings in FORMS if form in endings)
-    return _inside(path, endings) if path.is_dir() else _matching(path, endings)
+    file_format = format_of(path)
+    suffixes = next(suffixes for suffixes in FORMATS if file_format in suffixes)
+    return _folder_files(path, suffixes) if path.is_dir() else _glob_files(path, suffixes)
 
 
-def _matching(path: Path, endings: Sequence[str]) -> list[Path]:
-    found = (Path(name) for name in sorted(glob.glob(str(path), recursive=True)))
-    files = [file for file in found if file.is_file()]
-    other = next((file for file in files if file.suffix.lower() not in endings), None)
+def _glob_files(path: Path, suffixes: Sequence[str]) -> list[Path]:
+    paths = (Path(name) for name in sorted(glob.glob(str(path), recursive=True)))
+    files = [file for file in paths if file.is_file()]
+    other = next((file for file in files if file.suffix.lower() not in suffixes), None)
     if other is not None:
-        raise FileError(f"{path}: also matches {other.name}; of several files wanted only {endings[0]}")
+        raise FileError(f"{path}: also matches {other.name}; of several files wanted only {suffixes[0]}")
     if not files:
         raise FileError(f"{path}: no file matches the pattern")
     return files
 
 
-def _inside(path: Path, endings: Sequence[str]) -> list[Path]:
-    form = endings[0]
+def _folder_files(path: Path, suffixes: Sequence[str]) -> list[Path]:
+    file_format = suffixes[0]
     inside = sorted(file for file in path.rglob("*") if file.is_file())
     files = [f for f in inside if not any(part[0] in "._" for part in f.relative_to(path).parts)]
-    other = next((file for file in files if file.suffix.lower() not in endings), None)
+    other = next((file for file in files if file.suffix.lower() not in suffixes), None)
     if not files:
-        raise FileError(f"{path}: is a folder without {form} files; wanted a file, or a folder of those")
+        raise FileError(
+            f"{path}: is a folder without {file_format} files; wanted a file, or a folder of those"
+        )
     if other is not None:
         raise FileError(
-            f"{path}: is a folder that also holds {other.name}; wanted a folder of {form} files, "
-            f"or a pattern such as '{path}/*{form}'"
+            f"{path}: is a folder that also holds {other.name}; wanted a folder of {file_format} files, "
+            f"or a pattern such as '{path}/*{file_format}'"
         )
     return files

@@ -1,4 +1,4 @@
-"""JSON lines: one object a line, its keys the columns."""
+"""JSON lines: one object per line, whose keys are the columns."""
 
 from __future__ import annotations
 
@@ -12,49 +12,49 @@ from typing import Any
 
 from shiftgauge.errors import FileError
 from shiftgauge.io.batches import BATCH_ROWS, TableFile
-from shiftgauge.io.compressed import opened_text
-from shiftgauge.io.files import FileStamp
+from shiftgauge.io.compressed import open_text
+from shiftgauge.io.files import FileVersion
 
 
-def open_jsonl(stamp: FileStamp) -> TableFile:
+def open_jsonl(version: FileVersion) -> TableFile:
     """A file of JSON lines; the first object names the columns."""
-    names = tuple(next(_objects(Path(stamp.file)), {}))
-    return TableFile(stamp, names, partial(read_jsonl, names))
+    names = tuple(next(_objects(Path(version.file)), {}))
+    return TableFile(version, names, partial(read_jsonl, names))
 
 
 def _objects(path: Path) -> Iterator[dict[str, Any]]:
-    with opened_text(path) as file:
+    with open_text(path) as file:
         for line, text in enumerate(file):
             if not text.strip():
                 continue
             try:
-                held = json.loads(text, object_pairs_hook=unique_keys)
+                row = json.loads(text, object_pairs_hook=unique_keys)
             except RepeatedKeyError as problem:
                 raise FileError(f"{path}: line {line + 1}: {problem}") from None
             except (ValueError, RecursionError):
-                raise FileError(f"{path}: line {line + 1} is no JSON; wanted one object a line") from None
-            if not isinstance(held, dict):
-                kind = type(held).__name__
-                raise FileError(f"{path}: line {line + 1} is a {kind}; wanted one object a line")
-            yield held
+                raise FileError(f"{path}: line {line + 1} is not JSON; wanted one object per line") from None
+            if not isinstance(row, dict):
+                kind = type(row).__name__
+                raise FileError(f"{path}: line {line + 1} is a {kind}; wanted one object per line")
+            yield row
 
 
 class RepeatedKeyError(ValueError):
-    """A JSON object holds a key twice."""
+    """A JSON object has a key twice."""
 
 
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object from its pairs, as `object_pairs_hook`; of two equal keys the last would win silently."""
-    held = dict(pairs)
-    if len(held) < len(pairs):
+    """An `object_pairs_hook` that refuses repeated keys, of which `json` would silently keep the last."""
+    values = dict(pairs)
+    if len(values) < len(pairs):
         twice = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
-        raise RepeatedKeyError(f"the key {twice[:80]!r} stands twice in one object; wanted each once")
-    return held
+        raise RepeatedKeyError(f"the key {twice[:80]!r} appears twice in one object; wanted each once")
+    return values
 
 
 def read_jsonl(
     names: tuple[str, ...],
-    stamp: FileStamp,
+    version: FileVersion,
     numbers: Sequence[str],
     texts: Sequence[str],
     groups: range | None,
@@ -63,7 +63,7 @@ def read_jsonl(
     """Record batches of JSON lines, from the start of the file."""
     import pyarrow as pa
 
-    objects = _objects(Path(stamp.file))
+    objects = _objects(Path(version.file))
     known = set(names)
     for first in itertools.count(0, BATCH_ROWS):
         rows = list(itertools.islice(objects, BATCH_ROWS))
@@ -71,9 +71,9 @@ def read_jsonl(
             return
         for i, row in enumerate(rows):
             extra = next((key for key in row if key not in known), None)
-            if extra is not None:  # it may be one class more
+            if extra is not None:  # it may be another class
                 raise FileError(
-                    f"{stamp.file}: row {first + i} has a key {extra!r}, which the first row has not; "
+                    f"{version.file}: row {first + i} has a key {extra!r}, which the first row lacks; "
                     "wanted the same keys in all"
                 )
         columns = {name: _column([row.get(name) for row in rows]) for name in (*numbers, *texts)}

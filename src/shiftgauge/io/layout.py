@@ -1,4 +1,4 @@
-"""Which columns of a table hold what, and how its rows become a `Block`: the same for every form."""
+"""Which columns of a table hold what, and how its rows become a `Block`: the same for every format."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ import numpy.typing as npt
 from shiftgauge import validation
 from shiftgauge.errors import FileError, InputError
 from shiftgauge.io.batches import TableBatch
-from shiftgauge.io.form import Form, refuse_misspelt
-from shiftgauge.io.values import coded, known, labels_in, numbers_of, shown
+from shiftgauge.io.options import ReadOptions, check_spelling
+from shiftgauge.io.values import check_column, encode_column, format_names, numeric_column, parse_labels
 from shiftgauge.rows import LABELS, Block, renumbered, row_location
 from shiftgauge.times import bin_times, split_bin
 from shiftgauge.validation.labels import are_indices, is_missing
 
 Array = npt.NDArray[Any]
 Indices = npt.NDArray[np.intp]
-#: About how many scores are decoded at a time, and how many rows at least: decoding few rows of many columns is slow.
+#: Approximate scores per batch, and the least rows of one: decoding few rows of many columns is slow.
 BATCH_SCORES, BATCH_ROWS = 1 << 19, 1 << 11
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What the columns of a table hold; every part carries it.
+    """Which columns of a table hold what; every part has its layout.
 
     Attributes:
         kind: `"logits"` or `"probs"`.
-        scores: the columns of scores, in the order of the classes.
-        classes: the names of the classes; one more than `scores` if one column stands for two.
-        dtype: what the scores are stored as, at the highest precision of all files.
-        names: all columns; any of them may be asked for.
+        scores: the score columns, in the order of the classes.
+        classes: the class names; two, if the single score column is the probability of the second.
+        dtype: the dtype of the scores, at the highest precision of all files.
+        names: all columns; any of them may be requested.
         prediction, weight, second, id, label: the columns that hold these, or None.
-        drop: whether rows may be without a label.
-        threshold: as in `Form`.
-        zone: the time zone that binned times are counted in.
-        batch_rows: how many rows a block has: decided once, so that every worker sums the same blocks.
+        drop: whether rows without a label are allowed.
+        threshold: as in `ReadOptions`.
+        zone: the time zone of bins of times.
+        batch_rows: rows per block, chosen once so that all workers sum the same blocks.
     """
 
     kind: str
@@ -66,17 +66,17 @@ class Layout:
         return len(self.scores if self.classes is None else self.classes)
 
     def columns_to_read(self, columns: Sequence[str] = ()) -> list[str]:
-        """The columns of the table that a block with these further columns is made of."""
+        """The columns of the table to read for a block with these additional columns."""
         own = (self.prediction, self.weight, self.second, self.id)
-        asked = [self._column(name) for name in columns]
-        return list(dict.fromkeys([*self.scores, *(n for n in own if n is not None), *asked]))
+        others = [self._column(name) for name in columns]
+        return list(dict.fromkeys([*self.scores, *(n for n in own if n is not None), *others]))
 
-    def _column(self, asked: str) -> str:
-        """The column that is read for one that is asked for."""
-        if asked == LABELS:
-            assert self.label is not None  # whoever reads a source has looked
+    def _column(self, name: str) -> str:
+        """The column of the table for a requested one."""
+        if name == LABELS:
+            assert self.label is not None  # checked before a source is read
             return self.label
-        return known(split_bin(asked, self.names)[0], self.names, "target")
+        return check_column(split_bin(name, self.names)[0], self.names, "target")
 
     def blocks(self, batches: Iterable[TableBatch], columns: Sequence[str] = ()) -> Iterator[Block]:
         """The blocks of several batches."""
@@ -86,7 +86,7 @@ class Layout:
         """The rows of a batch; an error names the file and the row's number in it."""
         scores = self._matrix(batch)
         if len(self.scores) < self.k:
-            scores = both_columns(scores, batch.where, batch.first)
+            scores = binary_probabilities(scores, batch.where, batch.first)
         with row_location(batch.where, batch.first):
             decisions = (
                 self.decide(scores) if self.prediction is None else self._predictions(batch, self.prediction)
@@ -96,7 +96,9 @@ class Layout:
                 batch.where,
                 batch.first,
                 decisions=decisions,
-                weights=None if self.weight is None else numbers_of(batch, self.weight).astype(np.float64),
+                weights=None
+                if self.weight is None
+                else numeric_column(batch, self.weight).astype(np.float64),
                 second=None
                 if self.second is None
                 else self._predictions(batch, self.second, "second model's "),
@@ -106,8 +108,8 @@ class Layout:
             )
 
     def _matrix(self, batch: TableBatch) -> Array:
-        """(b, K) the scores in C order, copied once, at the precision they are stored in."""
-        columns = [numbers_of(batch, name) for name in self.scores]
+        """(b, K) the scores in C order, copied once, in their stored precision."""
+        columns = [numeric_column(batch, name) for name in self.scores]
         dtype = np.result_type(self.dtype, *{_floating(column.dtype) for column in columns})
         matrix = np.empty((batch.batch.num_rows, len(columns)), dtype)
         for j, column in enumerate(columns):
@@ -115,7 +117,7 @@ class Layout:
         return matrix
 
     def decide(self, scores: Array) -> Indices | None:
-        """(b,) what the threshold decides, if there is one."""
+        """(b,) the predictions by the threshold, if there is one."""
         if self.threshold is None:
             return None
         return validation.above_threshold(scores, self.kind, self.classes, self.threshold, "target")
@@ -123,14 +125,14 @@ class Layout:
     def _predictions(self, batch: TableBatch, name: str, whose: str = "") -> Indices:
         """(b,) class numbers of a column of predictions."""
         try:
-            return self._class_numbers(*_distinct(batch, name), f"{whose}predictions")
+            return self._class_numbers(*_distinct_values(batch, name), f"{whose}predictions")
         except InputError as problem:
             raise InputError(f"{problem}; --prediction-column '' leaves them out") from None
 
     def _labels(self, batch: TableBatch) -> Indices:
-        """(b,) the labels, as a `Block` has them while a source is read."""
+        """(b,) the labels in the encoding of a `Block` while a source is read."""
         assert self.label is not None
-        values, place = _distinct(batch, self.label)
+        values, place = _distinct_values(batch, self.label)
         labelled = np.array([not (self.drop and is_missing(v)) for v in values], np.bool_)
         out = np.full(len(place), -1, np.intp)
         rows = np.flatnonzero(labelled[place])
@@ -141,47 +143,47 @@ class Layout:
             except InputError as problem:
                 raise InputError(renumbered(str(problem), lambda row: int(rows[row]))) from None
             if self.classes is not None and are_indices(
-                labels_in(values, self.classes).tolist(), self.classes
+                parse_labels(values, self.classes).tolist(), self.classes
             ):
                 out[rows] += self.k
         return out
 
     def _class_numbers(self, values: npt.NDArray[np.object_], place: Indices, what: str) -> Indices:
-        """(b,) class numbers; each distinct value is looked up once, all rows only to name a wrong one."""
+        """(b,) class numbers; distinct values are looked up once, all rows only to find the row of an error."""
         try:
-            found = validation.check_labels(
-                labels_in(values, self.classes), len(values), self.k, self.classes, what
+            indices = validation.check_labels(
+                parse_labels(values, self.classes), len(values), self.k, self.classes, what
             )
         except InputError:
-            rows = labels_in(values[place], self.classes)
+            rows = parse_labels(values[place], self.classes)
             return validation.check_labels(rows, len(rows), self.k, self.classes, what)
-        return np.asarray(found[place], dtype=np.intp)
+        return np.asarray(indices[place], dtype=np.intp)
 
     def _other(self, batch: TableBatch, name: str) -> Array:
-        """(b,) a column to the letter, or the bins of its times."""
+        """(b,) a column as stored, or the bins of its times."""
         column, width = split_bin(name, self.names)
-        values, codes = coded(batch.batch.column(column))
+        values, codes = encode_column(batch.batch.column(column))
         if width is None:
             return np.asarray(_objects(values)[codes])
         return bin_times(_objects(values)[codes], width, f"{column!r}", self.zone)
 
 
-def _distinct(batch: TableBatch, name: str) -> tuple[npt.NDArray[np.object_], Indices]:
+def _distinct_values(batch: TableBatch, name: str) -> tuple[npt.NDArray[np.object_], Indices]:
     """The distinct values of a column, and (b,) which of them each row holds."""
-    values, codes = coded(batch.batch.column(name))
+    values, codes = encode_column(batch.batch.column(name))
     used, place = np.unique(codes, return_inverse=True)
     return _objects([values[u] for u in used]), place
 
 
 def _ids(column: Any) -> Array:
-    """(b,) the rows' ids: whole numbers and texts as numpy has them, anything else to the letter."""
+    """(b,) the row ids: integers and texts as numpy arrays, anything else as objects."""
     import pyarrow as pa
 
     if pa.types.is_integer(column.type) and not column.null_count:
         return np.asarray(column.to_numpy(zero_copy_only=False))
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         return np.asarray(column.to_numpy(zero_copy_only=False))
-    values, codes = coded(column)
+    values, codes = encode_column(column)
     return np.asarray(_objects(values)[codes])
 
 
@@ -193,13 +195,13 @@ def _objects(values: Sequence[Any]) -> npt.NDArray[np.object_]:
 
 
 def _floating(dtype: Any) -> np.dtype[Any]:
-    """The dtype that numbers are held in: floats as they are, anything else as float64."""
+    """The floating dtype of a column: floats as stored, anything else as float64."""
     dtype = np.dtype(dtype)
     return dtype if dtype.kind == "f" else np.dtype(np.float64)
 
 
 def stored_dtype(schemas: Iterable[Any], columns: Sequence[str]) -> str:
-    """The floating dtype that holds the columns of all these Arrow schemas exactly."""
+    """The floating dtype that represents the columns of all these Arrow schemas exactly."""
     import pyarrow as pa
 
     types = {schema.field(name).type for schema in schemas for name in columns}
@@ -210,7 +212,7 @@ def stored_dtype(schemas: Iterable[Any], columns: Sequence[str]) -> str:
 def table_layout(
     names: tuple[str, ...],
     schemas: Sequence[Any],
-    form: Form,
+    options: ReadOptions,
     where: object,
     second: str | None = None,
     zone: str | None = None,
@@ -221,88 +223,96 @@ def table_layout(
     Args:
         names: the columns.
         schemas: the Arrow schemas of its files; none if numbers are read as float64.
-        form: what the columns do not say by themselves.
+        options: how to read it.
         where: the table's name in messages.
         second: the column of a second model's predictions.
-        zone: the time zone that binned times are counted in.
+        zone: the time zone of bins of times.
         more: columns that only later files have, with the first file that has each.
     """
-    kind, chosen, classes = scores_in(names, form, where)
-    refuse_more_classes(more or {}, form)
-    decision = form.wanted_prediction(names, where)
-    for name in (form.weight, decision, form.id, second):
+    kind, chosen, classes = find_score_columns(names, options, where)
+    check_no_new_classes(more or {}, options)
+    prediction = options.prediction_column(names, where)
+    for name in (options.weight, prediction, options.id, second):
         if name is not None:
-            known(name, names, where)
-    if form.label not in names and form.label == Form.label:  # a name that was asked for is not misspelt
-        refuse_misspelt(names, [form.label], where, "column", "--label-column")
+            check_column(name, names, where)
+    if (
+        options.label not in names and options.label == ReadOptions.label
+    ):  # a name that the user chose is not misspelt
+        check_spelling(names, [options.label], where, "column", "--label-column")
     return Layout(
         kind,
         tuple(chosen),
         classes,
         stored_dtype(schemas, chosen),
         names,
-        prediction=decision,
-        weight=form.weight,
+        prediction=prediction,
+        weight=options.weight,
         second=second,
-        id=form.id,
-        label=form.label if form.label in names else None,
-        drop=form.drop_unlabelled,
-        threshold=form.threshold,
+        id=options.id,
+        label=options.label if options.label in names else None,
+        drop=options.drop_unlabelled,
+        threshold=options.threshold,
         zone=zone,
     )
 
 
-def scores_in(names: Sequence[str], form: Form, path: object) -> tuple[str, list[str], tuple[str, ...]]:
-    """What the scores are, their columns and their classes: of two classes one column may stand for both."""
-    two = form.positive is not None or form.negative is not None
-    return _two_classes(form, path, names) if two else score_columns(names, form, path)
+def find_score_columns(
+    names: Sequence[str], options: ReadOptions, path: object
+) -> tuple[str, list[str], tuple[str, ...]]:
+    """The kind of the scores, their columns and the classes; one column is enough for two classes."""
+    two = options.positive is not None or options.negative is not None
+    return _two_classes(options, path, names) if two else score_columns(names, options, path)
 
 
-def score_columns(names: Sequence[str], form: Form, path: object) -> tuple[str, list[str], tuple[str, ...]]:
-    """Which columns hold the scores: logits or probabilities, the columns, and their classes."""
-    prefixes = {"logits": form.logit_prefix, "probs": form.prob_prefix}
-    special = {form.label, form.weight, form.prediction, form.id}
+def score_columns(
+    names: Sequence[str], options: ReadOptions, path: object
+) -> tuple[str, list[str], tuple[str, ...]]:
+    """The kind of the scores, their columns and their classes, by the prefixes of the columns."""
+    prefixes = {"logits": options.logit_prefix, "probs": options.prob_prefix}
+    special = {options.label, options.weight, options.prediction, options.id}
     columns = {
         kind: [name for name in names if name.startswith(prefix) and name not in special]
         for kind, prefix in prefixes.items()
     }
-    held = [kind for kind, found in columns.items() if found]
-    if not held:
+    kinds = [kind for kind, names_of_kind in columns.items() if names_of_kind]
+    if not kinds:
         hint = (
             "; for two classes with one column of probabilities pass --positive NAME --negative NAME"
             if "prob" in names
             else "; name the prefix with --logit-prefix or --prob-prefix"
         )
         raise FileError(
-            f"{path}: no columns begin with {form.logit_prefix!r} or {form.prob_prefix!r} "
-            f"(found {shown(names)}){hint}"
+            f"{path}: no columns begin with {options.logit_prefix!r} or {options.prob_prefix!r} "
+            f"(found {format_names(names)}){hint}"
         )
-    kind = form.choose(held, path)
+    kind = options.choose_kind(kinds, path)
     chosen = columns[kind]
     return kind, chosen, tuple(name[len(prefixes[kind]) :] for name in chosen)
 
 
-def refuse_more_classes(more: Mapping[str, str], form: Form) -> None:
-    """A column that only a later part has may come and go, unless it is one class more."""
+def check_no_new_classes(more: Mapping[str, str], options: ReadOptions) -> None:
+    """Files may have additional columns, but not scores of an additional class."""
     for name, file in more.items():
-        if name.startswith((form.logit_prefix, form.prob_prefix)):
+        if name.startswith((options.logit_prefix, options.prob_prefix)):
             raise FileError(
-                f"{file}: has a column {name!r}, which the first part has not; wanted the same classes"
+                f"{file}: has a column {name!r}, which the first file lacks; wanted the same classes"
             )
 
 
-def _two_classes(form: Form, path: object, names: Sequence[str]) -> tuple[str, list[str], tuple[str, ...]]:
-    if form.positive is None or form.negative is None:
+def _two_classes(
+    options: ReadOptions, path: object, names: Sequence[str]
+) -> tuple[str, list[str], tuple[str, ...]]:
+    if options.positive is None or options.negative is None:
         raise FileError(f"{path}: with one column of probabilities both --positive and --negative are needed")
-    if form.kind == "logits":
+    if options.kind == "logits":
         raise FileError(
             f"{path}: --positive and --negative go with one column 'prob' of probabilities, not --logits"
         )
-    return "probs", [known("prob", names, path)], (form.negative, form.positive)
+    return "probs", [check_column("prob", names, path)], (options.negative, options.positive)
 
 
-def both_columns(matrix: npt.NDArray[Any], path: object, first: int = 0) -> npt.NDArray[Any]:
-    """(n, 2) probabilities of two classes, from (n, 1) of the second; `first` is the first row's number."""
+def binary_probabilities(matrix: npt.NDArray[Any], path: object, first: int = 0) -> npt.NDArray[Any]:
+    """(n, 2) probabilities of two classes from (n, 1) of the second; `first` is the number of the first row."""
     p = matrix[:, 0]
     outside = ~((p >= 0) & (p <= 1))
     if outside.any():

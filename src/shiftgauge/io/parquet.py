@@ -1,4 +1,4 @@
-"""Parquet files, of which only the columns that are wanted are read."""
+"""Parquet files; only the requested columns are read."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
-from shiftgauge.io.batches import TableFile, validated
-from shiftgauge.io.files import FileStamp
+from shiftgauge.io.batches import TableFile, validate_batches
+from shiftgauge.io.files import FileVersion
 
 
-def open_parquet(stamp: FileStamp) -> TableFile:
+def open_parquet(version: FileVersion) -> TableFile:
     """A Parquet file by its footer."""
-    footer = _footer(stamp)
+    footer = _footer(version)
     groups = tuple(footer.row_group(i).num_rows for i in range(footer.num_row_groups))
     if min(groups, default=0) < 0 or sum(groups) != footer.num_rows:
         raise ValueError(f"its footer promises {footer.num_rows} rows in groups of {sum(groups)}")
     schema = footer.schema.to_arrow_schema()
-    return TableFile(stamp, tuple(schema.names), read_parquet, schema, groups)
+    return TableFile(version, tuple(schema.names), read_parquet, schema, groups)
 
 
 def read_parquet(
-    stamp: FileStamp, numbers: Sequence[str], texts: Sequence[str], groups: range | None, batch_rows: int
+    version: FileVersion, numbers: Sequence[str], texts: Sequence[str], groups: range | None, batch_rows: int
 ) -> Iterator[Any]:
-    """Record batches of some row groups; those of a whole file are decoded by several threads."""
-    with _open(stamp, _footer(stamp)) as file:
-        yield from validated(
+    """Record batches of some row groups, or of a whole file, which several threads decode."""
+    with _open(version, _footer(version)) as file:
+        yield from validate_batches(
             file.iter_batches(
                 batch_rows, row_groups=groups, columns=[*numbers, *texts], use_threads=groups is None
             )
@@ -33,14 +33,14 @@ def read_parquet(
 
 
 @lru_cache(maxsize=64)
-def _footer(stamp: FileStamp) -> Any:
-    """The footer of a file; those of wide tables take a while to read."""
-    with _open(stamp) as file:
+def _footer(version: FileVersion) -> Any:
+    """The footer of a file, cached: those of wide tables are slow to read."""
+    with _open(version) as file:
         return file.metadata
 
 
-def _open(stamp: FileStamp, footer: Any = None) -> Any:
-    """The file, open for reading; pages that say what they should add up to are checked."""
+def _open(version: FileVersion, footer: Any = None) -> Any:
+    """The file, open for reading; page checksums are verified if it has them."""
     from pyarrow import parquet
 
-    return parquet.ParquetFile(stamp.file, metadata=footer, page_checksum_verification=True)
+    return parquet.ParquetFile(version.file, metadata=footer, page_checksum_verification=True)

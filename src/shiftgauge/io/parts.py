@@ -1,4 +1,4 @@
-"""Parts of files: row groups that are read anew in every pass, by whoever works on them."""
+"""Parts of files: row groups that are read again in every pass."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
-from shiftgauge.io.batches import Table, TableFile
+from shiftgauge.io.batches import OpenTable, TableFile
 from shiftgauge.io.layout import Layout
 from shiftgauge.io.tables import file_batches
 from shiftgauge.rows import Block, Part
 
-#: About how many scores a part has, unless that makes too many parts: what a pass sends back grows with them.
+#: Approximate scores per part, and the most parts: what a pass returns grows with their number.
 PART_SCORES, MAX_PARTS = 1 << 22, 256
 
 
 def rows_per_part(rows: int, k: int) -> int:
-    """About how many rows a part has, of so many rows of k scores in all."""
+    """The approximate number of rows of a part, of `rows` rows of k scores."""
     return max(1, max(PART_SCORES, -(-rows * k // MAX_PARTS)) // k)
 
 
 @dataclass(frozen=True)
 class FilePart:
-    """Consecutive rows of a file that must stay as it was.
+    """Consecutive rows of a file, which must not change.
 
     Attributes:
-        layout: what they hold.
-        file: the file; its footer is left behind.
-        first, rows: the number of the first of them in it, and how many they are.
-        groups: the row groups that hold them; None for the whole file.
+        layout: the layout of the rows.
+        file: the file, without its footer.
+        first, rows: the number of the first row in the file, and the number of rows.
+        groups: their row groups; None for the whole file.
     """
 
     layout: Layout
@@ -40,17 +40,17 @@ class FilePart:
     @property
     def name(self) -> str:
         """The file."""
-        return self.file.stamp.file
+        return self.file.version.file
 
     @property
     def mark(self) -> str:
         """Identifies the data in checkpoints."""
-        return f"{self.file.stamp} {self.first}"
+        return f"{self.file.version} {self.first}"
 
     def read(self, columns: Sequence[str] = ()) -> Iterator[Block]:
         """Yield its rows, block by block."""
         layout = self.layout
-        self.file.stamp.check()
+        self.file.version.check()
         wanted = layout.columns_to_read(columns)
         numbers = [name for name in wanted if name in (*layout.scores, layout.weight)]
         texts = [name for name in wanted if name not in numbers]
@@ -60,13 +60,13 @@ class FilePart:
 
 @dataclass(frozen=True)
 class JoinedParts:
-    """Several small parts that are worked on as one."""
+    """Several small parts as one."""
 
     parts: tuple[Part, ...]
 
     @property
     def rows(self) -> int:
-        """How many rows they have."""
+        """The number of rows."""
         return sum(part.rows for part in self.parts)
 
     @property
@@ -85,12 +85,12 @@ class JoinedParts:
             yield from part.read(columns)
 
 
-def join_parts(parts: Iterable[Part], share: int) -> list[Part]:
-    """Join consecutive parts up to so many rows, so that many small files are few parts."""
+def join_parts(parts: Iterable[Part], part_rows: int) -> list[Part]:
+    """Join consecutive parts of up to `part_rows` rows, so that many small files are few parts."""
     runs: list[list[Part]] = []
     rows = 0
     for part in parts:
-        if not runs or rows + part.rows > share:
+        if not runs or rows + part.rows > part_rows:
             runs.append([])
             rows = 0
         runs[-1].append(part)
@@ -98,25 +98,25 @@ def join_parts(parts: Iterable[Part], share: int) -> list[Part]:
     return [run[0] if len(run) == 1 else JoinedParts(tuple(run)) for run in runs]
 
 
-def parts_of_table(table: Table, layout: Layout) -> list[Part]:
-    """The parts of a table's files; of a file without a footer the rows are counted, by reading one column."""
+def table_parts(table: OpenTable, layout: Layout) -> list[Part]:
+    """The parts of a table's files; rows of a file without a footer are counted by reading one column."""
     groups = [[_count_rows(file)] if file.groups is None else list(file.groups) for file in table.files]
-    share = rows_per_part(sum(map(sum, groups)), layout.k)
+    part_rows = rows_per_part(sum(map(sum, groups)), layout.k)
     parts = (
         part
         for file, rows in zip(table.files, groups, strict=True)
-        for part in _parts_of_file(file, rows, layout, share)
+        for part in _parts_of_file(file, rows, layout, part_rows)
     )
-    return join_parts(parts, share)
+    return join_parts(parts, part_rows)
 
 
 def _count_rows(file: TableFile) -> int:
     return sum(batch.batch.num_rows for batch in file_batches(file, [], file.names[:1]))
 
 
-def _parts_of_file(file: TableFile, groups: list[int], layout: Layout, share: int) -> Iterator[FilePart]:
-    """Runs of row groups of about so many rows."""
-    bare = replace(file, names=(), schema=None, groups=None, notes=())  # what a worker needs
+def _parts_of_file(file: TableFile, groups: list[int], layout: Layout, part_rows: int) -> Iterator[FilePart]:
+    """Consecutive row groups of about `part_rows` rows."""
+    bare = replace(file, names=(), schema=None, groups=None, notes=())  # only what a worker needs
     if file.groups is None:
         yield FilePart(layout, bare, 0, groups[0])
         return
@@ -124,6 +124,6 @@ def _parts_of_file(file: TableFile, groups: list[int], layout: Layout, share: in
     begin = 0
     for number in range(1, len(ends)):
         last = number == len(groups)
-        if last or ends[number + 1] - ends[begin] > share:
+        if last or ends[number + 1] - ends[begin] > part_rows:
             yield FilePart(layout, bare, ends[begin], ends[number] - ends[begin], range(begin, number))
             begin = number

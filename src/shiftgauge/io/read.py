@@ -1,4 +1,4 @@
-"""From files to `Source`, `Target`, labels and a second model."""
+"""Read `Source`, `Target`, labels and a second model from files."""
 
 from __future__ import annotations
 
@@ -12,16 +12,22 @@ import numpy as np
 
 from shiftgauge.errors import FileError, InputError, Note, nearest
 from shiftgauge.io.arrays import npy_parts, read_mapping, read_scores_mapping, read_scores_npy
-from shiftgauge.io.batches import Table
+from shiftgauge.io.batches import OpenTable
 from shiftgauge.io.compressed import ENDINGS as COMPRESSED
-from shiftgauge.io.files import files_behind, form_of, is_glob
-from shiftgauge.io.form import Content, Form
+from shiftgauge.io.files import format_of, is_glob, list_files
 from shiftgauge.io.frames import frame_parts
 from shiftgauge.io.layout import Layout, table_layout
-from shiftgauge.io.parts import parts_of_table
-from shiftgauge.io.stdin import is_stdin, is_stream, plainly, said_plainly, spooled
+from shiftgauge.io.options import Content, ReadOptions, Threshold
+from shiftgauge.io.parts import table_parts
+from shiftgauge.io.streams import (
+    copy_stream,
+    display_name,
+    is_stream,
+    stream_names_in_errors,
+    with_stream_names,
+)
 from shiftgauge.io.tables import OPENERS, open_table, read_scores_table, table_columns
-from shiftgauge.io.values import labels_in, shown
+from shiftgauge.io.values import format_names, parse_labels
 from shiftgauge.rows import Engine, Part, Rows, source_of, subsample_step
 from shiftgauge.samples import Source, Target
 from shiftgauge.storage import read_npy
@@ -32,157 +38,202 @@ COMPRESSIBLE = {".csv", ".tsv", ".jsonl", ".ndjson"}
 
 
 def read_source(
-    path: str | Path, form: Form | None = None, labels: str | Path | None = None, **said: Any
+    path: str | Path,
+    labels: str | Path | None = None,
+    *,
+    kind: str | None = None,
+    logit_prefix: str = "logit_",
+    prob_prefix: str = "prob_",
+    label: str = "label",
+    weight: str | None = None,
+    prediction: str | None = "prediction",
+    positive: str | None = None,
+    negative: str | None = None,
+    tolerance: float | None = None,
+    id: str | None = None,
+    threshold: Threshold | None = None,
+    insist: bool = False,
+    drop_unlabelled: bool = False,
 ) -> Source:
     """Read labelled scores from a file, a folder or a glob.
 
     Args:
         path: `.npz`, `.npy`, `.pt`, `.csv`, `.tsv`, `.jsonl` (also `.gz`), `.parquet`, `.arrow`, or `-`.
-        form: what the file does not say by itself; or its fields by name, such as `label="truth"`.
         labels: a separate file of labels, for `.npy` scores.
-        said: fields of `Form`.
+        kind: `"logits"` or `"probs"`, if the file does not say which it holds.
+        logit_prefix, prob_prefix: prefixes of the score columns of a table; the class name follows.
+        label: the label column.
+        weight: the column of row weights.
+        prediction: the column of deployed predictions, read if it exists; None to ignore it.
+        positive, negative: class names for a table of two classes with the single column `prob`.
+        tolerance: how far the sum of a row's probabilities may be from 1.
+        id: the column of row ids.
+        threshold: with two classes, the probability from which the second is predicted, or `{name: threshold}`.
+        insist: accept logits that look like probabilities.
+        drop_unlabelled: drop rows without a label.
     """
-    form = (form or Form()).but(**said)
-    return _source(path, form, labels, _content(path, form))
+    options = ReadOptions(
+        kind, logit_prefix, prob_prefix, label, weight, prediction, positive, negative, tolerance, id, threshold,
+        insist, drop_unlabelled,
+    )  # fmt: skip
+    return _source(path, options, labels, _content(path, options))
 
 
 def open_source(
     path: str | Path,
-    form: Form,
+    options: ReadOptions,
     labels: str | Path | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Source:
-    """As `read_source`, but no row of a large file is held twice, and of too many rows some are drawn.
+    """As `read_source`, but a file too large for memory is read in one pass and subsampled.
 
     Args:
-        path, form, labels: as for `read_source`.
-        progress: called with rows done and rows in all while a large file is read.
+        path, labels: as for `read_source`.
+        options: how to read it.
+        progress: called with the number of rows read and the number of all rows of a large file.
     """
-    opened = _open(path, form)
+    opened = _open(path, options)
     if isinstance(opened, Content):
-        return _source(path, form, labels, opened)
+        return _source(path, options, labels, opened)
     opened.progress = progress
-    return source_of(opened, None if labels is None else read_labels(labels, form, opened.classes))
+    return source_of(opened, None if labels is None else read_labels(labels, options, opened.classes))
 
 
-def _source(path: str | Path, form: Form, labels: str | Path | None, content: Content) -> Source:
+def _source(path: str | Path, options: ReadOptions, labels: str | Path | None, content: Content) -> Source:
     if labels is not None and content.labels is not None:
-        raise labels_twice(path, labels)
-    truth = content.labels if labels is None else read_labels(labels, form, content.classes)
-    if truth is None:
-        raise FileError(f"{_name(path)}: {_labels_missing(path, form, content)} (--labels FILE)")
-    with _names(path, labels):
-        source = Source(labels=truth, drop_unlabelled=form.drop_unlabelled, **content.arguments(form))
+        raise two_sets_of_labels(path, labels)
+    values = content.labels if labels is None else read_labels(labels, options, content.classes)
+    if values is None:
+        raise FileError(
+            f"{display_name(path)}: {_labels_missing(path, options, content)} (--source-labels FILE)"
+        )
+    with _file_in_errors(path, labels):
+        source = Source(labels=values, drop_unlabelled=options.drop_unlabelled, **content.arguments(options))
     return source.with_notes(content.notes, kept=source.kept)
 
 
 def read_target(
     path: str | Path,
-    form: Form | None = None,
     second: str | Path | None = None,
     *,
     like: Source | None = None,
-    **said: Any,
+    kind: str | None = None,
+    logit_prefix: str = "logit_",
+    prob_prefix: str = "prob_",
+    label: str = "label",
+    weight: str | None = None,
+    prediction: str | None = "prediction",
+    positive: str | None = None,
+    negative: str | None = None,
+    tolerance: float | None = None,
+    id: str | None = None,
+    threshold: Threshold | None = None,
+    insist: bool = False,
 ) -> Target:
-    """Read unlabelled scores from a file, a folder or a glob; labels that it holds are left behind.
+    """Read unlabelled scores from a file, a folder or a glob; labels in it are ignored.
 
     Args:
         path: as for `read_source`.
-        form: what the file does not say by itself; or its fields by name.
         second: a file of a second model's scores or predictions, for GDE.
-        like: the source; a class of it that the file has no column for is named before anything else is wrong, and
-            a threshold is about its second class.
-        said: fields of `Form`.
+        like: the source. The file must have a column for each of its classes, and a threshold applies to its second
+            class.
+        kind, logit_prefix, prob_prefix, weight, prediction, positive, negative: as for `read_source`.
+        label, tolerance, id, threshold, insist: as for `read_source`.
     """
-    return read_checked(path, form, second, like=like, **said)[0]
+    options = ReadOptions(
+        kind, logit_prefix, prob_prefix, label, weight, prediction, positive, negative, tolerance, id, threshold,
+        insist,
+    )  # fmt: skip
+    return read_checked(path, options, second, like=like)[0]
 
 
 def read_checked(
     path: str | Path,
-    form: Form | None = None,
+    options: ReadOptions | None = None,
     second: str | Path | None = None,
     *,
     like: Source | None = None,
-    **said: Any,
 ) -> tuple[Target, Any]:
-    """A target, and the labels that its file holds all the same, or None: to check answers against."""
-    form = (form or Form()).but(**said)
-    content = _content(path, form)
-    return _target(path, form, second, like, content), content.labels
+    """A target, and the labels in its file to compare answers with, or None."""
+    options = options or ReadOptions()
+    content = _content(path, options)
+    return _target(path, options, second, like, content), content.labels
 
 
-def open_target(path: str | Path, form: Form, like: Source) -> Target | Rows:
-    """As `read_target`, but of too many rows to hold in memory `Rows`, which are read anew in every pass.
+def open_target(path: str | Path, options: ReadOptions, like: Source) -> Target | Rows:
+    """As `read_target`, but `Rows`, which are read again in every pass, if the rows do not fit in memory.
 
-    How many rows there are is looked up in the headers and footers of Parquet, Arrow and `.npy` files; other forms,
-    and streams, are held.
+    The number of rows comes from the headers and footers of Parquet, Arrow and `.npy` files; files of other formats,
+    and streams, are read into memory.
     """
-    opened = _open(path, form.for_target(like))
-    return opened if isinstance(opened, Rows) else _target(path, form, None, like, opened)
+    opened = _open(path, options.for_target(like))
+    return opened if isinstance(opened, Rows) else _target(path, options, None, like, opened)
 
 
 def _target(
-    path: str | Path, form: Form, second: str | Path | None, like: Source | None, content: Content
+    path: str | Path,
+    options: ReadOptions,
+    second: str | Path | None,
+    like: Source | None,
+    content: Content,
 ) -> Target:
     if like is not None:
-        _same_classes(path, form, content, like)
-        form = form.for_target(like)
+        _check_classes(path, options, content, like)
+        options = options.for_target(like)
     if second is not None and content.second is not None:
         raise FileError(
-            f"{_name(path)}: has a second model's predictions under the key 'second', and --second {second} has "
-            "others; wanted one of the two"
+            f"{display_name(path)}: has a second model's predictions under the key 'second', and --second {second} "
+            "has others; wanted one of the two"
         )
-    other = content.second if second is None else read_second(second, form, content.classes)
-    with _names(path, second):
-        target = Target(second=other, **content.arguments(form))
+    other = content.second if second is None else read_second(second, options, content.classes)
+    with _file_in_errors(path, second):
+        target = Target(second=other, **content.arguments(options))
     return target.with_notes(content.notes)
 
 
 def open_rows(
     data: Any,
-    form: Form,
+    options: ReadOptions,
     *,
     second: str | None = None,
     zone: str | None = None,
     engine: Engine | None = None,
 ) -> Rows:
-    """Rows that are read anew in every pass: of a path, a frame, a query, a data set; see `shiftgauge.scan`."""
+    """Rows of a path, a frame, a query or a data set, read again in every pass; see `shiftgauge.scan`."""
     if not isinstance(data, str | Path):
-        layout, parts = frame_parts(data, form, second, zone)
-        return make_rows(layout, parts, form, f"the {type(data).__name__}", engine)
-    file = real_path(data)
-    if form_of(file) == ".npy":
-        for word, column in (("weight", form.weight), ("id", form.id)):
+        layout, parts = frame_parts(data, options, second, zone)
+        return make_rows(layout, parts, options, f"the {type(data).__name__}", engine)
+    file = check_path(data)
+    if format_of(file) == ".npy":
+        for word, column in (("weight", options.weight), ("id", options.id)):
             if column is not None:
                 raise FileError(f"{data}: a .npy file has no column {column!r} ({word}=); wanted a table")
-        return make_rows(*npy_parts(file, form), form, str(data), engine)
-    if form_of(file) not in OPENERS:
+        return make_rows(*npy_parts(file, options), options, str(data), engine)
+    if format_of(file) not in OPENERS:
         wanted = ", ".join(OPENERS)
-        raise FileError(
-            f"{data}: cannot be scanned, by its ending; wanted {wanted}, .npy, or a folder of those"
-        )
-    table, layout = _open_table(file, form, second, zone)
-    return make_rows(layout, parts_of_table(table, layout), form, str(data), engine, table.notes)
+        raise FileError(f"{data}: cannot be scanned; wanted {wanted}, .npy, or a folder of those")
+    table, layout = _open_table(file, options, second, zone)
+    return make_rows(layout, table_parts(table, layout), options, str(data), engine, table.notes)
 
 
 def _open_table(
-    file: Path, form: Form, second: str | None = None, zone: str | None = None
-) -> tuple[Table, Layout]:
+    file: Path, options: ReadOptions, second: str | None = None, zone: str | None = None
+) -> tuple[OpenTable, Layout]:
     table = open_table(file)
     schemas = [each.schema for each in table.files if each.schema is not None]
-    return table, table_layout(table.names, schemas, form, file, second, zone, table.more)
+    return table, table_layout(table.names, schemas, options, file, second, zone, table.more)
 
 
 def make_rows(
     layout: Layout,
     parts: list[Part],
-    form: Form,
+    options: ReadOptions,
     name: str,
     engine: Engine | None = None,
     notes: tuple[str, ...] = (),
 ) -> Rows:
     """`Rows` of parts of the same layout."""
-    if form.insist and layout.kind == "probs":
+    if options.insist and layout.kind == "probs":
         raise InputError(IDLE_INSIST.format(who="scan"))
     if layout.prediction is not None and layout.threshold is not None:
         raise InputError("target: predictions= and threshold= both arrived; wanted one of the two")
@@ -197,59 +248,59 @@ def make_rows(
         second=layout.second is not None,
         ids=layout.id is not None,
         columns=layout.names,
-        label=form.label,
+        label=options.label,
         labelled=layout.label is not None,
-        drop=form.drop_unlabelled,
-        tolerance=form.tolerance,
-        insist=form.insist,
+        drop=options.drop_unlabelled,
+        tolerance=options.tolerance,
+        insist=options.insist,
         notes=notes,
-        by_place=isinstance(form.threshold, int | float),
+        by_place=isinstance(options.threshold, int | float),
         name=name,
     )
 
 
 def read_labels(
-    path: str | Path, form: Form | None = None, classes: tuple[Hashable, ...] | None = None
+    path: str | Path, options: ReadOptions | None = None, classes: tuple[Hashable, ...] | None = None
 ) -> Any:
     """Read labels alone: a 1-D `.npy`, the key `labels`, or the label column of a table."""
-    form = form or Form()
-    file = real_path(path)
+    options = options or ReadOptions()
+    file = check_path(path)
     if file.suffix.lower() == ".npy":
         return read_npy(file)
     if not is_table(file):
         return _key(file, "labels")
-    with said_plainly():
-        return labels_in(table_columns(file, [form.label])[form.label], classes)
+    with stream_names_in_errors():
+        return parse_labels(table_columns(file, [options.label])[options.label], classes)
 
 
-def labels_twice(path: str | Path, labels: str | Path, option: str = "--labels") -> FileError:
-    """Two sets of labels for the same rows; neither is preferred."""
+def two_sets_of_labels(path: str | Path, labels: str | Path, option: str = "--source-labels") -> FileError:
+    """The error for two sets of labels for the same rows."""
     return FileError(
-        f"{_name(path)}: has labels of its own, and {option} {labels} has others; wanted one of the two; "
+        f"{display_name(path)}: has labels of its own, and {option} {labels} has others; wanted one of the two; "
         f"leave {option} out, or save the scores without labels"
     )
 
 
 def read_second(
-    path: str | Path, form: Form | None = None, classes: tuple[Hashable, ...] | None = None
+    path: str | Path, options: ReadOptions | None = None, classes: tuple[Hashable, ...] | None = None
 ) -> Any:
     """Read a second model: predictions (1-D, or a `prediction` column or key) or scores."""
-    form = form or Form()
-    file = real_path(path)
+    options = options or ReadOptions()
+    file = check_path(path)
     if file.suffix.lower() == ".npy":
         return read_npy(file)
     if is_table(file):
-        with said_plainly():
-            column = form.prediction or "prediction"
+        with stream_names_in_errors():
+            column = options.prediction or "prediction"
             if column in open_table(file).names:
-                return labels_in(table_columns(file, [column])[column], classes)
+                return parse_labels(table_columns(file, [column])[column], classes)
     else:
-        held, _ = read_mapping(file, ("predictions", "second"))
-        if held:
-            return held.get("predictions", held.get("second"))
-    content = _content(path, form)
-    with _names(path):
-        model = Target(**content.arguments(form))
+        arrays, _ = read_mapping(file, ("predictions", "second"))
+        if arrays:
+            return arrays.get("predictions", arrays.get("second"))
+    content = _content(path, options)
+    with _file_in_errors(path):
+        model = Target(**content.arguments(options))
     if model.classes is None:
         return model.predictions
     return np.array(model.classes, dtype=object)[model.predictions]
@@ -258,30 +309,30 @@ def read_second(
 def is_table(path: str | Path) -> bool:
     """Whether a path is read as a table with named columns."""
     if is_stream(path):
-        path = spooled(path)
-    return form_of(Path(path)) in OPENERS
+        path = copy_stream(path)
+    return format_of(Path(path)) in OPENERS
 
 
-def real_path(path: str | Path) -> Path:
-    """The path, if something can be read there: a file of a known form, a folder, a glob; streams are spooled."""
+def check_path(path: str | Path) -> Path:
+    """Check that a path is a file of a known format, a folder or a glob; of a stream return its temporary file."""
     if is_stream(path):
-        return spooled(path)
+        return copy_stream(path)
     file = Path(path)
     try:
-        there, folder = file.exists(), file.is_dir()
-    except (OSError, ValueError) as problem:  # such as a name that is too long, or a NUL in it
+        exists, is_folder = file.exists(), file.is_dir()
+    except (OSError, ValueError) as problem:  # such as a name that is too long or contains NUL
         raise FileError(
             f"{path}: cannot be opened ({getattr(problem, 'strerror', None) or problem})"
         ) from None
-    if is_glob(file) or folder:
-        files_behind(file)
+    if is_glob(file) or is_folder:
+        list_files(file)
         return file
-    if not there:
+    if not exists:
         raise FileError(f"{path}: no such file")
-    known = form_of(file)
-    if known not in ENDINGS or (file.suffix.lower() in COMPRESSED and known not in COMPRESSIBLE):
+    suffix = format_of(file)
+    if suffix not in ENDINGS or (file.suffix.lower() in COMPRESSED and suffix not in COMPRESSIBLE):
         raise FileError(
-            f"{path}: cannot tell its form from {repr(file.suffix) if file.suffix else 'its name'}; "
+            f"{path}: cannot tell its format from {repr(file.suffix) if file.suffix else 'its name'}; "
             f"wanted {', '.join(ENDINGS)}, or .csv.gz"
         )
     if file.stat().st_size == 0:
@@ -289,87 +340,84 @@ def real_path(path: str | Path) -> Path:
     return file
 
 
-def _content(path: str | Path, form: Form) -> Content:
+def _content(path: str | Path, options: ReadOptions) -> Content:
     """All rows of a path in memory."""
-    content = _open(path, form, hold=True)
+    content = _open(path, options, in_memory=True)
     assert isinstance(content, Content)
     return content
 
 
-def _open(path: str | Path, form: Form, hold: bool = False) -> Content | Rows:
-    """Open a path once, and read all its rows into memory if they fit or are to be held; else return `Rows`."""
-    file = real_path(path)
-    hold = hold or is_stream(path)
-    with said_plainly():
-        content = _open_file(file, form, hold)
+def _open(path: str | Path, options: ReadOptions, in_memory: bool = False) -> Content | Rows:
+    """Open a path, and read all its rows if they fit in memory or must be there; else return `Rows`."""
+    file = check_path(path)
+    in_memory = in_memory or is_stream(path)
+    with stream_names_in_errors():
+        content = _open_file(file, options, in_memory)
     if isinstance(content, Rows):
         return content
-    return replace(content, notes=tuple(Note(plainly(note)) for note in content.notes))
+    return replace(content, notes=tuple(Note(with_stream_names(note)) for note in content.notes))
 
 
-def _open_file(file: Path, form: Form, hold: bool) -> Content | Rows:
-    ending = form_of(file)
-    if ending in OPENERS:
-        table, layout = _open_table(file, form)
-        if hold or table.rows is None or subsample_step(table.rows, layout.k) == 1:
+def _open_file(file: Path, options: ReadOptions, in_memory: bool) -> Content | Rows:
+    suffix = format_of(file)
+    if suffix in OPENERS:
+        table, layout = _open_table(file, options)
+        if in_memory or table.rows is None or subsample_step(table.rows, layout.k) == 1:
             return read_scores_table(table, layout)
-        return make_rows(layout, parts_of_table(table, layout), form, str(file), notes=table.notes)
-    if ending != ".npy":
-        return read_scores_mapping(file, form)
-    if not hold:
-        layout, parts = npy_parts(file, form)
+        return make_rows(layout, table_parts(table, layout), options, str(file), notes=table.notes)
+    if suffix != ".npy":
+        return read_scores_mapping(file, options)
+    if not in_memory:
+        layout, parts = npy_parts(file, options)
         if subsample_step(sum(part.rows for part in parts), layout.k) > 1:
-            return make_rows(layout, parts, form, str(file))
-    return read_scores_npy(file, form)
-
-
-def _name(path: str | Path) -> str:
-    return "standard input" if is_stdin(path) else str(path)
+            return make_rows(layout, parts, options, str(file))
+    return read_scores_npy(file, options)
 
 
 def _key(file: Path, name: str) -> Any:
-    held, names = read_mapping(file, [name])
-    if name not in held:
+    arrays, names = read_mapping(file, [name])
+    if name not in arrays:
         raise FileError(f"{file}: no key {name!r}{nearest(name, names)} (found {', '.join(names[:8])})")
-    return held[name]
+    return arrays[name]
 
 
-def _same_classes(path: str | Path, form: Form, content: Content, source: Source) -> None:
-    """Columns are compared before numbers: a class that is missing would show in every row's sum."""
+def _check_classes(path: str | Path, options: ReadOptions, content: Content, source: Source) -> None:
+    """Compare classes before values: with a missing class every row's sum would be wrong too."""
     if content.classes is not None and source.classes is not None:
         here = {str(c) for c in content.classes}
-        prefix = form.logit_prefix if content.kind == "logits" else form.prob_prefix
+        prefix = options.logit_prefix if content.kind == "logits" else options.prob_prefix
         for name in source.classes:
             if str(name) not in here:
                 column = f"column '{prefix}{name}'" if content.columns else f"class {name!r}"
                 hint = nearest(str(name), here - {str(c) for c in source.classes})
-                raise FileError(f"{_name(path)}: no {column}, a class of the source{hint}")
+                raise FileError(f"{display_name(path)}: no {column}, a class of the source{hint}")
     shape = np.shape(content.scores)
     if len(shape) == 2 and shape[1] != source.k:
         raise FileError(
-            f"{_name(path)}: {shape[1]} columns of scores, and the source has {source.k}; wanted the same classes"
+            f"{display_name(path)}: {shape[1]} columns of scores, and the source has {source.k}; "
+            "wanted the same classes"
         )
 
 
-def _labels_missing(path: str | Path, form: Form, content: Content) -> str:
+def _labels_missing(path: str | Path, options: ReadOptions, content: Content) -> str:
     if content.columns:
-        near = nearest(form.label, content.columns)
-        if content.likely is not None and not near:
-            near = f"; is it --label-column {content.likely}?"
-        found = f"no column {form.label!r}{near} (found {shown(content.columns)})"
-        return f"{found}; the source needs labels, there or in a file of their own"
-    key = "" if form_of(Path(path)) == ".npy" else "a key 'labels', or "
+        near = nearest(options.label, content.columns)
+        if content.likely_label is not None and not near:
+            near = f"; is it --label-column {content.likely_label}?"
+        found = f"no column {options.label!r}{near} (found {format_names(content.columns)})"
+        return f"{found}; the source needs labels, in a column or in a separate file"
+    key = "" if format_of(Path(path)) == ".npy" else "a key 'labels', or "
     return f"no labels; the source needs {key}a file of labels"
 
 
 @contextmanager
-def _names(path: str | Path, other: str | Path | None = None) -> Iterator[None]:
-    """Put the file's name, and that of what belongs to it, before errors about their content."""
+def _file_in_errors(path: str | Path, other: str | Path | None = None) -> Iterator[None]:
+    """Prefix errors about the content with the names of the files."""
     try:
         yield
     except InputError as problem:
         if isinstance(problem, FileError):
             raise
-        name = _name(path) if other is None else f"{_name(path)} with {other}"
+        name = display_name(path) if other is None else f"{display_name(path)} with {other}"
         hint = "; --prediction-column '' leaves them out" if " predictions: row" in str(problem) else ""
         raise FileError(f"{name}: {problem}{hint}") from None

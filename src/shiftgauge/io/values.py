@@ -1,4 +1,4 @@
-"""What stands in the columns of a table: numbers without gaps, texts to the letter, labels as classes are spelt."""
+"""Values of the columns of a table: numbers, texts, and labels."""
 
 from __future__ import annotations
 
@@ -9,45 +9,45 @@ import numpy as np
 import numpy.typing as npt
 
 from shiftgauge.errors import FileError, nearest
-from shiftgauge.io.batches import Table, TableBatch
+from shiftgauge.io.batches import OpenTable, TableBatch
 
 Array = npt.NDArray[Any]
 
 
-def known(name: str, names: Sequence[str], where: object) -> str:
-    """The name itself, if there is such a column."""
+def check_column(name: str, names: Sequence[str], where: object) -> str:
+    """Check that there is a column of this name, and return the name."""
     if name not in names:
-        raise FileError(f"{where}: no column {name!r}{nearest(name, names)} (found {shown(names)})")
+        raise FileError(f"{where}: no column {name!r}{nearest(name, names)} (found {format_names(names)})")
     return name
 
 
-def shown(names: Sequence[str]) -> str:
-    """The names in a message: the first of them, if there are many."""
+def format_names(names: Sequence[str]) -> str:
+    """The names in a message: the first eight of them."""
     return ", ".join(names[:8]) + (", ..." if len(names) > 8 else "") if names else "none"
 
 
 def collect_columns(
-    table: Table, scores: Sequence[str], texts: Sequence[str], weight: str | None = None
+    table: OpenTable, scores: Sequence[str], texts: Sequence[str], weight: str | None = None
 ) -> tuple[Array, Array | None, dict[str, Array]]:
     """(n, len(scores)) the scores in one matrix, (n,) the weights, and the other columns as objects, in one pass.
 
-    Memory is reserved once where the number of rows is known; beyond it only one batch is held. Scores and weights
-    are kept apart, so that neither changes the other's precision.
+    Memory for the matrix is allocated once if the number of rows is known; otherwise only one batch is in memory.
+    Scores and weights are separate, so that neither changes the precision of the other.
     """
     groups = [list(scores), [] if weight is None else [weight]]
-    held = [_Matrix(table.rows, len(names)) for names in groups]
-    others = _Others(texts)
+    matrices = [_MatrixBuilder(table.rows, len(names)) for names in groups]
+    others = _ColumnsBuilder(texts)
     numbers = [name for names in groups for name in names]
     rest = [name for name in texts if name not in numbers]
     for batch in table.read(numbers, rest):
-        for matrix, names in zip(held, groups, strict=True):
-            matrix.add([numbers_of(batch, name) for name in names], batch.batch.num_rows)
+        for matrix, names in zip(matrices, groups, strict=True):
+            matrix.add([numeric_column(batch, name) for name in names], batch.batch.num_rows)
         others.add(batch)
-    return held[0].finish(), None if weight is None else held[1].finish()[:, 0], others.finish()
+    return matrices[0].finish(), None if weight is None else matrices[1].finish()[:, 0], others.finish()
 
 
-def numbers_of(batch: TableBatch, name: str) -> Array:
-    """(m,) a batch's column of numbers without gaps; a row that is wrong is named with its file."""
+def numeric_column(batch: TableBatch, name: str) -> Array:
+    """(m,) a column of numbers of a batch; the error for a wrong value names its file and row."""
     import pyarrow as pa
 
     column = batch.batch.column(name)
@@ -64,12 +64,12 @@ def numbers_of(batch: TableBatch, name: str) -> Array:
     return np.asarray(column.to_numpy())
 
 
-class _Matrix:
-    """Rows that grow: into memory reserved once where their number is known, doubled where it is not."""
+class _MatrixBuilder:
+    """A matrix that grows by rows: allocated once if their number is known, else doubled when full."""
 
     def __init__(self, rows: int | None, k: int) -> None:
         self._rows, self._k = rows, k
-        self._held: Array | None = None
+        self._matrix: Array | None = None
         self._count = 0
 
     def add(self, columns: list[Array], m: int) -> None:
@@ -80,28 +80,28 @@ class _Matrix:
             return
         floats = all(v.dtype.kind == "f" for v in columns)
         kind = np.result_type(*columns) if floats else np.dtype(np.float64)
-        held = self._held
-        if held is None:
-            held = np.empty((self._rows or m, self._k), kind)
-        elif np.promote_types(held.dtype, kind) != held.dtype:  # a later file of higher precision
-            held = held.astype(kind)
-        if end > len(held):
-            grown = np.empty((max(end, 2 * len(held)), self._k), held.dtype)
-            grown[: self._count] = held[: self._count]
-            held = grown
+        matrix = self._matrix
+        if matrix is None:
+            matrix = np.empty((self._rows or m, self._k), kind)
+        elif np.promote_types(matrix.dtype, kind) != matrix.dtype:  # a later file of higher precision
+            matrix = matrix.astype(kind)
+        if end > len(matrix):
+            grown = np.empty((max(end, 2 * len(matrix)), self._k), matrix.dtype)
+            grown[: self._count] = matrix[: self._count]
+            matrix = grown
         for j, column in enumerate(columns):
-            held[self._count : end, j] = column
-        self._held, self._count = held, end
+            matrix[self._count : end, j] = column
+        self._matrix, self._count = matrix, end
 
     def finish(self) -> Array:
         """All rows."""
-        if self._held is None:
+        if self._matrix is None:
             return np.empty((self._count, self._k))
-        return self._held if len(self._held) == self._count else self._held[: self._count].copy()
+        return self._matrix if len(self._matrix) == self._count else self._matrix[: self._count].copy()
 
 
-class _Others:
-    """Columns of anything, each distinct value held once."""
+class _ColumnsBuilder:
+    """Columns of any type, each distinct value stored once."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._number: dict[str, dict[Any, int]] = {name: {} for name in names}
@@ -110,12 +110,12 @@ class _Others:
     def add(self, batch: TableBatch) -> None:
         """Append a batch."""
         for name, number in self._number.items():
-            values, codes = coded(batch.batch.column(name))
+            values, codes = encode_column(batch.batch.column(name))
             place = np.array([number.setdefault(_key(v), len(number)) for v in values], dtype=np.intp)
             self._codes[name].append(place[codes])
 
     def finish(self) -> dict[str, Array]:
-        """(n,) objects by name, None where a cell is empty."""
+        """(n,) objects by name, None for an empty cell."""
         out = {}
         for name, number in self._number.items():
             values = np.empty(len(number), dtype=object)
@@ -131,8 +131,8 @@ def _key(value: Any) -> tuple[type, Any]:
     return type(value), value if isinstance(value, Hashable) else str(value)
 
 
-def coded(column: Any) -> tuple[list[Any], npt.NDArray[np.intp]]:
-    """A batch's distinct values, with None at the end, and (m,) which of them each row holds."""
+def encode_column(column: Any) -> tuple[list[Any], npt.NDArray[np.intp]]:
+    """The distinct values of a column, with None at the end, and (m,) the index of each row's value."""
     import pyarrow as pa
 
     try:
@@ -144,18 +144,18 @@ def coded(column: Any) -> tuple[list[Any], npt.NDArray[np.intp]]:
     return [*values, None], np.asarray(coded.indices.fill_null(len(values)), dtype=np.intp)
 
 
-def labels_in(values: Array, classes: Collection[Hashable] | None) -> Array:
-    """A column of labels: whole numbers written as text are numbers where no class is called like one."""
-    names = [c for c in classes or () if not isinstance(c, str) or _whole(c) is not None]
+def parse_labels(values: Array, classes: Collection[Hashable] | None) -> Array:
+    """A label column: whole numbers in text are numbers, unless a class has such a name."""
+    names = [c for c in classes or () if not isinstance(c, str) or _parse_whole_number(c) is not None]
     if names or not len(values):
         return values
-    read = {v: _whole(v) if isinstance(v, str) and v else v for v in set(values.tolist())}
+    read = {v: _parse_whole_number(v) if isinstance(v, str) and v else v for v in set(values.tolist())}
     if any(number is None and v is not None and v != "" for v, number in read.items()):
         return values
     return np.array([read[v] for v in values.tolist()], dtype=object)
 
 
-def _whole(text: str) -> int | None:
+def _parse_whole_number(text: str) -> int | None:
     try:
         number = float(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Tables out: CSV, Parquet, Arrow or npz, by the file's ending; written whole or not at all."""
+"""Write tables as CSV, Parquet, Arrow or npz, by the file's suffix; a file is written completely or not at all."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from shiftgauge.errors import FileError
 from shiftgauge.storage import check_writable, replacing, write_npz
 
 ENDINGS = (".csv", ".parquet", ".arrow", ".feather", ".npz")
-#: A text that begins so is a formula to a spreadsheet.
+#: First characters of texts that a spreadsheet reads as formulas.
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def check_ending(path: str | Path) -> Path:
-    """Refuse, before any work is done, a name that no table can be written to."""
+    """Refuse, before any work is done, a path that no table can be written to."""
     file = Path(path)
     if file.suffix.lower() not in ENDINGS:
         raise FileError(
-            f"{path}: cannot tell its form from {repr(file.suffix) if file.suffix else 'its name'}; "
+            f"{path}: cannot tell its format from {repr(file.suffix) if file.suffix else 'its name'}; "
             f"wanted a name ending in {', '.join(ENDINGS)}"
         )
     return check_writable(file)
@@ -30,7 +30,7 @@ def check_ending(path: str | Path) -> Path:
 def write_table(path: str | Path, columns: Mapping[str, Any]) -> None:
     """Write named columns of equal length; an existing file is replaced only when the new one is complete.
 
-    In a CSV a text that a spreadsheet would take for a formula gets an apostrophe before it.
+    In a CSV an apostrophe is put before texts that a spreadsheet would read as formulas.
     """
     suffix = check_ending(path).suffix.lower()
     if suffix == ".npz":
@@ -70,11 +70,11 @@ def _without_formulas(table: Any) -> Any:
 
 
 def write_parts(path: str | Path, tables: Iterable[Sequence[Mapping[str, Any]]]) -> None:
-    """Write tables as a folder of Parquet parts, `part-00000.parquet` and so on; the folder is there when all are.
+    """Write tables as a folder of Parquet files, `part-00000.parquet` and so on; it appears when complete.
 
     Args:
-        path: the folder, which must not be there yet.
-        tables: for every part, one after the other, tables of the same columns.
+        path: the folder, which must not exist.
+        tables: the tables of each part, all with the same columns.
     """
     import shutil
     import tempfile
@@ -83,16 +83,16 @@ def write_parts(path: str | Path, tables: Iterable[Sequence[Mapping[str, Any]]])
     from pyarrow import parquet
 
     folder = Path(path)
-    beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.absolute().parent))
+    temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.absolute().parent))
     try:
         for number, parts in enumerate(tables):
-            made = pa.concat_tables(
+            table = pa.concat_tables(
                 [pa.table({name: pa.array(values) for name, values in one.items()}) for one in parts]
             )
-            parquet.write_table(made, beside / f"part-{number:05d}.parquet", write_page_checksum=True)
-        beside.chmod(0o755)
-        beside.rename(folder)
+            parquet.write_table(table, temporary / f"part-{number:05d}.parquet", write_page_checksum=True)
+        temporary.chmod(0o755)
+        temporary.rename(folder)
     except OSError as problem:
         raise FileError(f"{path}: cannot be written ({problem.strerror or problem})") from None
     finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)

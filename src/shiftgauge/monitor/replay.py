@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from shiftgauge.errors import InputError
-from shiftgauge.io import Form, read_checked, read_column, read_source
+from shiftgauge.io import ReadOptions, open_source, read_checked, read_column
 from shiftgauge.monitor.clock import pretend
 from shiftgauge.monitor.play import History, play
 from shiftgauge.monitor.service.models import put_source
@@ -45,7 +45,7 @@ def replay(
     settings: dict[str, Any] | None = None,
     first: float = 0.2,
     delay_days: float = 0.0,
-    form: Form | None = None,
+    form: ReadOptions | None = None,
     say: Callable[[str], None] | None = None,
 ) -> Replay:
     """Let a labelled file happen again.
@@ -72,7 +72,7 @@ def replay(
     begin = 0 if source is not None else max(1, int(first * len(order)))
     rest = order[begin:]
     if source is not None:
-        known = read_source(source, form)
+        known = open_source(source, form or ReadOptions())
     else:
         head = order[:begin]
         known = Source(**{target.kind: target.scores[head]}, labels=truth[head])  # type: ignore[arg-type]

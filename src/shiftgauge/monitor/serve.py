@@ -92,7 +92,7 @@ def check_host(store: Store, host: str) -> None:
     if f"[{host}]" not in LOOPBACK and host not in LOOPBACK and not any_tokens(store):
         raise InputError(
             f"--host {host}: without tokens the monitor is served on this machine only; "
-            "make one first: shiftgauge monitor token NAME --scope admin"
+            "make one first: shiftgauge monitor token create NAME --scope admin"
         )
 
 

@@ -223,6 +223,6 @@ def _unlabelled(rows: Rows) -> str:
     names = ", ".join(rows.columns[:8]) + (", ..." if len(rows.columns) > 8 else "")
     held = f"no column {rows.label!r}{nearest(rows.label, rows.columns)} (found {names or 'none'})"
     return (
-        f"{rows.name}: {held}; the source needs labels: label=NAME (--label-column NAME), or in a file of their own "
-        "(--labels FILE)"
+        f"{rows.name}: {held}; the source needs labels: label=NAME (--label-column NAME), or in a separate file "
+        "(--source-labels FILE)"
     )

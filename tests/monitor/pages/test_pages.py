@@ -225,7 +225,7 @@ def test_an_alert_says_whether_it_is_confirmed(pages):
 def test_a_model_without_a_source_says_what_to_type(pages):
     page = get(pages, "/models/waits")
     assert (
-        "shiftgauge push --source validation.csv --model waits --version v1 --url http://127.0.0.1"
+        "shiftgauge push source validation.csv --model waits --model-version v1 --url http://127.0.0.1"
         in page.text
     )
 

@@ -1,4 +1,4 @@
-"""The verbs: files in, tables or JSON out, exit codes, one clear line for bad input."""
+"""The commands: files in, tables or JSON out, exit codes, one clear line for bad input."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def scores(rng, n, k=4):
 
 
 app = typer.Typer()
-for name, verb in {
+for name, command in {
     "doctor": doctor.doctor,
     "backtest": backtest.backtest,
     "budget": budget.budget,
     "slices": slices.slices,
     "metrics": metrics.metrics,
 }.items():
-    app.command(name)(verb)
+    app.command(name)(command)
 
 
 @pytest.fixture(scope="module")
@@ -98,12 +98,12 @@ def test_metrics_shares(files):
     assert "pass --shares mlls too" in str(result.exception)
 
 
-@pytest.mark.parametrize("verb", [("metrics",), ("slices", "--by", "site", "--replicates", "20")])
-def test_warnings_are_shown(files, tmp_path, verb):
+@pytest.mark.parametrize("command", [("metrics",), ("slices", "--by", "site", "--replicates", "20")])
+def test_warnings_are_shown(files, tmp_path, command):
     folder, _ = files
     held = dict(np.load(folder / "source.npz"))
     np.savez(tmp_path / "two.npz", logits=held["logits"][:2], labels=held["labels"][:2])
-    arguments = (verb[0], tmp_path / "two.npz", folder / "target.npz", *verb[1:])
+    arguments = (command[0], tmp_path / "two.npz", folder / "target.npz", *command[1:])
     warnings = json.loads(run(*arguments, "--json"))["warnings"]
     assert any("no source label is" in warning for warning in warnings)
     shown = run(*arguments)
@@ -145,7 +145,7 @@ def test_budget_there_and_back(files, tmp_path, ending):
     folder, truth = files
     rows = tmp_path / f"rows.{ending}"
     both = ("budget", folder / "source.npz", folder / "target.npz")
-    assert "label 120 rows" in run(*both, "--count", "120", "--seed", "5", "--rows", rows)
+    assert "label 120 rows" in run(*both, "--count", "120", "--seed", "5", "--out", rows)
     if ending == "npz":
         table = dict(np.load(rows))
         rows = tmp_path / "back.npz"
@@ -178,11 +178,11 @@ def test_budget_says_what_it_planned_and_what_came_back(files, tmp_path):
     assert (said["labels"], said["margin"], said["rows"]) == (1000, 0.0, list(range(1000)))
     assert set(said["inclusion_probability"]) == {1.0}
     assert "--weight banana: wanted a number" in refusal(*both, "--weight", "banana")
-    run(*both, "--count", "150", "--rows", rows)
+    run(*both, "--count", "150", "--out", rows)
     back = filled(rows, truth)
     assert "at 95.0%" in run(*both, "--labelled", back)
     assert "asymptotic" in run(*both, "--labelled", back, "--weight", "fitted")
-    assert "wanted one of the two" in refusal(*both, "--labelled", back, "--rows", tmp_path / "more.csv")
+    assert "wanted one of the two" in refusal(*both, "--labelled", back, "--out", tmp_path / "more.csv")
     fewer = filled(rows, truth, lines=lambda full: full[8:])
     assert "8 of 150 picks were never labelled" in run(*both, "--labelled", fewer)
 
@@ -191,17 +191,17 @@ def test_budget_refuses_rows_that_cannot_be_right(files, tmp_path):
     folder, truth = files
     rows = tmp_path / "rows.csv"
     both = ("budget", folder / "source.npz", folder / "target.npz")
-    run(*both, "--count", "120", "--rows", rows)
+    run(*both, "--count", "120", "--out", rows)
     first, second = (int(line.split(",")[0]) for line in rows.read_text().splitlines()[1:3])
 
     def refused(lines, column="label"):
         return refusal(*both, "--labelled", filled(rows, truth, column, lines))
 
-    assert f"row {first} stands there twice" in refused(lambda full: [*full, full[0]])
-    assert f"row {first} stands there twice" in refused(lambda full: [*full, full[0][:-1] + "3"])
+    assert f"row {first} appears twice" in refused(lambda full: [*full, full[0]])
+    assert f"row {first} appears twice" in refused(lambda full: [*full, full[0][:-1] + "3"])
     assert f"{second}.5" in refused(lambda full: [full[0], full[1].replace(",", ".5,", 1), *full[2:]])
     assert f"row {second} is 7" in refused(lambda full: [full[0], full[1][:-1] + "7", *full[2:]])
-    assert "stands without its row number" in refused(lambda full: [*full, ",,,,1"])
+    assert "has no row number" in refused(lambda full: [*full, ",,,,1"])
     assert "no column 'label'" in refused(None, "y")
     (tmp_path / "bare.csv").write_text(f"row,label\n{first},0\n")
     assert "no column 'stratum'" in refusal(*both, "--labelled", tmp_path / "bare.csv")
@@ -217,7 +217,7 @@ def test_budget_asks_for_the_column_that_it_will_read(tmp_path):
     (tmp_path / "t.csv").write_text("\n".join([head, *lines[300:]]) + "\n")
     both = ("budget", tmp_path / "s.csv", tmp_path / "t.csv", "--label-column", "y")
     rows = tmp_path / "rows.csv"
-    assert "add a column 'y'" in run(*both, "--count", "60", "--rows", rows)
+    assert "add a column 'y'" in run(*both, "--count", "60", "--out", rows)
     back = filled(rows, ["abcd"[j] for j in y[300:]], "y")
     assert json.loads(run(*both, "--labelled", back, "--json"))["labels"] == 60
 

@@ -1,4 +1,4 @@
-"""What every verb must satisfy, as `shiftgauge.methods.checks` says it of every method."""
+"""What every function must satisfy, as `shiftgauge.methods.checks` says it of every method."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def _by_class(result, key):
     return {row["class"]: row[key] for row in result.to_dict()["classes"]}
 
 
-#: verb -> what it says of (source, target, segment of each target row), as numbers that have a name.
-VERBS = {
+#: function -> what it says of (source, target, segment of each target row), as numbers that have a name.
+FUNCTIONS = {
     "estimate": lambda s, t, g: {m: sg.estimate(s, t, m).error for m in ("scot", "cott", "label-shift")},
     "compare": lambda s, t, g: {e.method: e.error for e in sg.compare(s, t, ["ac", "scot", "im"])},
     "metrics": lambda s, t, g: {
@@ -79,23 +79,26 @@ def same(a, b):
         assert a[name] == pytest.approx(b[name], abs=1e-7), name
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_the_order_of_classes_is_irrelevant(verb):
-    same(VERBS[verb](*samples(), segments()), VERBS[verb](*samples(order=(2, 0, 3, 1)), segments()))
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_the_order_of_classes_is_irrelevant(function):
+    same(
+        FUNCTIONS[function](*samples(), segments()),
+        FUNCTIONS[function](*samples(order=(2, 0, 3, 1)), segments()),
+    )
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_target_columns_are_matched_by_name(verb):
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_target_columns_are_matched_by_name(function):
     source, target = samples()[0], samples(order=(3, 1, 0, 2))[1]
-    same(VERBS[verb](*samples(), segments()), VERBS[verb](source, target, segments()))
+    same(FUNCTIONS[function](*samples(), segments()), FUNCTIONS[function](source, target, segments()))
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_a_whole_weight_means_so_many_rows(verb):
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_a_whole_weight_means_so_many_rows(function):
     counts = np.random.default_rng(2).integers(1, 4, N)
     repeated = np.repeat(np.arange(N), counts)
-    weighted = VERBS[verb](*samples(weights=counts.astype(float)), segments())
-    same(weighted, VERBS[verb](*samples(repeated), segments(repeated)))
+    weighted = FUNCTIONS[function](*samples(weights=counts.astype(float)), segments())
+    same(weighted, FUNCTIONS[function](*samples(repeated), segments(repeated)))
 
 
 LEVELS = {
@@ -107,9 +110,9 @@ LEVELS = {
 }
 
 
-@pytest.mark.parametrize("verb", LEVELS)
-def test_a_higher_level_is_wider_and_says_so(verb):
-    narrow, wide = (LEVELS[verb](*samples(), level) for level in (0.5, 0.99))
+@pytest.mark.parametrize("function", LEVELS)
+def test_a_higher_level_is_wider_and_says_so(function):
+    narrow, wide = (LEVELS[function](*samples(), level) for level in (0.5, 0.99))
     for a, b in zip(narrow, wide, strict=True):
         assert b.low < a.low < a.high < b.high
         assert (a.level, b.level) == (0.5, 0.99)
@@ -142,9 +145,9 @@ WARNERS = {
 }
 
 
-@pytest.mark.parametrize("verb", WARNERS)
-def test_warnings_of_the_parts_reach_the_whole(verb):
-    assert any("no source label is 3" in text for text in WARNERS[verb](*unseen()))
+@pytest.mark.parametrize("function", WARNERS)
+def test_warnings_of_the_parts_reach_the_whole(function):
+    assert any("no source label is 3" in text for text in WARNERS[function](*unseen()))
 
 
 def rounded():
@@ -172,10 +175,10 @@ RESULTS = {
 }
 
 
-@pytest.mark.parametrize("verb", RESULTS)
-def test_results_are_alike(verb):
+@pytest.mark.parametrize("function", RESULTS)
+def test_results_are_alike(function):
     """Frozen, one base, a schema that the package ships, and the notes of the samples among the warnings."""
-    found = RESULTS[verb](*rounded())
+    found = RESULTS[function](*rounded())
     assert isinstance(found, Result)
     assert any("rounded to 2 decimals" in text for text in found.warnings)
     document = found.to_dict()
@@ -199,16 +202,16 @@ def test_a_note_is_no_warning_wherever_a_result_is_printed():
     assert "<li>⚠ few rows</li>" in both._repr_html_()
 
 
-@pytest.mark.parametrize("verb", RESULTS)
-def test_a_note_on_the_samples_is_printed_as_one(verb):
-    found = RESULTS[verb](*rounded())
+@pytest.mark.parametrize("function", RESULTS)
+def test_a_note_on_the_samples_is_printed_as_one(function):
+    found = RESULTS[function](*rounded())
     said = [line for line in repr(found).splitlines() if "rounded to 2 decimals" in line]
     assert all(line.startswith("  note: ") for line in said)
     assert not re.search("⚠[^<]*rounded to 2 decimals", found._repr_html_())
 
 
-@pytest.mark.parametrize("verb", ["metrics", "slices", "label_shares", "backtest", "rank"])
-def test_names_cannot_steer_a_terminal(verb):
+@pytest.mark.parametrize("function", ["metrics", "slices", "label_shares", "backtest", "rank"])
+def test_names_cannot_steer_a_terminal(function):
     """Nor can one stand for a line of its own."""
     odd = "ant\x1b[2J\n! bee"
     logits, labels, shifted, sites = drawn()
@@ -223,7 +226,7 @@ def test_names_cannot_steer_a_terminal(verb):
             pair[0], methods=["ac"], by=np.where(np.arange(N) < 9, odd, sites), repeats=1
         ),
         "rank": lambda: sg.rank({odd: pair, "bee": pair}),
-    }[verb]()
+    }[function]()
     for text in (repr(found), found._repr_html_()):
         assert "\x1b" not in text
         assert "ant\\x1b[2J\\n! bee" in text
@@ -276,7 +279,7 @@ def moved():
 
 
 @pytest.mark.parametrize("known", ["same", "changed", "unknown"])
-def test_what_is_known_of_class_proportions_reaches_every_verb(known):
+def test_what_is_known_of_class_proportions_reaches_every_function(known):
     """metrics, slices, doctor and report speak of the same answer as estimate."""
     source, target = moved()
     error = sg.estimate(source, target, proportions=known).error

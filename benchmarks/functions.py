@@ -1,6 +1,6 @@
-"""What a `Pair` saves: the verbs on one shared pair, against the same verbs each on its own, in the same run.
+"""What a `Pair` saves: the functions on one shared pair, against the same functions each on its own, in the same run.
 
-    python benchmarks/verbs.py [--quick] [--rows 2000] [--classes 10] [--json FILE]
+    python benchmarks/functions.py [--quick] [--rows 2000] [--classes 10] [--json FILE]
 
 The opponent is the library's own public functions, called one after the other as a notebook would: each calibrates,
 aligns, solves and tests for itself. Shared, everything is computed once. The answers must be equal.
@@ -57,14 +57,14 @@ def main() -> None:
     print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     line: dict[str, float] = {}
     answers = []
-    for name, verbs in (("apart", apart), ("shared", shared)):
+    for name, functions in (("apart", apart), ("shared", shared)):
         cpu = time.process_time()
-        answers.append(verbs(*pair))
+        answers.append(functions(*pair))
         line[name] = time.process_time() - cpu
     assert np.allclose(*answers, atol=1e-9), answers
     line["ratio"] = line["apart"] / line["shared"]
     print(
-        f"six verbs on {pair[0].n} + {pair[1].n} rows: {line['apart']:.2f} s of processor apart, "
+        f"six functions on {pair[0].n} + {pair[1].n} rows: {line['apart']:.2f} s of processor apart, "
         f"{line['shared']:.2f} s on one pair: {line['ratio']:.1f} times less, the same answers"
     )
     if given.json:

@@ -1,0 +1,65 @@
+"""`shiftgauge compare SOURCE TARGET`: the error on the target by several methods."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from shiftgauge.cli import inputs as files
+from shiftgauge.cli import options
+from shiftgauge.cli.comparison import check_options, compare_methods, print_comparison, to_document
+from shiftgauge.cli.records import print_json
+from shiftgauge.cli.screen import show_progress
+
+
+@files.reads_files
+def compare(
+    context: typer.Context,
+    source: options.SourceFile,
+    target: options.TargetFile,
+    method: Annotated[
+        list[str] | None,
+        typer.Option("--method", "-m", help=f"{options.METHOD_HELP}; may be repeated", show_default="all"),
+    ] = None,
+    calibration: options.Calibration = "temperature",
+    marginal: options.Marginal = "source",
+    proportions: options.Proportions = "unknown",
+    second: options.Second = None,
+    check: options.Check = False,
+    target_labels: options.TargetLabels = None,
+    as_json: options.AsJson = False,
+    replicates: options.Replicates = 0,
+    level: options.Level = 0.95,
+    seed: options.Seed = 0,
+    groups: options.Groups = None,
+    source_groups: options.SourceGroups = None,
+    *,
+    inputs: files.InputOptions,
+) -> None:
+    """Estimate the error of a classifier on TARGET by several methods, with --check beside the true error."""
+    methods = None if not method or method == ["all"] else method
+    with show_progress() as progress:
+        samples = inputs.read(
+            source, target, progress, second=second, target_labels=target_labels, check=check
+        )
+        shares = files.read_marginal(marginal, samples.source)
+        check_options(methods, marginal, proportions)
+        _, answer = compare_methods(
+            samples,
+            progress,
+            methods,
+            calibration=calibration,
+            marginal=shares,
+            proportions=proportions,
+            level=level,
+            seed=seed,
+            replicates=replicates,
+            groups=groups and files.read_column(target, groups, samples.target),
+            source_groups=source_groups and files.read_column(source, source_groups, samples.source),
+        )
+    if as_json:
+        print_json(to_document(answer, source, target), context, samples.source, samples.target)
+    else:
+        first = "auto" if methods is None else methods[0]
+        print_comparison(answer, next((e for e in answer if e.method == first), answer.estimates[0]))

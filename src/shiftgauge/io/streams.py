@@ -1,0 +1,93 @@
+"""Standard input (`-`) and named pipes: copied to a temporary file, whose format the first bytes tell."""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+
+from shiftgauge.errors import FileError
+
+#: First bytes of each format; anything else is CSV.
+SIGNATURES = {
+    b"PAR1": ".parquet",
+    b"ARROW1": ".arrow",
+    b"\xff\xff\xff\xff": ".arrow",
+    b"\x93NUMPY": ".npy",
+    b"PK\x03\x04": ".npz",
+    b"{": ".jsonl",
+}
+COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2"}
+_copies: dict[str, Path] = {}
+
+
+def is_stream(path: str | Path) -> bool:
+    """Whether the path is `-` or a named pipe, such as `<(command)` in a shell: it can be read only once."""
+    if str(path) == "-":
+        return True
+    try:
+        return stat.S_ISFIFO(Path(path).stat().st_mode)
+    except (OSError, ValueError):  # no such file, or not a valid name
+        return False
+
+
+def copy_stream(path: str | Path = "-") -> Path:
+    """A temporary file with the content of the stream; read once, deleted when the process ends."""
+    name = str(path)
+    if name not in _copies:
+        folder = Path(tempfile.mkdtemp(prefix="shiftgauge-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        try:
+            with nullcontext(sys.stdin.buffer) if name == "-" else Path(path).open("rb") as stream:
+                head = stream.read(1 << 16)
+                file = folder / f"input{_format(head, display_name(path))}"
+                with file.open("wb") as out:
+                    out.write(head)
+                    shutil.copyfileobj(stream, out)
+        except OSError as problem:
+            raise FileError(f"{display_name(path)}: cannot be read ({problem.strerror or problem})") from None
+        _copies[name] = file
+    return _copies[name]
+
+
+def display_name(path: str | Path) -> str:
+    """The name of a path in messages."""
+    return "standard input" if str(path) == "-" else str(path)
+
+
+def _format(head: bytes, name: str) -> str:
+    """The file extension that belongs to the first bytes."""
+    if not head:
+        raise FileError(
+            f"{name}: is empty; wanted scores, e.g. cat scores.csv | shiftgauge estimate val.csv -"
+        )
+    packed = next((tool for start, tool in COMPRESSED.items() if head.startswith(start)), None)
+    if packed is not None:
+        raise FileError(
+            f"{name}: is compressed; wanted plain content, e.g. {packed} -dc FILE | shiftgauge ..."
+        )
+    text = head.removeprefix(b"\xef\xbb\xbf").lstrip(b" \r\n")
+    return next((suffix for start, suffix in SIGNATURES.items() if text.startswith(start)), ".csv")
+
+
+def with_stream_names(text: str) -> str:
+    """The text with temporary files replaced by the names of their streams."""
+    for name, file in _copies.items():
+        text = text.replace(str(file), display_name(name))
+    return text
+
+
+@contextmanager
+def stream_names_in_errors() -> Iterator[None]:
+    """Replace temporary files by the names of their streams in error messages."""
+    try:
+        yield
+    except FileError as problem:
+        if not _copies:
+            raise
+        raise FileError(with_stream_names(str(problem))) from None
