@@ -48,7 +48,7 @@ class LabelPlan(Result):
         error, range: the answer so far, and its range.
         expected_range: the range to expect once they are labelled, if the answer is right.
         until_width, decide: the aim at which labelling may stop; None if there is none.
-        expected_labels: how many labels the aim is expected to take; None without an aim.
+        expected_labels: how many labels the aim takes in half of the cases; None without an aim.
         n_target: how many rows the target has.
         predictions: (m,) the predicted classes, as column numbers.
         error_probability: (m,) 1 - confidence, by which the rows are compared with the target again.
@@ -436,10 +436,11 @@ def expected_labels(
     decide: float | None,
     rng: np.random.Generator,
 ) -> int:
-    """The mean number of labels until the aim is reached, over worlds drawn from the prior."""
+    """The median number of labels until the aim is reached, over worlds drawn from the prior."""
     from scipy.special import gammaln
 
     errors, mass = _grid(n, prior)
+    half = (errors[1] - errors[0]) / 2 if n >= GRID else 0.0
     looks = np.unique(np.geomspace(1, n, LOOKS).astype(np.intp))
     needed = []
     for _ in range(WORLDS):
@@ -447,7 +448,7 @@ def expected_labels(
         k = _cumulated_errors(truth, n, looks, rng)
         # (looks, errors) log-probability of k errors among t draws, up to a constant
         with np.errstate(invalid="ignore"):
-            possible = (errors >= k[:, None]) & (n - errors >= (looks - k)[:, None])
+            possible = (errors + half >= k[:, None]) & (n - errors + half >= (looks - k)[:, None])
             log_likelihood = np.where(
                 possible,
                 gammaln(errors + 1)
@@ -463,7 +464,7 @@ def expected_labels(
         high = np.where(alive, errors, -np.inf).max(axis=1) / n
         met = high - low <= until_width if until_width is not None else (low > decide) | (high < decide)
         needed.append(looks[int(np.argmax(met))] if met.any() else n)
-    return int(np.ceil(np.mean(needed)))
+    return int(np.median(needed))
 
 
 def _cumulated_errors(truth: int, n: int, looks: Indices, rng: np.random.Generator) -> Indices:
