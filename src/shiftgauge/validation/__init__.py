@@ -43,7 +43,7 @@ FloatArray = npt.NDArray[np.floating[Any]]
 TOLERANCES = {2: 1e-2, 4: 1e-4, 8: 1e-6, 16: 1e-6}
 #: No network writes a logit beyond this; squares and differences of what is below it stay finite.
 LARGEST_LOGIT = 1e100
-#: Weights below this share of the largest are nothing beside it.
+#: Weights below this fraction of the largest are treated as zero.
 SMALLEST_WEIGHT = 1e-100
 #: What an exact zero counts as where a logarithm is needed, unless the sample holds something smaller.
 ZERO = 1e-12
