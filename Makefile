@@ -39,6 +39,7 @@ test-versions:
 check: $(VENV)/.dev $(VENV)/.docs
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/codespell
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
