@@ -113,9 +113,9 @@ def test_quadratic_on_the_simplex_against_nnls(k):
 @pytest.mark.slow
 def test_many_classes_end_soon_and_rarely_cry_wolf():
     """120 classes of 40 rows each: few replicates, read off a fitted distribution."""
-    from shiftgauge.labelshift.shift_test import COUNTED, _replicates
+    from shiftgauge.labelshift.shift_test import COUNTED, replicate_count
 
-    assert _replicates(4 * 120, 120) < COUNTED
+    assert replicate_count(4 * 120, 120) < COUNTED
     found = [run(np.random.default_rng(s), 4800, 120).test for s in range(2)]
     assert {f.reference for f in found} == {"parametric bootstrap"}
     assert min(f.p_value for f in found) > 0.001

@@ -106,7 +106,7 @@ class Plan(Result):
         rows = row_numbers(_column(table, "row", what), what)
         pair = to_pair("budget", source, target, calibration)
         error_probability, mass = _error_probabilities(pair, marginal)
-        stratum = _strata(error_probability, mass)
+        stratum = assign_strata(error_probability, mass)
         allocation = _check_table(table, rows, stratum, error_probability, mass, what)
         rows.sort()
         return replace(
@@ -192,7 +192,7 @@ def budget(
         validation.check_count(count, "count", 1)
     pair = to_pair("budget", source, target, calibration)
     probability, mass = _error_probabilities(pair, marginal)
-    stratum = _strata(probability, mass)
+    stratum = assign_strata(probability, mass)
     strata = Strata.of(stratum, probability, mass)
     allocation = strata.reaching(margin, level) if count is None else strata.buying(int(count))
     rng = np.random.default_rng(int(seed))
@@ -251,7 +251,7 @@ def _warnings(pair: Pair, marginal: Marginal | None) -> tuple[str, ...]:
     return estimate(pair, method=name, **options).warnings
 
 
-def _strata(error_probability: Array, mass: Array) -> Indices:
+def assign_strata(error_probability: Array, mass: Array) -> Indices:
     """(n,) strata of about equal total w sqrt(error probability): probable errors and heavy rows are cut finer.
 
     Rows without mass come last, in a stratum of their own.

@@ -128,7 +128,7 @@ def with_labels(
     count = np.bincount(plan.stratum)
     have = _labelled(plan, rows, count)
     lam = _weights(weight, plan, rows, wrong)
-    value, variance = _difference(plan, rows, wrong, lam, have, count)
+    value, variance = difference_estimate(plan, rows, wrong, lam, have, count)
     half = student(level, have, count) * float(np.sqrt(variance))
     low, high = max(0.0, value - half), min(1.0, max(value + half, 0.0))
     picks = int(plan.allocation.sum())
@@ -160,7 +160,7 @@ def _labelled(plan: Plan, rows: Indices, count: Indices) -> Indices:
     return have
 
 
-def _difference(
+def difference_estimate(
     plan: Plan, rows: Indices, wrong: Array, lam: Array, have: Indices, count: Indices
 ) -> tuple[float, float]:
     """The difference estimator of `with_labels`, stratum by stratum, and its variance."""
