@@ -8,6 +8,7 @@ import re
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -119,10 +120,14 @@ def run(arguments: list[str] | None = None) -> int:
     return code if problem is None else _fail(_unwritten(problem), code=code or 2)
 
 
+@cache
+def _command() -> Any:
+    return worded(typer.main.get_command(app))
+
+
 def _run(arguments: list[str] | None) -> int:
     try:
-        command = worded(typer.main.get_command(app))
-        result = command.main(arguments, prog_name="shiftgauge", standalone_mode=False)
+        result = _command().main(arguments, prog_name="shiftgauge", standalone_mode=False)
         if result == INTERRUPTED:  # newer releases of typer leave so, older ones raise
             raise KeyboardInterrupt
         return result if isinstance(result, int) else 0
