@@ -151,18 +151,6 @@ def test_a_stack_of_samples_is_fitted_as_each_of_them():
         np.testing.assert_allclose(pi[number], shares, atol=1e-9)
 
 
-def test_the_size_of_the_stacks_does_not_matter_but_for_the_draw(monkeypatch):
-    """One replicate at a time draws other numbers: the p-values agree within the bootstrap's own noise."""
-    from shiftgauge.labelshift import shift_test as module
-
-    together = run(np.random.default_rng(4), 300, 4).test
-    monkeypatch.setattr(module, "STACK", 1.0)
-    one_by_one = run(np.random.default_rng(4), 300, 4).test
-    assert together.reference == one_by_one.reference == "parametric bootstrap"
-    assert together.statistic == one_by_one.statistic
-    assert abs(together.p_value - one_by_one.p_value) < 0.15
-
-
 @pytest.mark.parametrize(
     ("p_value", "explained", "kind"),
     [(None, None, "unknown"), (0.05, 0.9, "other"), (0.051, None, "none"), (0.051, 0.9, "label")],
