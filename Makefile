@@ -7,7 +7,7 @@ BIN = $(VENV)/bin
 # What `make test` leaves to `make test-all` (pyproject.toml says what the markers mean).
 LEFT_OUT = slow or torch or spark or postgres or browser
 # One BLAS thread per test process: two of them spin against each other on two cores.
-PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
+PYTEST = OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
 MANY = SHIFTGAUGE_KILLS=$${SHIFTGAUGE_KILLS:-20} SHIFTGAUGE_DAMAGED=$${SHIFTGAUGE_DAMAGED:-2000}
 
 .PHONY: demo monitor test test-all test-rest test-versions check format bench mutate docs clean
@@ -39,6 +39,7 @@ test-versions:
 check: $(VENV)/.dev $(VENV)/.docs
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/codespell
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
@@ -71,10 +72,10 @@ $(VENV)/.monitor: $(VENV)/.package
 	$(BIN)/python -m pip install --quiet --editable '.[monitor]'
 	touch $@
 
-# The solver is compiled here once, rather than by each test process.
+# The solver is compiled here once, for both types of scores, rather than by each test process.
 $(VENV)/.dev: $(VENV)/.package
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
-	$(BIN)/shiftgauge warm-up
+	$(BIN)/python -c "from shiftgauge.transport import warm_up; warm_up(('float64', 'float32'))"
 	touch $@
 
 $(VENV)/.docs: $(VENV)/.package

@@ -76,25 +76,25 @@ class Sample:
         names = validation.check_classes(classes, k, where)
         masses, lost = validation.check_weights(weights, n, where)
         made = validation.argmax(scores)
-        taken = made
+        decisions = made
         if predictions is not None and threshold is not None:
             raise InputError(
                 f"{where}: decisions (predictions=, a column 'prediction') and a threshold both arrived; wanted one "
                 "of the two; --prediction-column '' leaves a table's column out"
             )
         if predictions is not None:
-            taken = validation.check_labels(predictions, n, k, names, f"{where} predictions")
+            decisions = validation.check_labels(predictions, n, k, names, f"{where} predictions")
         if threshold is not None:
-            taken = validation.above_threshold(scores, kind, names, threshold, where)
+            decisions = validation.above_threshold(scores, kind, names, threshold, where)
         self._set(
             scores=scores,
             kind=kind,
             classes=names,
             weights=masses,
-            predictions=taken,
+            predictions=decisions,
             ids=None if ids is None else validation.check_ids(ids, n, where),
             correction=checked.correction,
-            decided=None if taken is made else validation.decided_share(scores, taken),
+            decided=None if decisions is made else validation.decided_share(scores, decisions),
             kept=None,
             notes=_notes(where, checked, lost),
             _by_place=threshold is not None and not isinstance(threshold, Mapping),
@@ -449,10 +449,10 @@ def meeting_notes(source: Source, target: Any) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def check_sample(given: Any, wanted: type[Sample], verb: str) -> None:
+def check_sample(given: Any, wanted: type[Sample], function: str) -> None:
     """Refuse what is not a `Source`, or not a `Target`."""
     if not isinstance(given, wanted):
         how = "logits=..., labels=..." if wanted is Source else "logits=..."
         raise InputError(
-            f"{verb}: arrived {type(given).__name__}; wanted shiftgauge.{wanted.__name__}({how})"
+            f"{function}: arrived {type(given).__name__}; wanted shiftgauge.{wanted.__name__}({how})"
         )

@@ -163,9 +163,9 @@ def save_sample(path: str | Path, sample: Mapping[str, Any]) -> None:
     if names is not None:
         arrays["classes"] = names
     for key in ("labels", "second", "predictions"):
-        taken = sample.get(key)
-        if taken is not None and (key != "predictions" or sample["decided"] is not None):
-            arrays[key] = taken if names is None else names[taken]
+        values = sample.get(key)
+        if values is not None and (key != "predictions" or sample["decided"] is not None):
+            arrays[key] = values if names is None else names[values]
     labelled = sample.get("labelled")
     if labelled is not None:  # of a target: missing where a row has no label
         column = (

@@ -29,9 +29,7 @@ def frames():
 
 
 def _duckdb():
-    connection = pytest.importorskip("duckdb").connect()
-    connection.register("held", pa.table(DATA))
-    return connection.sql("select * from held")
+    return pytest.importorskip("duckdb").from_arrow(pa.table(DATA))
 
 
 SLOW = {"datasets"}  # not installed by the extra `dev`

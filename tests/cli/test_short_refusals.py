@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-CLASSES = [f"a rather long class name {j}" for j in range(3000)]
+CLASSES = [f"a rather long class name {j}" for j in range(800)]
 LONG, SPACED = "x" * 5000, "many words " * 500
 REFUSED = """
 estimate s.csv other.csv
@@ -75,7 +75,7 @@ def folder(tmp_path_factory):
     write(made / "unprefixed.csv", CLASSES, z)
     write(made / "other_label.csv", labelled, [[*row, "no such class"] for row in z])
     write(made / "number_label.csv", labelled, [[*row, 99999] for row in z])
-    write(made / "probs.csv", [f"prob_{name}" for name in CLASSES], np.full((12, 3000), 0.1).tolist())
+    write(made / "probs.csv", [f"prob_{name}" for name in CLASSES], np.full((12, len(CLASSES)), 0.1).tolist())
     write(made / "twice.csv", [*labelled, scores[0]], [[*row, CLASSES[0], 0.5] for row in z])
     write(made / "small.csv", ["logit_a", "logit_b", "label"], [[1, 2, "a"], [2, 1, "b"]] * 10)
     write(made / "long_column.csv", [f"logit_{LONG}", "logit_b", "label"], [[1, 2, "b"]] * 12)
@@ -84,13 +84,13 @@ def folder(tmp_path_factory):
         write(made / f"{name}_cell.csv", ["logit_a", "logit_b", "label"], [[1, text, "a"]] * 12)
     decided = ["logit_a", "logit_b", "label", "prediction"]
     write(made / "long_prediction.csv", decided, [[1, 2, "a", LONG]] * 12)
-    write(made / "marginal.csv", ["class", "mass"], [[name, 1 / 3000] for name in CLASSES])
+    write(made / "marginal.csv", ["class", "mass"], [[name, 1 / len(CLASSES)] for name in CLASSES])
     write(made / "long_marginal.csv", ["class", "mass"], [[LONG, 1.0]])
     sites = [[1, 2, "a", f"site {i} {'s' * 300}"] for i in range(400)]
     write(made / "groups.csv", ["logit_a", "logit_b", "label", "site"], sites)
-    np.savez(made / "keys.npz", **{f"a key of some length {j}": np.zeros(2) for j in range(1000)})
+    np.savez(made / "keys.npz", **{f"a key of some length {j}": np.zeros(2) for j in range(300)})
     labels = np.zeros(12, int)
-    np.savez(made / "same_classes.npz", logits=z, labels=labels, classes=[CLASSES[0]] * 3000)
+    np.savez(made / "same_classes.npz", logits=z, labels=labels, classes=[CLASSES[0]] * len(CLASSES))
     np.savez(made / "long_class.npz", logits=np.zeros((12, 2)), labels=labels, classes=["a", LONG])
     (made / "long.jsonl").write_text(f'{{"{LONG}": 1}}\n')
     (made / "extra.jsonl").write_text(

@@ -13,7 +13,7 @@ import shiftgauge as sg
 BLOCKS, TASKS = 60, sys.argv[1]
 caught, read, ready = threading.Event(), [0], [False]
 z = np.random.default_rng(0).normal(size=(60, 3))
-batch = pa.record_batch({f"logit_{j}": np.tile(z[:, j], 3000) for j in range(3)})
+batch = pa.RecordBatch.from_pydict({f"logit_{j}": np.tile(z[:, j], 3000) for j in range(3)})
 def rows():
     for number in range(BLOCKS):
         if ready[0]:

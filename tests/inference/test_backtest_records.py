@@ -7,7 +7,7 @@ import pytest
 
 import shiftgauge as sg
 from shiftgauge.inference import backtest
-from shiftgauge.inference.backtests import Trial, _covers, mean_miss
+from shiftgauge.inference.backtests import Trial, covers, mean_miss
 from shiftgauge.results import Estimate, Interval
 
 from .conftest import scores
@@ -32,6 +32,6 @@ def test_the_truth_is_weighted_as_the_rows_are():
 def test_coverage_allows_for_the_noise_of_labels(truth, held):
     """Interval 0.28 to 0.32, label noise 0.03: together they reach hypot(0.02, 1.96 x 0.03) = 0.062."""
     interval = Interval(0.95, 0.28, 0.32, "")
-    assert _covers(Estimate("ac", 0.3, 9, 9, interval=interval, details={"label_noise": 0.03}), truth) is held
+    assert covers(Estimate("ac", 0.3, 9, 9, interval=interval, details={"label_noise": 0.03}), truth) is held
     exact = Estimate("ac", 0.3, 9, 9, interval=interval, details={"label_noise": 0.0})
-    assert _covers(exact, truth) is (truth <= 0.32)
+    assert covers(exact, truth) is (truth <= 0.32)

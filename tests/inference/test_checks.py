@@ -8,10 +8,10 @@ from shiftgauge.inference import doctor
 from shiftgauge.inference.checks import (
     CHECKS,
     Check,
-    _row_numbers,
     correction,
     disagreement,
     marginal,
+    number_rows,
     overconfidence,
     saturation,
     size,
@@ -38,7 +38,7 @@ def softmax(z):
 def test_negative_zero_is_the_same_score():
     left = sg.Source(logits=[[0.0, 1.0], [2.0, 1.0]], labels=[1, 0])
     right = sg.Target(logits=np.array([[-0.0, 1.0], [5.0, 1.0]], dtype=np.float32))
-    own, other = _row_numbers(left, right)
+    own, other = number_rows(left, right)
     assert own[0] == other[0]
     assert len({*own, *other}) == 3
 

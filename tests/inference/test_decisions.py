@@ -113,7 +113,7 @@ def test_the_critic_is_at_its_minimum():
     """The loss in other words, minimised by scipy from another start and without our gradient."""
     from scipy.optimize import minimize
 
-    from shiftgauge.inference import critic
+    from shiftgauge.inference.critic import fit_critic
 
     rng = np.random.default_rng(0)
     z, y = sample(0, n=150)
@@ -121,7 +121,6 @@ def test_the_critic_is_at_its_minimum():
     target = sg.Target(logits=sample(1, n=120, tilt=1.0)[0], weights=rng.uniform(0.2, 3.0, 120))
     pair = sg.Pair(source, target)
     left, right = pair.source_block, pair.target_block
-    parts = (*critic._thin(critic._features(left), left), *critic._thin(critic._features(right), right))
 
     def loss(flat):
         s, t = left_z @ flat.reshape(4, 3), right_z @ flat.reshape(4, 3)
@@ -134,7 +133,7 @@ def test_the_critic_is_at_its_minimum():
         np.column_stack([logs - logs.mean(axis=1, keepdims=True), np.ones(len(logs))])
         for logs in (np.maximum(np.log(view.probs), -12.0) for view in (left, right))
     )
-    found = critic._fit(*parts, 3).ravel()
+    found = fit_critic(left, right).ravel()
     best = minimize(loss, np.zeros(12), method="BFGS", options={"maxiter": 300})
     assert loss(found) == pytest.approx(best.fun, abs=1e-4)
     assert loss(found) < loss(np.vstack([np.eye(3), np.zeros((1, 3))]).ravel()) - 0.01  # the start is none

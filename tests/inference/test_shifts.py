@@ -7,17 +7,17 @@ from sklearn.cluster import KMeans
 
 import shiftgauge as sg
 from shiftgauge.inference import backtest
-from shiftgauge.inference.backtests import NotTried, Trial, _covers, summarise, sureness_of
+from shiftgauge.inference.backtests import NotTried, Trial, covers, summarise, sureness_of
 from shiftgauge.inference.columns import row_groups
 from shiftgauge.inference.shifts import (
     MOST_GROUPS,
-    _clusters,
-    _confused,
-    _edge,
-    _excess,
+    hellinger_clusters,
     largest,
     made_shifts,
+    most_confused,
     natural_splits,
+    nearest_edge,
+    with_share,
 )
 from shiftgauge.results import Estimate, Interval
 
@@ -37,7 +37,7 @@ def test_clusters_are_those_of_scikit_learn():
     theirs = KMeans(4, init=np.sqrt(p)[begin], n_init=1, max_iter=15, tol=0.0, algorithm="lloyd").fit(
         np.sqrt(p)
     )
-    ours = _clusters(p, np.random.default_rng(8))
+    ours = hellinger_clusters(p, np.random.default_rng(8))
     np.testing.assert_array_equal(np.sort(np.concatenate(ours)), np.arange(500))
     centres = np.array([np.sqrt(p)[rows].mean(axis=0) for rows in ours])
     assert np.abs(centres - theirs.cluster_centers_).max() < 0.01  # one round more or less
@@ -49,13 +49,16 @@ def test_the_most_confused_pair_is_found_and_put_in_excess():
     decided[:5] = 1  # 0 for 1 five times, 1 for 2 and back eight times in all
     decided[100:104], decided[200:204] = 2, 1
     pool = sg.Source(probs=np.full((300, 3), 1 / 3), labels=labels, predictions=decided)
-    inside, why = _confused(pool)
+    inside, why = most_confused(pool)
     assert why == ""
     np.testing.assert_array_equal(inside, labels > 0)
     for share in (0.5, 0.8):
-        rows = _excess(inside, share, np.random.default_rng(0))
+        rows = with_share(inside, share, np.random.default_rng(0))
         assert inside[rows].mean() == pytest.approx(share, abs=1 / len(rows))
-    assert _confused(sg.Source(probs=np.eye(3)[labels], labels=labels))[1] == "no class was taken for another"
+    assert (
+        most_confused(sg.Source(probs=np.eye(3)[labels], labels=labels))[1]
+        == "no class was taken for another"
+    )
 
 
 def test_sizes_and_order_of_made_targets(pool):
@@ -97,7 +100,7 @@ def test_edges_lie_between_different_times():
         at = int(rng.integers(21))
         left, right = max(i for i in ends if i <= at), min(i for i in ends if i >= at)
         right = next(i for i in ends if i > at) if left == at < 20 else right
-        assert _edge(ranks, at) == (left if at - left <= right - at else right)
+        assert nearest_edge(ranks, at) == (left if at - left <= right - at else right)
 
 
 def test_the_largest_of_many_groups_in_their_own_order():
@@ -142,10 +145,10 @@ def test_three_that_were_not_tried_are_all_named():
 def test_coverage_includes_the_ends():
     one = Estimate("ac", 0.3, 9, 9, interval=Interval(0.95, 0.28, 0.33, ""), details={"label_noise": 0.03})
     low, high = 0.3 - np.hypot(0.3 - 0.28, 1.96 * 0.03), 0.3 + np.hypot(0.33 - 0.3, 1.96 * 0.03)
-    assert _covers(one, low)
-    assert _covers(one, high)
-    assert not _covers(one, low - 1e-9)
-    assert not _covers(one, high + 1e-9)
+    assert covers(one, low)
+    assert covers(one, high)
+    assert not covers(one, low - 1e-9)
+    assert not covers(one, high + 1e-9)
 
 
 def test_slips_are_refused_before_any_work(pool):

@@ -8,8 +8,8 @@ from scipy import stats
 
 import shiftgauge as sg
 from shiftgauge.inference import budget, with_labels
-from shiftgauge.inference.label_plans import Plan, _strata, row_numbers
-from shiftgauge.inference.labelled import _difference
+from shiftgauge.inference.label_plans import Plan, assign_strata, row_numbers
+from shiftgauge.inference.labelled import difference_estimate
 from shiftgauge.inference.strata import LEAST, LEAST_PROBABILITY, Strata, plain_labels, student
 
 from .conftest import scores
@@ -110,13 +110,13 @@ def test_rows_are_cut_into_strata_of_equal_weight():
     rng = np.random.default_rng(1)
     doubt, mass = rng.random(2000), rng.random(2000) + 0.1
     mass /= mass.sum()
-    found = _strata(doubt, mass)
+    found = assign_strata(doubt, mass)
     weight = 2000 * mass * np.sqrt(np.clip(doubt, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY))
     sums = np.bincount(found, weight)
     assert len(sums) == 5
     assert sums.max() < 1.05 * sums.min()
-    assert set(_strata(doubt[:49], np.full(49, 1 / 49)).tolist()) == {0}
-    assert len(set(_strata(doubt[:50], np.full(50, 1 / 50)).tolist())) == 5
+    assert set(assign_strata(doubt[:49], np.full(49, 1 / 49)).tolist()) == {0}
+    assert len(set(assign_strata(doubt[:50], np.full(50, 1 / 50)).tolist())) == 5
 
 
 def test_the_difference_estimator_by_hand():
@@ -125,7 +125,7 @@ def test_the_difference_estimator_by_hand():
     doubt = np.array([0.1, 0.2, 0.4, 0.6, 0.8])
     rows, wrong, lam = np.array([0, 2, 3, 4]), np.array([0.0, 1.0, 1.0, 0.0]), np.full(4, 0.8)
     plan = Plan(rows, stratum, np.ones(4), doubt, mass, 0.1, 0.9, 0.3, 4)
-    value, variance = _difference(plan, rows, wrong, lam, np.array([2, 2]), np.array([3, 2]))
+    value, variance = difference_estimate(plan, rows, wrong, lam, np.array([2, 2]), np.array([3, 2]))
     w, total, spread = 5 * mass, 0.0, 0.0
     for h, mine in ((0, [0, 2]), (1, [3, 4])):
         e = dict(zip(rows.tolist(), wrong.tolist(), strict=True))

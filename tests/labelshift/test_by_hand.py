@@ -7,15 +7,15 @@ from scipy import stats
 from shiftgauge.labelshift import label_shares, mlls
 from shiftgauge.labelshift.cells import RunnerUps
 from shiftgauge.labelshift.confusion import normalised
-from shiftgauge.labelshift.counts import Counts, _covariance, count, minimum, solved
+from shiftgauge.labelshift.counts import Counts, count, covariance, minimum, solved
 from shiftgauge.labelshift.dirichlet import resample_to
 from shiftgauge.labelshift.regularised import penalty
 from shiftgauge.labelshift.shift_test import (
-    _explained,
-    _p_value,
-    _tail,
-    _two_sample,
+    chi_square_tail,
+    explained_fraction,
     j_test_of_shares,
+    p_value_and_reference,
+    two_sample_statistic,
     unexplained,
 )
 from shiftgauge.labelshift.shrinkage import shrink
@@ -40,12 +40,12 @@ def test_the_covariance_is_the_formula(counts):
             V[i, j] = ((h[i] if i == j else 0.0) - h[i] * h[j]) / 130.0
             for c, a in enumerate(counts.A.T):
                 V[i, j] += pi[c] ** 2 * ((a[i] if i == j else 0.0) - a[i] * a[j]) / counts.n[c]
-    np.testing.assert_allclose(_covariance(counts, counts.A, pi), V, rtol=1e-12)
+    np.testing.assert_allclose(covariance(counts, counts.A, pi), V, rtol=1e-12)
 
 
 def test_j_is_the_distance_at_its_own_shares(counts):
     J, pi = minimum(counts)
-    V = _covariance(counts, counts.smoothed(), pi)
+    V = covariance(counts, counts.smoothed(), pi)
     gap = (counts.h - counts.A @ pi)[:-1]
     assert float(J) == pytest.approx(gap @ np.linalg.inv(V) @ gap, rel=1e-6)
     # One pseudo-row per label, spread like all rows of both samples.
@@ -89,10 +89,10 @@ def test_a_difference_within_two_deviations_of_noise_needs_no_explanation():
         one = Counts(source[:, None], np.array([2000.0]), h, 2000.0)
         V = (h + source) / 2 * (2 / 2000)
         excess = np.sum((h - source) ** 2 / V) - 8
-        told.append(_explained(one, np.ones(1)) is None)
+        told.append(explained_fraction(one, np.ones(1)) is None)
         assert told[-1] == (excess <= 2 * np.sqrt(2 * 8))
     assert 5 < sum(told) < 55
-    assert _two_sample(one, np.ones(1)) > 0.0
+    assert two_sample_statistic(one, np.ones(1)) > 0.0
 
 
 def test_kish_counts_rows_by_their_weights():
@@ -116,16 +116,21 @@ def test_kish_counts_rows_by_their_weights():
 def test_where_counts_are_sparse_the_p_value_is_bootstrapped(rows, n_t, statistic, reference):
     A = np.array([[0.4, 0.1], [0.3, 0.2], [0.2, 0.3], [0.1, 0.4]])
     pi = np.array([0.5, 0.5])
-    p, said = _p_value(Counts(A, np.array([rows, 5000.0]), A @ pi, n_t), statistic, pi, 2, 0)
+    p, said = p_value_and_reference(Counts(A, np.array([rows, 5000.0]), A @ pi, n_t), statistic, pi, 2, 0)
     assert said == reference
     if said == "chi-square":
         assert p == pytest.approx(stats.chi2.sf(statistic, 2))
 
 
 def test_the_tail_is_chi_squares():
-    assert _tail(3.8, 1) == pytest.approx(stats.chi2.sf(3.8, 1))
-    assert _tail(3.8, 0) == 1.0
-    assert _p_value(Counts(np.eye(2), np.ones(2), np.ones(2) / 2, 9.0), 0.0, np.ones(2) / 2, 0, 0)[0] is None
+    assert chi_square_tail(3.8, 1) == pytest.approx(stats.chi2.sf(3.8, 1))
+    assert chi_square_tail(3.8, 0) == 1.0
+    assert (
+        p_value_and_reference(Counts(np.eye(2), np.ones(2), np.ones(2) / 2, 9.0), 0.0, np.ones(2) / 2, 0, 0)[
+            0
+        ]
+        is None
+    )
 
 
 def test_what_re_weighting_leaves_unexplained():

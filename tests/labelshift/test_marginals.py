@@ -68,9 +68,9 @@ def test_rlls_minimises_its_objective(seed, rho):
     b = rng.normal(size=k) * 0.1
     b -= b.mean()
     q = C.sum(0)
-    from shiftgauge.labelshift.regularised import _minimise
+    from shiftgauge.labelshift.regularised import minimise_penalised
 
-    theta = _minimise(C, b, rho)
+    theta = minimise_penalised(C, b, rho)
     starts = [np.zeros(k) + 1e-3, np.maximum(np.linalg.solve(C, b), -0.9), theta]
     best = min(
         minimize(

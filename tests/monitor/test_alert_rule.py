@@ -1,14 +1,16 @@
 """When an alert about the error fires, what confirms it, and what resolves it; all over HTTP."""
 
 import re
+import shutil
 
 import numpy as np
 import pytest
-from monitor_data import K, labels_json, rows_json, settle_down
+from monitor_data import K, client_of, labels_json, rows_json, settle_down
 from test_calls import post, put_source, windows
 
 from shiftgauge.monitor.clock import now_us, pretend
 from shiftgauge.monitor.spans import HOUR
+from shiftgauge.monitor.store import open_store
 from shiftgauge.monitor.worker import Worker
 
 NOT_CONFIRMED = "not confirmed: label some rows"
@@ -47,13 +49,26 @@ def chosen(number, n, wrong, shift=1.7):
     return labels_json(rows, [(b + (i < wrong)) % K for i, b in enumerate(best)])
 
 
+@pytest.fixture(scope="module")
+def bad_data(tmp_path_factory, empty_data):
+    """The folder of a monitor whose model has one bad day."""
+    folder = tmp_path_factory.mktemp("bad") / "data"
+    shutil.copytree(empty_data, folder)
+    store = open_store(folder)
+    for client in client_of(store):
+        put_source(client)
+        day(client, 9)
+    store.close()
+    return folder
+
+
 @pytest.fixture
-def bad(lite_client):
+def bad(tmp_path, bad_data):
     """A model with one bad day."""
-    put_source(lite_client)
-    lite_client.put("/v1/models/m/settings", json={"replicates": 20}).raise_for_status()
-    day(lite_client, 9)
-    return lite_client
+    shutil.copytree(bad_data, tmp_path / "bad")
+    store = open_store(tmp_path / "bad")
+    yield from client_of(store)
+    store.close()
 
 
 def test_an_alert_fires_beyond_the_sampling_part_and_is_confirmed_by_the_range(bad):

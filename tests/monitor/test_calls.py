@@ -31,6 +31,8 @@ ARROW, PARQUET = "application/vnd.apache.arrow.stream", "application/vnd.apache.
 
 
 def put_source(client, model="m", version="v1", **more):
+    """A source of a model whose bootstraps are short."""
+    client.put(f"/v1/models/{model}/settings", json={"replicates": 20}).raise_for_status()
     answer = client.put(f"/v1/models/{model}/versions/{version}/source", content=source_npz(**more))
     assert answer.status_code == 200, answer.text
     return answer.json()

@@ -69,22 +69,18 @@ def test_compose_names_what_exists():
         for needed in service.get("depends_on", ()):
             assert needed in compose["services"]
         assert all(port.startswith("127.0.0.1:") for port in service.get("ports", ()))
-    assert (DEPLOY / compose["services"]["monitor"]["build"]["dockerfile"]).name == "Dockerfile"
+    assert (DEPLOY / compose["services"]["monitor"]["build"] / "Dockerfile").exists()
 
 
 def test_the_commands_of_the_containers_are_the_commands_we_have():
     import typer
 
-    group = typer.main.get_command(app).commands["monitor"]
     for name in ("monitor", "worker", "token"):
         words = load("compose.yaml")["services"][name]["command"]
-        command = group
+        command = typer.main.get_command(app)
         for word in words:
-            command = (
-                command
-                if word.startswith("--") or not hasattr(command, "commands")
-                else command.commands[word]
-            )
+            if not word.startswith("--") and hasattr(command, "commands"):
+                command = command.commands[word]
         options = {opt for parameter in command.params for opt in parameter.opts}
         for word in words:
             if word.startswith("--"):
@@ -97,14 +93,6 @@ def test_no_password_is_part_of_a_command():
         assert "PASSWORD" not in str(service.get("command", ""))
     for name in ("monitor", "worker", "token"):
         assert "PGPASSWORD" in load("compose.yaml")["services"][name]["environment"]
-
-
-def test_the_image_copies_what_exists_and_runs_as_nobody_special():
-    text = (DEPLOY / "Dockerfile").read_text()
-    for words in re.findall(r"^COPY (?!--from)(.+)$", text, re.M):
-        for path in words.split()[:-1]:
-            assert (DEPLOY.parent / path).exists()
-    assert re.search(r"^USER shiftgauge$", text, re.M)
 
 
 @pytest.mark.skipif(

@@ -33,3 +33,9 @@ def hostile(scores):
 @pytest.fixture(scope="session")
 def plain(source, target):
     return report(source, target, "cott", replicates=40)
+
+
+@pytest.fixture(scope="session")
+def plain_page(plain):
+    """Its figures take most of a second."""
+    return plain.to_html()

@@ -186,14 +186,14 @@ def test_the_sentence_names_the_target_and_the_source_error(plain, hostile, sour
     assert hostile.summary["answer"]["sentence"].startswith("On t&<u>.csv (800 rows)")
 
 
-def test_each_form_is_its_own(plain):
-    assert plain.render("html") == plain.to_html()
+def test_each_form_is_its_own(plain, plain_page):
+    assert plain.render("html") == plain_page
     assert plain.render("md") == plain.to_markdown()
     assert json.loads(plain.render("json"))["answer"]["sentence"] == plain.summary["answer"]["sentence"]
 
 
-def test_the_page_ends_with_a_line(plain):
-    assert plain.to_html().endswith("</html>\n")
+def test_the_page_ends_with_a_line(plain_page):
+    assert plain_page.endswith("</html>\n")
 
 
 def test_provenance_of_one_sample(source, target, tmp_path):

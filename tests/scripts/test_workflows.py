@@ -29,14 +29,19 @@ def test_every_command_is_there(workflow):
 
 
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
-def test_least_rights_and_known_actions(workflow):
+def test_least_rights_and_known_actions_by_commit(workflow):
     held = yaml.safe_load(workflow.read_text(encoding="utf-8"))
     assert held["permissions"] == {"contents": "read"}
     for step in steps(workflow):
         if "uses" in step:
-            assert step["uses"].startswith(("actions/", "pypa/gh-action-pypi-publish@")), step["uses"]
+            assert re.fullmatch(r"(actions/[a-z-]+|pypa/gh-action-pypi-publish)@[0-9a-f]{40}", step["uses"])
         if step.get("uses", "").startswith("actions/checkout"):
             assert step["with"]["persist-credentials"] is False
+
+
+def test_one_action_has_one_commit():
+    pinned = {step["uses"] for workflow in WORKFLOWS for step in steps(workflow) if "uses" in step}
+    assert len({action.partition("@")[0] for action in pinned}) == len(pinned)
 
 
 def test_ci_runs_every_test_once():
@@ -66,6 +71,7 @@ def test_the_container_copies_what_is_there_and_not_ignored():
     lines = (ROOT / "Dockerfile").read_text().splitlines()
     copied = [word for line in lines if line.startswith("COPY ") for word in line.split()[1:-1]]
     assert {"src", "pyproject.toml"} <= set(copied)
+    assert "USER shiftgauge" in lines
     for name in copied:
         assert (ROOT / name).exists(), name
         assert f"!{name}" in ignored, name
@@ -78,6 +84,7 @@ def test_a_tag_must_be_the_version(tmp_path):
     (tmp_path / "scripts" / "check_release").write_text((ROOT / "scripts" / "check_release").read_text())
     (tmp_path / "src" / "shiftgauge" / "_version.py").write_text('"""."""\n\n__version__ = "1.2.3"\n')
     (tmp_path / "CITATION.cff").write_text("version: 1.2.3\n")
+    (tmp_path / "pyproject.toml").write_text('Repository = "https://example.org"\n')
 
     def check(tag, changes):
         (tmp_path / "CHANGELOG.md").write_text(changes)
@@ -88,3 +95,5 @@ def test_a_tag_must_be_the_version(tmp_path):
     assert check("v1.2.4", "## 1.2.3 (2030-01-31)\n") == 1
     assert check("v1.2.3", "## 1.2.3 (unreleased)\n") == 1
     assert check("v1.2.3", "## 1.2.2 (2030-01-31)\n") == 1
+    (tmp_path / "pyproject.toml").write_text("")
+    assert check("v1.2.3", "## 1.2.3 (2030-01-31)\n") == 1

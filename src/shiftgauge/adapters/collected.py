@@ -1,4 +1,4 @@
-"""What an adapter brings home: scores, and whatever came with them; `.source()` and `.target()` go on from there."""
+"""The result of an adapter: scores and the columns collected with them, as a `Source` or a `Target`."""
 
 from __future__ import annotations
 

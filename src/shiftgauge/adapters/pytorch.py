@@ -110,19 +110,19 @@ def _device(torch: Any, model: Any, asked: str) -> Any:
 def _evaluating(models: list[Any], device: Any) -> Iterator[None]:
     """Eval mode on the device; every submodule's mode and every model's device restored afterwards."""
     modes = [(module, module.training) for model in models for module in model.modules()]
-    homes = [{p.device for p in model.parameters()} for model in models]
+    devices = [{p.device for p in model.parameters()} for model in models]
     try:
-        for model, home in zip(models, homes, strict=True):
+        for model, placed in zip(models, devices, strict=True):
             model.eval()
-            if len(home) == 1 and home != {device}:  # a model spread over devices stays where it is
+            if len(placed) == 1 and placed != {device}:  # a model spread over devices stays where it is
                 model.to(device)
         yield
     finally:
         for module, training in modes:
             module.training = training
-        for model, home in zip(models, homes, strict=True):
-            if len(home) == 1 and home != {device}:
-                model.to(next(iter(home)))
+        for model, placed in zip(models, devices, strict=True):
+            if len(placed) == 1 and placed != {device}:
+                model.to(next(iter(placed)))
 
 
 def _autocast(torch: Any, device: Any, precision: str | None) -> Any:

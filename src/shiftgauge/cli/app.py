@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import typer
@@ -114,11 +115,16 @@ def run(arguments: list[str] | None = None) -> int:
     return code if problem is None else _fail(_os_error(problem), code=code or 2)
 
 
+@cache
+def _command() -> Any:
+    command = typer.main.get_command(app)
+    _set_metavars(command)
+    return command
+
+
 def _run(arguments: list[str] | None) -> int:
     try:
-        command = typer.main.get_command(app)
-        _set_metavars(command)
-        result = command.main(arguments, prog_name="shiftgauge", standalone_mode=False)
+        result = _command().main(arguments, prog_name="shiftgauge", standalone_mode=False)
         if result == INTERRUPTED:  # newer releases of typer return it, older ones raise
             return _fail("interrupted", code=INTERRUPTED)
         return result if isinstance(result, int) else 0

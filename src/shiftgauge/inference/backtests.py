@@ -315,13 +315,13 @@ def _try_methods(
     for name in names:
         error = pair.error(name)
         covered = (
-            None if settings is None else _covers(with_interval(pair, pair.estimate(name), settings), truth)
+            None if settings is None else covers(with_interval(pair, pair.estimate(name), settings), truth)
         )
         out.append(Trial(*made, name, error, truth, covered))
     return out
 
 
-def _covers(found: Estimate, truth: float) -> bool:
+def covers(found: Estimate, truth: float) -> bool:
     """Whether the interval holds the truth of just these rows: the label noise is added to it."""
     if found.range is not None:  # it is about exactly these rows
         return found.range.low <= truth <= found.range.high

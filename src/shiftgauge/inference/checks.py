@@ -73,10 +73,11 @@ def row_numbers(pair: Pair) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]
 
     Of a large target, for the rows of its subsample.
     """
-    return pair.once("row numbers", lambda: _row_numbers(pair.source_block, pair.subsample.target_block))
+    return pair.once("row numbers", lambda: number_rows(pair.source_block, pair.subsample.target_block))
 
 
-def _row_numbers(source: Block, target: Block) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+def number_rows(source: Block, target: Block) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """A number for each row of the two samples; rows with equal scores have equal numbers."""
     left, right = source.scores, target.scores
     if source.kind != target.kind:  # logits never equal probabilities
         own = _numbers(left)

@@ -59,7 +59,7 @@ def discrepancy(source: Rows, target: Rows, *, level: float = 0.95) -> Discrepan
         return Discrepancy(0.0, 0.0, 0.0)
     blocks = [run(source.collect()), run(run(target.subsample()).collect())]
     features = [_features(block) for block in blocks]
-    W = _fit(*_thin(features[0], blocks[0]), *_thin(features[1], blocks[1]), k)
+    W = fit_critic(blocks[0], blocks[1])
     off_source, off_target = (
         block.share((z @ W).argmax(axis=1) != block.predictions)
         for z, block in zip(features, blocks, strict=True)
@@ -68,6 +68,11 @@ def discrepancy(source: Rows, target: Rows, *, level: float = 0.95) -> Discrepan
     slack = np.log(1.0 / (1.0 - level))
     noise = np.sqrt(slack * (n_source + 4.0 * n_target) / (2.0 * n_source * n_target))
     return Discrepancy(off_target, off_source, float(noise))
+
+
+def fit_critic(source: Block, target: Block) -> Array:
+    """(K + 1, K) the weights of the critic: W, and b as its last row."""
+    return _fit(*_thin(_features(source), source), *_thin(_features(target), target), source.k)
 
 
 def _features(block: Block) -> Array:

@@ -92,7 +92,7 @@ def made_shifts(pool: Source, groups: Sequence[Groups], seed: int) -> Iterator[S
     for column in groups:
         for name, rows in column.rows():
             yield take("group", name, rows)
-    for number, rows in enumerate(_clusters(softmax(z), rng)):
+    for number, rows in enumerate(hellinger_clusters(softmax(z), rng)):
         yield take("sub-population", f"cluster {number}", rows)
     confidence = softmax(z).max(axis=1)
     for power in (1, 3):
@@ -105,10 +105,10 @@ def made_shifts(pool: Source, groups: Sequence[Groups], seed: int) -> Iterator[S
     for level in (0.25, 0.75):
         noise = rng.normal(size=(len(half), z.shape[1])) * spread * level
         yield take("noisier scores", f"noise {level:g}", half, _moved(noise))
-    pair, why = _confused(pool)
+    pair, why = most_confused(pool)
     for excess in (0.5, 0.8):
         kind, strength = "class confusion", f"share {excess:g}"
-        yield take(kind, strength, _excess(pair, excess, rng)) if not why else Untried(kind, strength, why)
+        yield take(kind, strength, with_share(pair, excess, rng)) if not why else Untried(kind, strength, why)
 
 
 def _scaled(factor: float) -> Callable[[Array], Array]:
@@ -129,7 +129,7 @@ def _proportions(pool: Source, alpha: float, rng: np.random.Generator) -> Indice
     return rows
 
 
-def _clusters(p: Array, rng: np.random.Generator, k: int = 4, rounds: int = 15) -> list[Indices]:
+def hellinger_clusters(p: Array, rng: np.random.Generator, k: int = 4, rounds: int = 15) -> list[Indices]:
     """Rows of each cluster of sqrt(p) (Hellinger geometry), by Lloyd's k-means."""
     x = np.sqrt(p)
     k = min(k, len(x))
@@ -142,7 +142,7 @@ def _clusters(p: Array, rng: np.random.Generator, k: int = 4, rounds: int = 15) 
     return [np.flatnonzero(nearest == c) for c in range(k)]
 
 
-def _confused(pool: Source) -> tuple[npt.NDArray[np.bool_], str]:
+def most_confused(pool: Source) -> tuple[npt.NDArray[np.bool_], str]:
     """(n,) the rows of the two classes most often taken for each other, or why there are none to favour."""
     k = pool.k
     mistakes = np.zeros((k, k))
@@ -154,7 +154,7 @@ def _confused(pool: Source) -> tuple[npt.NDArray[np.bool_], str]:
     return inside, "" if mistakes.any() else "no class was taken for another"
 
 
-def _excess(inside: npt.NDArray[np.bool_], share: float, rng: np.random.Generator) -> Indices:
+def with_share(inside: npt.NDArray[np.bool_], share: float, rng: np.random.Generator) -> Indices:
     """Rows of which those inside make up the share."""
     return resample_to((~inside).astype(np.intp), np.array([share, 1.0 - share]), seed=rng)
 
@@ -205,7 +205,7 @@ def _groups_left_out(n: int, column: Groups) -> Iterator[Split | Untried]:
 def _over_time(n: int, ranks: Indices) -> Iterator[Split | Untried]:
     """The later half for the earlier one, and each later part for all before it; equal times stay together."""
     order = np.argsort(ranks, kind="stable")
-    edges = [_edge(ranks[order], round(n * part / PARTS)) for part in range(PARTS + 1)]
+    edges = [nearest_edge(ranks[order], round(n * part / PARTS)) for part in range(PARTS + 1)]
     half = edges[PARTS // 2]
     yield _split(TIME, "later half", order[:half], order[half:])
     for part in range(1, PARTS):
@@ -214,7 +214,7 @@ def _over_time(n: int, ranks: Indices) -> Iterator[Split | Untried]:
         yield _split(TIME, name, order[:start], order[start:end])
 
 
-def _edge(sorted_ranks: Indices, at: int) -> int:
+def nearest_edge(sorted_ranks: Indices, at: int) -> int:
     """The end of the run of equal times nearest to a place in the order."""
     if at in (0, len(sorted_ranks)):
         return at

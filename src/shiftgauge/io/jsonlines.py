@@ -77,7 +77,7 @@ def read_jsonl(
                     "wanted the same keys in all"
                 )
         columns = {name: _column([row.get(name) for row in rows]) for name in (*numbers, *texts)}
-        yield pa.record_batch(columns)
+        yield pa.RecordBatch.from_pydict(columns)
 
 
 def _column(values: list[Any]) -> Any:

@@ -99,15 +99,15 @@ def minimum(counts: Counts, start: Array | None = None) -> tuple[Array, Array]:
         floor = np.maximum(counts.h, 0.5 / counts.n_t)[..., :-1]
         V = floor[..., None] * np.eye(floor.shape[-1])
     else:
-        V = _covariance(counts, smooth, start)
+        V = covariance(counts, smooth, start)
     for _ in range(TURNS if start is None else TURNS // 2):
         pi = shares_given(A[..., :-1, :], counts.h[..., :-1], V)
-        V = _covariance(counts, smooth, pi)
+        V = covariance(counts, smooth, pi)
     gap = (counts.h - (A @ pi[..., None])[..., 0])[..., :-1]
     return np.maximum((gap * solved(V, gap[..., None])[..., 0]).sum(axis=-1), 0.0), pi
 
 
-def _covariance(counts: Counts, A: Array, pi: Array) -> Array:
+def covariance(counts: Counts, A: Array, pi: Array) -> Array:
     """(..., C-1, C-1) V(pi), without the last cell, which the others determine."""
     h0 = np.maximum((A @ pi[..., None])[..., 0], 1e-12)
     scale = pi**2 / counts.n

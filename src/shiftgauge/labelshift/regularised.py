@@ -44,7 +44,7 @@ def rlls(confusion: Array, pseudo_labels: Array, n_source: float, rho: float | N
     k = len(q)
     rho = penalty(k, n_source) if rho is None else rho
     b = pseudo_labels - confusion.sum(axis=1)
-    theta = _minimise(confusion, b, rho)
+    theta = minimise_penalised(confusion, b, rho)
     return normalised(q * (1.0 + theta), q)
 
 
@@ -53,7 +53,8 @@ def objective(confusion: Array, b: Array, rho: float, theta: Array) -> float:
     return float(np.linalg.norm(confusion @ theta - b) + rho * np.linalg.norm(theta))
 
 
-def _minimise(C: Array, b: Array, rho: float, rounds: int = 500) -> Array:
+def minimise_penalised(C: Array, b: Array, rho: float, rounds: int = 500) -> Array:
+    """(K,) the theta >= -1 that minimises ||C theta - b|| + rho ||theta||."""
     k = len(b)
     size = float(np.linalg.norm(b))
     if size == 0.0 or float(np.linalg.norm(C.T @ b)) <= rho * size:  # 0 lies in the subdifferential at 0

@@ -109,19 +109,19 @@ def j_test_of_shares(
     statistic = float(value)
     df = cells - int((pi > 0.0).sum())
     own = np.asarray(np.bincount(labels, weights=source_mass, minlength=k)[seen], dtype=np.float64)
-    difference = _two_sample(counts, own)
+    difference = two_sample_statistic(counts, own)
     shares = np.zeros(k)
     shares[seen] = pi
-    p_value, reference = _p_value(counts, statistic, pi, df, seed)
+    p_value, reference = p_value_and_reference(counts, statistic, pi, df, seed)
     return JTest(
         statistic=statistic,
         df=df,
         p_value=p_value,
         reference=reference,
         shares=shares,
-        explained=_explained(counts, own),
+        explained=explained_fraction(counts, own),
         difference=difference,
-        difference_p=_tail(difference, cells - 1),
+        difference_p=chi_square_tail(difference, cells - 1),
         cells=cells,
     )
 
@@ -140,17 +140,20 @@ def _own_covariance(counts: Counts, own: Array) -> Array:
     return np.asarray((np.diag(both) - np.outer(both, both))[:-1, :-1] * noise)
 
 
-def _two_sample(counts: Counts, own: Array) -> float:
+def two_sample_statistic(counts: Counts, own: Array) -> float:
     """The two-sample statistic of "nothing changed": the source's own label shares, their noise included."""
     gap = (counts.h - counts.A @ own)[:-1]
     return max(float(gap @ solved(_own_covariance(counts, own), gap)), 0.0) if len(gap) else 0.0
 
 
-def _p_value(counts: Counts, statistic: float, pi: Array, df: int, seed: int) -> tuple[float | None, str]:
+def p_value_and_reference(
+    counts: Counts, statistic: float, pi: Array, df: int, seed: int
+) -> tuple[float | None, str]:
+    """The p-value of J, and the distribution it was compared with: chi-square, or a bootstrap of sparse counts."""
     if df < 1:
         return None, "none: no more cells than classes"
     expected = counts.n_t * (counts.smoothed() @ pi)
-    plain = _tail(statistic, df)
+    plain = chi_square_tail(statistic, df)
     enough = counts.n.min() >= SPARSE_ROWS and np.quantile(expected, 0.1) >= SPARSE_CELL
     if enough or plain < HOPELESS:
         return plain, "chi-square"
@@ -173,7 +176,7 @@ def _double_bootstrap(counts: Counts, statistic: float, pi: Array, seed: int) ->
     rng = np.random.default_rng(seed)
     counts, order = counts.sorted()
     pi = pi[order]
-    replicates = _replicates(*counts.A.shape)
+    replicates = replicate_count(*counts.A.shape)
     together = max(1, int(STACK / counts.h.size**2))
     first, second = np.empty(replicates), np.empty(replicates)
     for begin in range(0, replicates, together):
@@ -190,7 +193,7 @@ def _double_bootstrap(counts: Counts, statistic: float, pi: Array, seed: int) ->
     return float(gammaincc(shape, scale_2 * gammainccinv(shape_2, plain) / scale))
 
 
-def _replicates(cells: int, k: int) -> int:
+def replicate_count(cells: int, k: int) -> int:
     """REPLICATES, or as many as about WORK multiplications allow, and at least FEWEST."""
     each = 2 * TURNS * cells**2 * (3 * k + cells / 3)
     return int(np.clip(WORK / each, FEWEST, REPLICATES))
@@ -207,7 +210,7 @@ def _gamma(values: Array) -> tuple[float, float]:
     return float((mean / sd) ** 2), float(sd**2 / mean)
 
 
-def _explained(counts: Counts, own: Array) -> float | None:
+def explained_fraction(counts: Counts, own: Array) -> float | None:
     """1 - X(pi) / X(own), X Pearson's chi-square of all cells, less what noise alone gives.
 
     Both are measured by the same variances, and pi minimises X: the share lies between 0 and 1 by itself.
@@ -225,7 +228,8 @@ def _explained(counts: Counts, own: Array) -> float | None:
     return float(min(1.0, max(0.0, 1.0 - max(after - (df + 1 - len(pi)), 0.0) / excess)))
 
 
-def _tail(statistic: float, df: int) -> float:
+def chi_square_tail(statistic: float, df: int) -> float:
+    """The probability that a chi-square variable exceeds the statistic; 1 without degrees of freedom."""
     if df < 1:
         return 1.0
     from scipy.special import gammaincc

@@ -91,11 +91,11 @@ class Block:
             name: None if (value := getattr(self, name)) is None else value[rows] for name in PER_ROW
         }
         changes["columns"] = {name: column[rows] for name, column in self.columns.items()}
-        taken = replace(self, **changes, start=self.start if start is None else start)
+        block = replace(self, **changes, start=self.start if start is None else start)
         if "_probs_and_largest" in vars(self):
             probs, largest = self._probs_and_largest
-            vars(taken)["_probs_and_largest"] = (probs[rows], largest[rows])
-        return taken
+            vars(block)["_probs_and_largest"] = (probs[rows], largest[rows])
+        return block
 
     def with_probs(self, probs: Floats, weights: Floats | None = None) -> Block:
         """The same rows with probabilities that somebody computed already, and other weights."""

@@ -531,8 +531,8 @@ def _row_of_item(items: Indices, step: int) -> Indices:
 
 def _drawn(block: Block, n: int, step: int) -> list[Block]:
     rows = subsampled_rows(block.start, len(block), n, step)
-    taken = block.take(rows)
-    return [replace(taken, row_numbers=block.numbers[rows])]
+    subset = block.take(rows)
+    return [replace(subset, row_numbers=block.numbers[rows])]
 
 
 async def _subsample(rows: Rows) -> Rows:

@@ -150,9 +150,9 @@ def audit(problem: Problem, plan: Solution) -> Certificate:
     np.add.at(held, plan.split_classes, plan.split_mass)
     wrong = [np.abs(held - problem.class_mass).max(), np.abs(parts - plan.split_cost).max(initial=0.0)]
     if len(split):
-        handed = np.add.reduceat(plan.split_mass, first)
-        cost[split] = np.add.reduceat(plan.split_mass * parts, first) / handed
-        wrong += [np.abs(handed - mass[split]).max(), -plan.split_mass.min()]
+        split_total = np.add.reduceat(plan.split_mass, first)
+        cost[split] = np.add.reduceat(plan.split_mass * parts, first) / split_total
+        wrong += [np.abs(split_total - mass[split]).max(), -plan.split_mass.min()]
     primal = float(mass @ cost)
     wrong += [np.abs(cost - plan.cost).max(), abs(primal - plan.value)]
     dual = 1.0 - float(mass @ best + problem.class_mass @ plan.prices)

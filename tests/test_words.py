@@ -1,0 +1,81 @@
+"""Phrases and identifiers that a reader from the field would not understand are searched for."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "src" / "shiftgauge"
+#: Packages that are not searched yet.
+NOT_YET = ("cli", "experiments", "io", "monitor")
+
+PHRASES = (
+    r"at the door",
+    r"(bring|brings|brought|come|comes|came) home",
+    r"(came|come|comes) by mail",
+    r"nothing beside (it|them)",
+    r"has not the",
+    r"is no class of",
+    r"our fault",
+    r"when to shout",
+    r"reali[sz]ed error",
+    r"learning band",
+    r"cry wolf",
+    r"misses by \d",
+)
+#: Names that nothing may be bound to, with or without leading underscores.
+IDENTIFIERS = {
+    "ascribed", "bag", "Belief", "bids", "blunt", "Book", "carried", "crew", "door", "doubt", "FAMILIAR", "facing",
+    "handed", "Handed", "Held", "home", "landed", "lockstep", "LUCID", "meant", "novelty", "Pile", "rehearsal",
+    "remark", "seal", "shelf", "shelves", "Spread", "strange", "taken", "tilt", "told", "unlike", "verb", "weighed",
+    "WILD",
+}  # fmt: skip
+
+
+def searched():
+    """Every page and every module, except of the packages that are left out."""
+    modules = [file for file in PACKAGE.rglob("*.py") if file.relative_to(PACKAGE).parts[0] not in NOT_YET]
+    return sorted([*modules, *(ROOT / "docs").rglob("*.md"), ROOT / "README.md"])
+
+
+def bound_names(tree):
+    """Every name that a module binds: variables, attributes, arguments, functions, classes; with its line."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.id if isinstance(node, ast.Name) else node.attr, node.lineno
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name, node.lineno
+        elif isinstance(node, ast.arg):
+            yield node.arg, node.lineno
+
+
+@pytest.mark.parametrize("phrase", PHRASES)
+def test_no_page_or_module_contains_the_phrase(phrase):
+    pattern = re.compile(rf"\b{phrase}\b".replace(" ", r"[\s#]+"), re.IGNORECASE)
+    hits = []
+    for file in searched():
+        text = file.read_text(encoding="utf-8")
+        hits += [
+            f"{file.relative_to(ROOT)}:{text.count(chr(10), 0, hit.start()) + 1}"
+            for hit in pattern.finditer(text)
+        ]
+    assert hits == []
+
+
+def test_no_module_binds_one_of_the_names():
+    hits = [
+        f"{file.relative_to(ROOT)}:{line}: {name}"
+        for file in searched()
+        if file.suffix == ".py"
+        for name, line in bound_names(ast.parse(file.read_text(encoding="utf-8")))
+        if name.lstrip("_") in IDENTIFIERS
+    ]
+    assert hits == []
+
+
+def test_the_search_finds_what_it_looks_for():
+    names = {name for name, _ in bound_names(ast.parse("def told(meant):\n    self._door = taken = 1\n"))}
+    assert {"told", "meant", "_door", "taken"} <= names
+    assert {file.name for file in searched()} >= {"README.md", "architecture.md", "samples.py"}
