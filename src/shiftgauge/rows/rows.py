@@ -379,14 +379,6 @@ class Rows:
         seen = list((self._state.digests or {}).items())
         return hashlib.sha256(repr((head, seen)).encode()).hexdigest()
 
-    def first_block(self) -> Block:
-        """The first rows as they were stored."""
-        part = self.parts[0]
-        block = next((block for block in part.read() if len(block)), None)
-        if block is None:
-            raise FileError(f"{part.name}: promises {part.rows:,} rows and holds none; is it complete?")
-        return block
-
     def class_name(self, j: int) -> Hashable:
         """The name of column j: as given, or the index itself."""
         return j if self.classes is None else self.classes[j]
