@@ -9,6 +9,8 @@ from sklearn import metrics as sk
 import shiftgauge as sg
 from shiftgauge.errors import InputError
 from shiftgauge.inference import metrics
+from shiftgauge.methods.posterior import row_posterior
+from shiftgauge.rows import run
 
 from .conftest import scores
 
@@ -16,7 +18,7 @@ from .conftest import scores
 def posterior(source, target):
     pair = sg.Pair(source, target)
     block = pair.target_block
-    return block, pair.soft_plan().posterior(block)
+    return block, run(row_posterior(pair.fitted("scot", marginal="source"), pair.target))(block)
 
 
 def split(view, r):

@@ -159,7 +159,7 @@ def test_the_reach_is_the_quantile_of_the_largest_deviation():
 
 
 def error_probabilities(pair, method, **options):
-    return pair.target_block.error_probability(pair.posterior_rows(method, **options))
+    return pair.target_block.error_probability(pair.posterior(method, **options)(pair.target_block))
 
 
 def test_by_default_the_slices_follow_auto_and_reach_over_what_other_methods_say(source, target):

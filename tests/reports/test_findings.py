@@ -6,9 +6,11 @@ import pytest
 import shiftgauge as sg
 from shiftgauge.inference.checks import RANGE
 from shiftgauge.methods import Pair
+from shiftgauge.methods.posterior import row_posterior
 from shiftgauge.reports import report
 from shiftgauge.reports.findings import LEVELS, findings, verdict
 from shiftgauge.reports.slices import MOST_SLICES, class_table, slice_tables
+from shiftgauge.rows import run
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +63,7 @@ def test_the_class_table_counts_rows_and_weighs_shares(scores):
     weights = np.random.default_rng(0).uniform(0.1, 5.0, len(scores["shifted"]))
     target = sg.Target(scores["shifted"], weights=weights)
     pair = Pair(sg.Source(scores["logits"], scores["labels"]), target)
-    posterior = pair.soft_plan().posterior
+    posterior = run(row_posterior(pair.fitted("scot", marginal="source"), pair.target))
     wrong = pair.target_block.error_probability(posterior(pair.target_block))
     for j, row in enumerate(class_table(pair.target, posterior)):
         mine = target.predictions == j
