@@ -135,7 +135,7 @@ def test_readme_shows_what_the_demo_prints():
         words = shift.split("_")
         for row in table:
             if row[: len(words)] == words and len(row) == len(words) + len(head) - 1:
-                found = shiftgauge.compare(demo.source, target, target_labels=demo.labels)
+                found = shiftgauge.compare(demo.source, target, truth=demo.labels)
                 expected = [found.true_error] + [found[name].error for name in names]
                 assert row[len(words) :] == [f"{100 * value:.1f}" for value in expected], shift
                 shown += 1
