@@ -61,7 +61,6 @@ FUNCTIONS = {
         one.name: (one.error, one.share) for one in sg.slices(s, t, g, "scot", replicates=20).slices
     },
     "label_shares": lambda s, t, g: _by_class(sg.label_shares(s, t, "rlls", replicates=20), "share"),
-    "label_plan": lambda s, t, g: {"high": sg.label_plan(s, t, n=1, proportions="same").range.high},
     "doctor": lambda s, t, g: {
         "confidence": sg.doctor(s, t)["source confidence"].value["confidence"],
         "spread": sg.doctor(s, t)["methods disagree"].value["spread"],
