@@ -27,8 +27,9 @@ Indices = npt.NDArray[np.intp]
 LABELS = 20
 #: Errors on the grid that a confidence sequence is computed on, at most.
 GRID = 2001
-#: Worlds drawn from the prior for the expected number of labels, and numbers of labels looked at in each.
-WORLDS, LOOKS = 200, 60
+#: Worlds drawn from the prior for the expected number of labels, numbers of labels looked at in each, and errors on
+#: the grid there.
+WORLDS, LOOKS, COARSE_GRID = 200, 60, 501
 #: Error probabilities that differ by more than this are those of another target.
 ROUNDED = 1e-3
 DESIGNS: Final = {
@@ -420,9 +421,9 @@ def confidence_sequence(wrong: Array, n: int, prior: ErrorDistribution, level: f
     return float(low) / n, float(high) / n
 
 
-def _grid(n: int, prior: ErrorDistribution) -> tuple[Array, Array]:
-    """Numbers of errors among n rows, at most GRID of them, and the prior's mass of each, none of it 0."""
-    errors = np.arange(n + 1.0) if n < GRID else np.linspace(0.0, n, GRID)
+def _grid(n: int, prior: ErrorDistribution, most: int = GRID) -> tuple[Array, Array]:
+    """Numbers of errors among n rows, at most so many of them, and the prior's mass of each, none of it 0."""
+    errors = np.arange(n + 1.0) if n < most else np.linspace(0.0, n, most)
     half = (errors[1] - errors[0]) / 2
     edges = np.clip(np.append(errors - half, errors[-1] + half) / n, 0.0, 1.0)
     mass = np.diff(prior.cdf(edges))
@@ -446,8 +447,9 @@ def expected_labels(
     """The median number of labels until the aim is reached, over worlds drawn from the prior."""
     from scipy.special import gammaln
 
-    errors, mass = _grid(n, prior)
-    half = (errors[1] - errors[0]) / 2 if n >= GRID else 0.0
+    errors, mass = _grid(n, prior, COARSE_GRID)
+    half = (errors[1] - errors[0]) / 2 if len(errors) <= n else 0.0
+    arrangements = gammaln(errors + 1) + gammaln(n - errors + 1)
     looks = np.unique(np.geomspace(1, n, LOOKS).astype(np.intp))
     looks = looks[looks < n]  # with all labels every aim is reached
     needed = []
@@ -459,9 +461,8 @@ def expected_labels(
             possible = (errors + half >= k[:, None]) & (n - errors + half >= (looks - k)[:, None])
             log_likelihood = np.where(
                 possible,
-                gammaln(errors + 1)
+                arrangements
                 - gammaln(np.maximum(errors - k[:, None], 0.0) + 1)
-                + gammaln(n - errors + 1)
                 - gammaln(np.maximum(n - errors - (looks - k)[:, None], 0.0) + 1),
                 -np.inf,
             )
