@@ -381,7 +381,9 @@ def _expected_range(prior: ErrorDistribution, count: int, size: int, level: floa
 # -- when to stop -------------------------------------------------------------------------------------------
 
 
-def confidence_sequence(wrong: Array, n: int, prior: ErrorDistribution, level: float) -> tuple[float, float]:
+def confidence_sequence(
+    wrong: Array, n: int, prior: ErrorDistribution, level: float, most: int = GRID
+) -> tuple[float, float]:
     """The errors of n rows that draws without replacement have not refuted so far, as an interval.
 
     With D errors among n rows, L_t(D) the probability of the first t draws and M_t its mean under the prior, M_t / L_t
@@ -394,13 +396,14 @@ def confidence_sequence(wrong: Array, n: int, prior: ErrorDistribution, level: f
         n: rows in all.
         prior: any distribution; it decides how narrow the interval is, never whether it holds.
         level: that the interval holds at all t together.
+        most: how many D are looked at, at most.
 
     >>> around = ErrorDistribution(0.2, 0.05, 0.05)
     >>> low, high = confidence_sequence(np.array([1.0, 0.0, 0.0, 0.0, 0.0] * 40), 1000, around, 0.9)
     >>> 0.1 < low < 0.2 < high < 0.3
     True
     """
-    errors, mass = _grid(n, prior)
+    errors, mass = _grid(n, prior, most)
     step = 0.0 if len(errors) == n + 1 else errors[1]
     log_likelihood = np.zeros(len(errors))
     low, high, before = 0.0, float(n), 0.0
@@ -421,7 +424,7 @@ def confidence_sequence(wrong: Array, n: int, prior: ErrorDistribution, level: f
     return float(low) / n, float(high) / n
 
 
-def _grid(n: int, prior: ErrorDistribution, most: int = GRID) -> tuple[Array, Array]:
+def _grid(n: int, prior: ErrorDistribution, most: int) -> tuple[Array, Array]:
     """Numbers of errors among n rows, at most so many of them, and the prior's mass of each, none of it 0."""
     errors = np.arange(n + 1.0) if n < most else np.linspace(0.0, n, most)
     half = (errors[1] - errors[0]) / 2
