@@ -333,6 +333,25 @@ def test_too_few_rows_for_the_test_is_not_other_shift():
     assert not set(weights(found)) & {"label-shift", "cott:mlls"}
 
 
+def test_a_small_batch_with_another_class_mix_is_not_sent_to_scot(demo):
+    """30 rows, 70% of one class, nothing else changed: SCOT at the source's shares is far off, and has little weight."""
+    source, labels = source_of(demo), demo["labels"].astype(int)
+    misses = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        one = np.flatnonzero(labels == seed)
+        rows = np.concatenate([rng.choice(one, 21), rng.choice(len(labels), 9)])
+        target = sg.Target(logits=demo["clean_logits"][rows])
+        found = sg.estimate(source, target)
+        truth = np.mean(target.predictions != labels[rows])
+        answers = found.details["answers"]
+        assert found.details["shift"] in ("unknown", "label")
+        assert "scot:shrunk" not in weights(found)
+        misses.append([abs(found.error - truth), abs(answers["scot:shrunk"] - truth)])
+    ours, scot = np.mean(misses, axis=0)
+    assert ours < 0.1 < 0.2 < scot
+
+
 def test_two_classes(demo):
     """No runner-up to look at: the confidences are."""
 
