@@ -334,7 +334,7 @@ def test_too_few_rows_for_the_test_is_not_other_shift():
 
 
 def test_a_small_batch_with_another_class_mix_is_not_sent_to_scot(demo):
-    """30 rows, 70% of one class, nothing else changed: SCOT at the source's shares is far off, and has little weight."""
+    """30 rows, 70% of one class, nothing else changed: SCOT at the source's shares is far off, and has no weight."""
     source, labels = source_of(demo), demo["labels"].astype(int)
     misses = []
     for seed in range(6):

@@ -159,13 +159,7 @@ class TestNoErrorsAmongFewRows:
 
 class TestOneRange:
     @pytest.mark.parametrize(
-        "more",
-        [
-            ["--level", "0.9"],
-            ["--level", "0.9", "--replicates", "30"],
-            ["--level", "0.9", "-m", "all"],
-            ["--level", "0.8"],
-        ],
+        "more", [["--level", "0.9"], ["--level", "0.9", "--replicates", "30"], ["--level", "0.8"]]
     )
     def test_what_is_printed_is_what_the_gate_tests(self, files, more):
         shown = CliRunner().invoke(app, ["estimate", *files, *more]).output
