@@ -84,16 +84,16 @@ def test_the_largest_slices_are_listed(source, target):
 def test_the_range_is_the_headline(source, target):
     """Of `auto`, in the sentence and on the page; a named method has its interval there."""
     named = report(source, target, "cott", replicates=50)
-    assert "(95% interval, sampling error only, " in named.summary["answer"]["sentence"]
+    assert "(90% interval, sampling error only, " in named.summary["answer"]["sentence"]
     made = report(source, target, replicates=50)
     ends = made.summary["answer"]["range"]
     assert (
-        f"(95% range {100 * ends['low']:.1f}% to {100 * ends['high']:.1f}%)"
+        f"(90% range {100 * ends['low']:.1f}% to {100 * ends['high']:.1f}%)"
         in made.summary["answer"]["sentence"]
     )
     text = made.to_html()
-    assert text.index("95% range, measured") < text.index(
-        "95% interval by the bootstrap, sampling error only"
+    assert text.index("90% range, measured") < text.index(
+        "90% interval by the bootstrap, sampling error only"
     )
 
 

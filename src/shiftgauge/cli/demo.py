@@ -39,7 +39,7 @@ def _run(progress: Any) -> dict[str, Any]:
     shifts: list[dict[str, Any]] = []
     for shift, target in recorded.targets.items():
         progress(shift)
-        answer = compare(source, target, target_labels=recorded.labels)
+        answer = compare(source, target, truth=recorded.labels)
         errors = {e.method: e.error for e in answer if e.error is not None}
         shifts.append({"shift": shift, "true_error": answer.true_error, "estimates": errors})
     methods = [name for name in METHODS if name in shifts[0]["estimates"]]

@@ -78,7 +78,7 @@ def report(
             level=level,
             replicates=replicates,
             seed=seed,
-            target_labels=samples.truth,
+            truth=samples.truth,
             about=about(context),
             progress=progress,
         )
