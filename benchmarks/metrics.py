@@ -5,7 +5,8 @@
 
 FILE has the layout of `benchmarks/natural_tables.py` (TASK__MODEL__val_probs, ...), or of `benchmarks/auto.py`
 (val_logits, labels, <shift>_logits). Each target is one of a file's groups or shifts. Slices are real groups: all
-targets of one model pooled, cut by group. Costs are drawn once per number of classes, from 0 to 1, and nothing for a right prediction.
+targets of one model pooled, cut by group. Costs are drawn once per number of classes, from 0 to 1, and nothing for a
+right prediction.
 
 Printed by file and metric: mean absolute error in points, ours and that of the source's own value; how often ranges at
 50, 80, 90 and 95% held the truth; the mean width at 90%. Every target counts the same, whatever its number of classes.

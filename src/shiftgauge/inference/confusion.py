@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -22,7 +22,7 @@ from shiftgauge.inference.scenarios import (
 )
 from shiftgauge.labelshift import Marginal
 from shiftgauge.methods.pair import Pair, accepted_options, resolve_method
-from shiftgauge.methods.range import RANGE_LEVEL, check_level
+from shiftgauge.methods.range import RANGE_LEVEL
 from shiftgauge.results import Range, Result, percent, render
 from shiftgauge.rows import Block, Rows, Totals, run
 from shiftgauge.samples import Target
@@ -41,6 +41,8 @@ NO_RANGE: Final = (
 )
 AVERAGED = ("precision", "recall", "f1")
 AVERAGES = ("macro", "weighted")
+#: The average that is the accuracy, whose range is that of the error.
+ACCURACY = ("weighted", "recall")
 
 
 @dataclass(frozen=True, repr=False)
@@ -113,21 +115,25 @@ class Metrics(Result):
         return float(_kappa(self.confusion.sum(axis=1), self.confusion.sum(axis=0), self.error))
 
     def averages(self) -> dict[str, dict[str, float]]:
-        """Precision, recall and F1: macro (classes count the same), weighted (by class share), micro."""
+        """Precision, recall and F1: macro (classes count the same), weighted (by class share), micro.
+
+        Weighted recall and the micro averages are the accuracy.
+        """
         parts = {"precision": self.precision, "recall": self.recall, "f1": self.f1}
-        return {
-            name: {"macro": float(v.mean()), "weighted": float(self.share @ v), "micro": 1.0 - self.error}
-            for name, v in parts.items()
-        }
+        right = 1.0 - self.error
+        out = {n: {"macro": float(v.mean()), "weighted": float(self.share @ v)} for n, v in parts.items()}
+        out["recall"]["weighted"] = right
+        return {name: {**means, "micro": right} for name, means in out.items()}
 
     def _range(self, name: str, at: int = 0) -> dict[str, Any] | None:
         found = self.ranges.get(name)
         one = None if found is None else found[at]
         return None if one is None else one.to_dict()
 
-    def _micro(self) -> dict[str, Any] | None:
-        ends = self.range
-        return None if ends is None else {**ends.to_dict(), "low": 1.0 - ends.high, "high": 1.0 - ends.low}
+    def _average_range(self, average: str, name: str) -> Range | None:
+        if average == "micro" or (average, name) == ACCURACY:
+            return self.range and replace(self.range, low=1.0 - self.range.high, high=1.0 - self.range.low)
+        return self.ranges.get(f"{average} {name}", (None,))[0]
 
     def few(self, at: int) -> bool:
         """Whether the numbers of a class rest on fewer than 50 rows."""
@@ -142,8 +148,11 @@ class Metrics(Result):
         for name, values in self.averages().items():
             averages[name] = {}
             for average, value in values.items():
-                ends = self._micro() if average == "micro" else self._range(f"{average} {name}")
-                averages[name] |= {average: value, f"{average}_range": ends}
+                ends = self._average_range(average, name)
+                averages[name] |= {
+                    average: value,
+                    f"{average}_range": None if ends is None else ends.to_dict(),
+                }
         single: dict[str, Any] = {}
         for name in ("kappa", "cost", "roc_auc", "average_precision"):
             single |= {name: getattr(self, name), f"{name}_range": self._range(name)}
@@ -189,8 +198,7 @@ class Metrics(Result):
         ]
         means = self.averages()
         for average in AVERAGES:
-            found = [self.ranges.get(f"{average} {name}", (None,))[0] for name in AVERAGED]
-            cells = [_cell(means[name][average], ends) for name, ends in zip(AVERAGED, found, strict=True)]
+            cells = [_cell(means[name][average], self._average_range(average, name)) for name in AVERAGED]
             rows.append([average, "", *cells, ""])
         return ("class", "share", "precision", "recall", "F1", "note"), rows
 
@@ -210,9 +218,7 @@ class Metrics(Result):
         level = "" if self.range is None else f" [{100 * self.range.level:g}% range]"
         lines.append(f"  percent{level}")
         for cells in (head, *rows[: len(self.classes)][:20], *rows[len(self.classes) :]):
-            lines.append(
-                (f"  {cells[0]:<11} " + "".join(f"{c:<15}" for c in cells[1:5]) + cells[5]).rstrip()
-            )
+            lines.append((f"  {cells[0]:<11} " + "".join(f"{c:<15}" for c in cells[1:5]) + cells[5]).rstrip())
         return render(lines, (*self.warnings, Note(self.note)))
 
 
@@ -261,7 +267,6 @@ def metrics(
     [[0.45, 0.05], [0.05, 0.45]]
     """
     name, options = resolve_method(method, marginal, proportions)
-    check_level("metrics", level)
     pair = to_pair("metrics", source, target, calibration, labels=labels, labels_chosen=labels_chosen)
     costs = None if cost is None else _costs(cost, pair.k)
     cott = [("cott", accepted_options("cott", **options))] if pair.follows_argmax else []
@@ -272,7 +277,7 @@ def metrics(
     values: dict[str, Array] = {}
     ranges: dict[str, Ranges] = {}
     for one in numbers(pair, sums, costs):
-        centre = _average_centre(one.name, values) if one.kind == "average" else None
+        centre = _average_centre(one.name, values) if one.kind in AVERAGES else None
         own, found = cases.ranges(one.kind, one.values, one.noise, one.rows, one.counted, one.bounds, centre)
         if one.name == "f1":  # J, the share of right rows among those of the class or predicted as it
             own, found = _f1(own), tuple(r and Range(r.level, _f1(r.low), _f1(r.high), r.kind) for r in found)
@@ -422,11 +427,13 @@ def numbers(pair: Pair, sums: Sums, costs: Array | None = None) -> Iterator[Numb
     for name in AVERAGED:
         of_class = noise[name]
         for average, weight in (("macro", np.full(k, 1.0 / k)), ("weighted", share)):
+            if (average, name) == ACCURACY:
+                continue
             means = (
                 values[name].mean(axis=1) if average == "macro" else (values[name] * sums.share).sum(axis=1)
             )
             joint = np.array([np.sqrt(((weight * of_class) ** 2).sum())])
-            yield Number(f"{average} {name}", "average", means[:, None], joint, all_rows, _all(known))
+            yield Number(f"{average} {name}", average, means[:, None], joint, all_rows, _all(known))
     errors = 1.0 - sums.tp.sum(axis=1)
     of_error = binomial_noise(errors[:1], all_rows, n_source, known[:1])
     kappas = np.array([_kappa(own, predicted, e) for own, e in zip(sums.share, errors, strict=True)])

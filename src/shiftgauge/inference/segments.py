@@ -25,7 +25,7 @@ from shiftgauge.inference.scenarios import Counted, Scenarios, binomial_noise, s
 from shiftgauge.labelshift import Marginal
 from shiftgauge.methods.pair import Pair, resolve_method
 from shiftgauge.methods.posterior import mean_posterior, recalibrate_to, row_posterior
-from shiftgauge.methods.range import RANGE_LEVEL, check_level
+from shiftgauge.methods.range import RANGE_LEVEL
 from shiftgauge.results import Interval, Range, Result, percent, render
 from shiftgauge.rows import Block, RowBuffer, Rows, Totals, run
 from shiftgauge.samples import Target
@@ -45,7 +45,10 @@ SAMPLING = f"simultaneous, sampling error only; {_UNSEEN}"
 MANY, FEWEST_EACH = 30, 10
 #: More different values than this are not slices.
 MOST_SLICES = 100_000
-NOTE = "where the ranges of two slices overlap, neither is known to be worse"
+NOTE = (
+    "the label shares constrain the whole target, not each slice; where the ranges of two slices overlap, neither is "
+    "known to be worse"
+)
 
 
 @dataclass(frozen=True)
@@ -186,8 +189,8 @@ def slices(
             error.
         level: of the ranges.
         replicates, seed: of the bootstrap intervals of a method that is named.
-        groups, source_groups: (n,) the group of each row, if rows come in correlated groups that the bootstrap draws
-            together; see `shiftgauge.interval`.
+        groups, source_groups: (n,) the group of each row, if rows come in correlated groups that the bootstrap of a
+            method that is named draws together; see `shiftgauge.interval`.
         source_by: as `by`, of the source's rows: the same columns, so that a slice is known by its value.
 
     >>> import numpy as np, shiftgauge as sg
@@ -198,13 +201,12 @@ def slices(
     ['a', 'b']
     """
     settings = Resampling(replicates, level, seed, groups, source_groups)
-    check_level("slices", level)
     name, options = resolve_method(method, marginal, proportions)
     pair = to_pair("slices", source, target, calibration, labels=labels, labels_chosen=labels_chosen)
     cut = Grouping.of(pair.target, by)
     _refuse_tiny_slices(by, len(cut.names), pair.target.n)
     pair.estimate_all([(name, options)], shift=True)
-    warnings = list(estimate(pair, method=name, **options).warnings)
+    warnings = list(estimate(pair, method=name, level=level, **options).warnings)
     cases = scenarios(pair, name, options, level)
     missed = None
     if source_by is not None:
@@ -212,6 +214,10 @@ def slices(
         if unknown:
             warnings.append(f"slices without {FEWEST} source rows, {_UNSEEN}: {', '.join(unknown[:5])}")
     if cases.measured:
+        if groups is not None or source_groups is not None:
+            warnings.append(
+                "groups count in the intervals of a method that is named, not in the ranges of auto"
+            )
         sums = cut.sums(pair.target, cases)
         errors, ends = _ranges(pair, cases, sums, missed)
         ranges: Sequence[Interval | None] = ends
