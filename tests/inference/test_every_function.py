@@ -102,10 +102,8 @@ def test_a_whole_weight_means_so_many_rows(function):
 
 LEVELS = {
     "interval": lambda s, t, level: [sg.interval(s, t, "scot", level=level, replicates=40).interval],
-    "slices": lambda s, t, level: [
-        one.interval for one in sg.slices(s, t, segments(), level=level, replicates=40).slices
-    ],
-    "label_shares": lambda s, t, level: sg.label_shares(s, t, level=level, replicates=40).intervals,
+    "slices": lambda s, t, level: [one.range for one in sg.slices(s, t, segments(), level=level).slices],
+    "label_shares": lambda s, t, level: sg.label_shares(s, t, level=level).ranges,
 }
 
 
@@ -243,7 +241,9 @@ def test_label_shares_say_where_their_assumption_is_refuted():
     y = rng.integers(3, size=3000)
     z = rng.normal(size=(3000, 3)) + 3.0 * np.eye(3)[y]
     blurred = rng.normal(size=(3000, 3)) + 0.8 * np.eye(3)[rng.integers(3, size=3000)] + [0.5, 0.0, 0.0]
-    refuted, fine = (sg.label_shares(sg.Source(z, y), sg.Target(t), replicates=20) for t in (blurred, z))
+    refuted, fine = (
+        sg.label_shares(sg.Source(z, y), sg.Target(t), "mlls", replicates=20) for t in (blurred, z)
+    )
     assert any("these shares assume" in text for text in refuted.warnings)
     assert fine.warnings == ()
     assert "these shares assume" in repr(refuted)

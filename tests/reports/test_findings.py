@@ -65,11 +65,15 @@ def test_the_class_table_counts_rows_and_weighs_shares(scores):
     pair = Pair(sg.Source(scores["logits"], scores["labels"]), target)
     posterior = run(row_posterior(pair.fitted("scot", marginal="source"), pair.target))
     wrong = pair.target_block.error_probability(posterior(pair.target_block))
-    for j, row in enumerate(class_table(pair.target, posterior)):
+    for j, row in enumerate(class_table(pair, "scot", 0.9)):
         mine = target.predictions == j
         assert row["rows"] == mine.sum()
         assert row["share"] == pytest.approx(weights[mine].sum() / weights.sum())
         assert row["error"] == pytest.approx(np.average(wrong[mine], weights=weights[mine]))
+        assert row["range"] is None  # a method that is named has none
+    for row in class_table(pair, "auto", 0.8):
+        assert row["range"]["level"] == 0.8
+        assert row["range"]["low"] <= row["error"] <= row["range"]["high"]
 
 
 def test_the_largest_slices_are_listed(source, target):
