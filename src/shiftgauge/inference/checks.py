@@ -20,7 +20,7 @@ from shiftgauge.rows import Block, run
 #: The methods whose answers are compared, and the marginals of SCOT that are.
 COMPARED, ASSUMED = ("atc-ne", "doc", "cott", "scot", "label-shift"), ("source", "shrunk", "rlls", "mlls")
 #: The check whose grade was calibrated on data: "ok" and "caution" of the whole are its.
-RANGE = "range of the answer"
+RANGE, LABELS = "range of the answer", "labels"
 
 
 def compared_methods(pair: Pair) -> list[str]:
@@ -106,6 +106,33 @@ def answer_range(pair: Pair, proportions: str = "unknown") -> Check:
         f"auto says {percent(found.error)}; the {100 * limits.level:g}% range is "
         f"{percent(limits.low)} to {percent(limits.high)}",
         "do not act on the number alone: label some rows (shiftgauge label-plan)",
+    )
+
+
+def label_evidence(pair: Pair, proportions: str = "unknown") -> Check:
+    """What labels of the target say beside the scores, and whether the labelled rows represent all rows."""
+    found = pair.estimate("auto", proportions=proportions)
+    assert found.labels is not None
+    said = found.labels
+    unlike = bool(found.details["labels"]["post_stratified"])
+    advice = []
+    if said.contradicts:
+        advice.append("label more rows at random: the scores mislead here, and the answer follows the labels")
+    if unlike:
+        advice.append(
+            "choose rows by a plan (shiftgauge label-plan): these are no random sample of the target's rows"
+        )
+    return Check(
+        LABELS,
+        CAUTION if advice else OK,
+        {
+            "labels": said.n,
+            "errors": said.errors,
+            "labels_alone": said.error,
+            "scores_alone": said.scores_error,
+        },
+        f"{said.contradiction()}; {said.sentence()}" if said.contradicts else said.sentence(),
+        "; ".join(advice),
     )
 
 

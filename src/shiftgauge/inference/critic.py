@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from shiftgauge.methods.range import RANGE_LEVEL
 from shiftgauge.rows import Block, Rows, run
 
 Array = npt.NDArray[np.float64]
@@ -39,7 +40,7 @@ class Discrepancy:
         return max(0.0, self.target - self.source)
 
 
-def discrepancy(source: Rows, target: Rows, *, level: float = 0.95) -> Discrepancy:
+def discrepancy(source: Rows, target: Rows, *, level: float = RANGE_LEVEL) -> Discrepancy:
     """Fit a linear critic on log-probabilities that agrees on the source and disagrees on the target.
 
     The bound of Rosenfeld and Garg: if no critic of the class disagrees with the model more, in target beyond

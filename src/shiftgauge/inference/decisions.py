@@ -13,8 +13,8 @@ from shiftgauge import validation
 from shiftgauge.errors import InputError, prefix
 from shiftgauge.inference.critic import Discrepancy, discrepancy
 from shiftgauge.inference.pairs import SourceOrPair, to_pair
-from shiftgauge.methods.pair import Pair
 from shiftgauge.methods.labels import at_level
+from shiftgauge.methods.pair import Pair
 from shiftgauge.methods.range import CAUTION, OK, RANGE_LEVEL, STOP, check_level
 from shiftgauge.results import Estimate, Interval, Range, Result, percent, render
 from shiftgauge.rows import Rows
@@ -64,11 +64,11 @@ class Answer:
         """The error on the source."""
         return float(self.estimate.details["source_error"])
 
-    def at(self, level: float) -> tuple[Range, Interval]:
-        """The range at a level, and its sampling part."""
+    def at(self, level: float) -> tuple[Range, Interval | None]:
+        """The range at a level, and its sampling part, which an answer with labels has not."""
         n_source, n_target = self.pair.source.n_effective, self.pair.target.n_effective
         there = at_level(self.estimate, n_source, n_target, level)
-        assert there.range is not None and there.sampling is not None
+        assert there.range is not None
         return there.range, there.sampling
 
 
@@ -83,7 +83,8 @@ class Ceiling(Result):
         largest: the method that allows the largest error, and
         largest_error: what it says.
         margin: what all methods missed where it was measured, added to it, and
-        sampling: the sampling error of source and target rows, label noise included.
+        sampling: the sampling error of source and target rows, label noise included; 0 with labels, whose margin holds
+            all of it.
         critic: the disagreement discrepancy, and
         critic_bound: source error + discrepancy + its sampling noise, the bound of Rosenfeld and Garg: for
             a second opinion. Vacuous under strong label shift.
@@ -150,6 +151,7 @@ def ceiling(
         level: from 0.5 to 0.99.
         calibration: as for every method.
         proportions: what is known of the target's class proportions (see `shiftgauge.methods.auto`).
+        labels, labels_chosen: labels of some target rows, as in `shiftgauge.estimate`.
 
     >>> import numpy as np, shiftgauge as sg
     >>> rng = np.random.default_rng(0); z = 2 * rng.normal(size=(4000, 3))
@@ -164,6 +166,7 @@ def ceiling(
     answers = {**found.estimate.details["answers"], "auto": found.error}
     kept = {name: value for name, value in answers.items() if value <= limits.high}
     largest = max(kept, key=lambda name: kept[name])
+    noise = 0.0 if sampling is None else sampling.high - found.error
     critic = discrepancy(found.pair.source, found.pair.target, level=level)
     return Ceiling(
         value=limits.high,
@@ -171,8 +174,8 @@ def ceiling(
         level=level,
         largest=largest,
         largest_error=kept[largest],
-        margin=max(0.0, limits.high - kept[largest] - (sampling.high - found.error)),
-        sampling=sampling.high - found.error,
+        margin=max(0.0, limits.high - kept[largest] - noise),
+        sampling=noise,
         critic=critic,
         critic_bound=min(1.0, found.source_error + critic.value + critic.noise),
         warnings=found.estimate.warnings,
@@ -241,6 +244,7 @@ def suitable(
         margin: how much more error is acceptable.
         level: how sure the answer must be, from 0.5 to 0.99.
         calibration, proportions: as for `auto`.
+        labels, labels_chosen: labels of some target rows, as in `shiftgauge.estimate`.
 
     Reference: Pouget et al., Suitability Filter: A Statistical Framework for Classifier Evaluation in
     Real-World Deployment Settings, 2025 (there with a test of correctness estimates).

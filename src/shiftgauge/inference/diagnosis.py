@@ -7,7 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from shiftgauge.inference.checks import CHECKS, RANGE, Check, answer_range, needed_estimates
+from shiftgauge.inference.checks import (
+    CHECKS,
+    RANGE,
+    Check,
+    answer_range,
+    label_evidence,
+    needed_estimates,
+)
 from shiftgauge.inference.pairs import SourceOrPair, to_pair
 from shiftgauge.methods.auto import check_proportions
 from shiftgauge.methods.range import CAUTION, OK, STOP
@@ -15,6 +22,7 @@ from shiftgauge.methods.shift import ShiftVerdict
 from shiftgauge.results import Result, p_value, render
 from shiftgauge.rows import Rows
 from shiftgauge.samples import Target
+from shiftgauge.validation.target_labels import RANDOM
 
 #: Of each status in a notebook: dark enough for a white page, light enough for a black one.
 COLOURS = {OK: "#0a8a64", CAUTION: "#b86e00", STOP: "#d6344e"}
@@ -111,6 +119,8 @@ def doctor(
     *,
     calibration: str = "temperature",
     proportions: str = "unknown",
+    labels: Any = None,
+    labels_chosen: Any = RANDOM,
     seed: int = 0,
     progress: Callable[[str], None] | None = None,
 ) -> Diagnosis:
@@ -121,6 +131,7 @@ def doctor(
         target: scores without.
         calibration: as for every method.
         proportions: what is known of the target's class proportions, as in `shiftgauge.estimate`.
+        labels, labels_chosen: labels of some target rows, as in `shiftgauge.estimate`; they add a check.
         seed: of the label-shift test's bootstrap, if one is needed.
         progress: called with the name of each check as it begins.
 
@@ -131,13 +142,15 @@ def doctor(
     'ok'
     """
     check_proportions(proportions)
-    pair = to_pair("doctor", source, target, calibration, seed)
+    pair = to_pair("doctor", source, target, calibration, seed, labels, labels_chosen)
     pair.estimate_all([("auto", {"proportions": proportions}), *needed_estimates(pair)], shift=True)
     found = []
     for check in CHECKS:
         if progress is not None:
             progress(f"checking {check.__name__.replace('_', ' ')}")
         found.append(check(pair) if check is not answer_range else answer_range(pair, proportions))
+    if pair.labels is not None:
+        found.append(label_evidence(pair, proportions))
     return Diagnosis(tuple(found), pair.shift)
 
 

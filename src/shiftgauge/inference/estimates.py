@@ -14,8 +14,8 @@ from shiftgauge.inference.pairs import SourceOrPair, to_pair
 from shiftgauge.inference.resampling import REPLICATES, Resampling, with_interval
 from shiftgauge.labelshift import LABEL_SHIFT, Marginal, check_marginal
 from shiftgauge.methods.auto import check_proportions
-from shiftgauge.methods.pair import Pair, accepted_options
 from shiftgauge.methods.labels import at_level
+from shiftgauge.methods.pair import Pair, accepted_options
 from shiftgauge.methods.range import RANGE_LEVEL, check_level
 from shiftgauge.methods.registry import DEFAULT, METHODS, accepts, find
 from shiftgauge.methods.shift import ShiftVerdict
@@ -80,13 +80,18 @@ def estimate(
     settings = Resampling(replicates, level, seed, groups, source_groups)
     options = _method_options(marginal, proportions)
     pair = to_pair("estimate", source, target, calibration, seed, labels, labels_chosen)
-    if pair.labels is not None and find(method).name != DEFAULT:
-        raise InputError(
-            f"labels combine with {DEFAULT} alone, and here {find(method).name} answers from scores; leave the method out, or "
-            "the labels; compare(...) shows both"
-        )
+    check_labelled_method(pair, method)
     pair.estimate_all([(method, options)], shift=_refuting_shift(find(method).name, options) is not None)
     return _estimate(pair, method, settings if interval else None, level, options)
+
+
+def check_labelled_method(pair: Pair, method: str) -> None:
+    """Refuse a named method for a pair with labels."""
+    if pair.labels is not None and find(method).name != DEFAULT:
+        raise InputError(
+            f"labels combine with {DEFAULT} alone, and here {find(method).name} answers from scores; leave the method "
+            "out, or the labels; compare(...) shows both"
+        )
 
 
 def _method_options(marginal: Marginal | None, proportions: str) -> dict[str, Any]:

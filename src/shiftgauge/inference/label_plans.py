@@ -12,8 +12,8 @@ import numpy.typing as npt
 from shiftgauge import validation
 from shiftgauge.errors import InputError
 from shiftgauge.inference.pairs import SourceOrPair, to_pair
-from shiftgauge.methods.labels import LabelEvidence, update
-from shiftgauge.methods.pair import Pair
+from shiftgauge.methods.labels import LabelEvidence, prior_of, update
+from shiftgauge.methods.pair import Pair, RowPlan
 from shiftgauge.methods.range import RANGE_LEVEL, ErrorDistribution, check_level, range_of
 from shiftgauge.results import Range, Result, percent, render
 from shiftgauge.rows import Block, RowBuffer, Rows, run
@@ -38,7 +38,7 @@ DESIGNS: Final = {
 
 
 @dataclass(frozen=True, repr=False)
-class LabelPlan(Result):
+class LabelPlan(Result, RowPlan):
     """Which rows to label.
 
     Attributes:
@@ -126,9 +126,9 @@ class LabelPlan(Result):
 
         The range is a confidence sequence: the errors that a bet against them has not refuted. Rows are labelled in the
         plan's order, so each is a draw without replacement, and for errors of 0 or 1 the bet is the ratio of prior to
-        posterior (Waudby-Smith and Ramdas, Confidence Sequences for Sampling Without Replacement, 2020; Estimating Means
-        of Bounded Random Variables by Betting, 2023). The prior is the one from the scores: a good one stops earlier, a
-        bad one never makes the range wrong.
+        posterior (Waudby-Smith and Ramdas, Confidence Sequences for Sampling Without Replacement, 2020; Estimating
+        Means of Bounded Random Variables by Betting, 2023). The prior is the one from the scores: a good one stops
+        earlier, a bad one never makes the range wrong.
 
         Args:
             labels: the true label by row number, or by id if the target's rows have ids. Only those that come first in
@@ -160,6 +160,10 @@ class LabelPlan(Result):
 
     def _in_order(self, labels: Mapping[Any, Any]) -> tuple[Array, str]:
         """(m,) whether the predictions of the first labelled rows are wrong; a word about labels after a gap."""
+        if not isinstance(labels, Mapping):
+            raise InputError(
+                f"progress: labels arrived as {type(labels).__name__}; wanted a mapping {{row number or id: label}}"
+            )
         keys = self.rows if self.ids is None else self.ids
         place = {key: at for at, key in enumerate(keys.tolist())}
         for key in labels:
@@ -175,37 +179,37 @@ class LabelPlan(Result):
             first += 1
         if first < len(order):
             gap = (
-                f"{len(order) - first} labels come after row {keys[first]!r}, which has none: they are not used, since "
-                "rows must be labelled in the plan's order"
+                f"{len(order) - first} labels come after row {keys[first].item()!r}, which has none: they are not "
+                "used, since rows must be labelled in the plan's order"
             )
         used = order[:first]
         return (given.classes[used] != self.predictions[given.keys[used]]).astype(np.float64), gap
 
-    def check(self, target: Target | Rows, labels: Any) -> None:
-        """Refuse labels of rows that were not planned, and another target than the plan's."""
-        if not isinstance(labels, Mapping):
-            raise InputError("labels: with a plan, wanted a mapping from row number or id to label")
-        if target.n != self.n_target:
-            raise InputError(
-                f"labels_chosen: the plan is for {self.n_target:,} target rows, and {target.n:,} arrived; wanted its target"
-            )
-        planned = set((self.rows if self.ids is None else self.ids).tolist())
-        other = next((key for key in labels if key not in planned), None)
-        if other is not None:
-            raise InputError(
-                f"labels: row {other!r} was not planned; wanted labels of planned rows only, or labels_chosen='unknown'"
-            )
-
     def check_pair(self, pair: Pair) -> None:
-        """Refuse a target whose rows have other error probabilities than the plan's."""
-        order = np.argsort(self.rows)
-        probability, predictions = _read_rows(pair, self.rows[order])[:2]
-        if (
-            np.abs(probability - self.error_probability[order]).max() > ROUNDED
-            or (predictions != self.predictions[order]).any()
-        ):
+        """Refuse another target than the plan's, and labels of rows that were not planned."""
+        if pair.target.n != self.n_target:
             raise InputError(
-                "labels_chosen: the plan's rows have other scores in this target; wanted the target that it was made for"
+                f"labels_chosen: the plan is for {self.n_target:,} target rows, and {pair.target.n:,} arrived; wanted "
+                "its target"
+            )
+        order = np.argsort(self.rows)
+        probability, predictions, ids = _read_rows(pair, self.rows[order])
+        other_scores = np.abs(probability - self.error_probability[order]).max() > ROUNDED
+        other_ids = ids is not None and self.ids is not None and (ids != self.ids[order]).any()
+        if other_scores or other_ids or (predictions != self.predictions[order]).any():
+            raise InputError(
+                "labels_chosen: the plan's rows have other scores or ids in this target; wanted the target that it was "
+                "made for"
+            )
+        if pair.labels is None:
+            return
+        planned = self.ids if pair.labels.by_id else self.rows
+        assert planned is not None
+        unplanned = np.setdiff1d(pair.labels.keys.astype(str), planned.astype(str))
+        if len(unplanned):
+            raise InputError(
+                f"labels: row {unplanned[0]} was not planned; wanted labels of planned rows only, or "
+                "labels_chosen='unknown'"
             )
 
 
@@ -259,10 +263,10 @@ def label_plan(
 ) -> LabelPlan:
     """Choose which target rows to label next.
 
-    Without an aim, one row is drawn at random from each of n equal parts of the rows, sorted by error probability. Every
-    row has the same chance, so the labels need no weights; on real shifts the estimate from 20 such labels is 4 to 8%
-    nearer to the truth than from 20 random ones, and no worse from 100 on (`benchmarks/labels.py`). With an aim, rows are
-    drawn at random, so that labelling may stop as soon as `LabelPlan.progress` says so.
+    Without an aim, one row is drawn at random from each of n equal parts of the rows, sorted by error probability.
+    Every row has the same chance, so the labels need no weights; on real shifts the estimate from 20 such labels is 4
+    to 8% nearer to the truth than from 20 random ones, and no worse from 100 on (`benchmarks/labels.py`). With an aim,
+    rows are drawn at random, so that labelling may stop as soon as `LabelPlan.progress` says so.
 
     Args:
         source: scores with labels; or a `Pair`, and no target.
@@ -297,19 +301,17 @@ def label_plan(
     count = (size if aim else min(LABELS, size)) if n is None else n
     validation.check_count(count, "n", 1, f" and at most {size:,}, the target's rows", size)
     answer = pair.estimate("auto", proportions=proportions)
-    prior = ErrorDistribution(
-        answer.details.get("scores_error", answer.error),
-        answer.details["scale_low"],
-        answer.details["scale_high"],
-    )
+    prior = prior_of(answer)
     rng = np.random.default_rng(int(seed))
-    rows = rng.permutation(size)[:count] if aim else spread_rows(run(pair.target.column(_error_probability)), int(count), rng)
+    rows = (
+        rng.permutation(size)[:count]
+        if aim
+        else spread_rows(run(pair.target.column(_error_probability)), int(count), rng)
+    )
     order = np.argsort(rows)
     probability, predictions, ids = _read_rows(pair, rows[order])
     back = np.argsort(order)
-    expected = None
-    if aim:
-        expected = expected_labels(prior, size, level, until_width, decide, rng)
+    expected = expected_labels(prior, size, level, until_width, decide, rng) if aim else None
     return LabelPlan(
         rows=rows,
         ids=None if ids is None else ids[back],
@@ -331,13 +333,12 @@ def label_plan(
 
 def spread_rows(probability: Array, count: int, rng: np.random.Generator) -> Indices:
     """One row at random from each of `count` equal parts of the rows, sorted by error probability, in random order."""
-    order = np.lexsort((rng.permutation(len(probability)), np.round(probability, 9)))
-    # Parts of n / count rows, which need not be whole: a row that two parts draw is drawn once, and others fill up.
-    picks = (np.arange(count) + rng.random(count)) * (len(order) / count)
-    place = np.unique(np.minimum(picks.astype(np.intp), len(order) - 1))
-    rest = np.setdiff1d(np.arange(len(order)), place)
-    place = np.append(place, rng.choice(rest, count - len(place), replace=False))
-    return rng.permutation(order[place])
+    n = len(probability)
+    size = n // count
+    # If n is not a multiple of count, random rows are left out: every row keeps the same chance, count / n.
+    kept = rng.permutation(n)[: size * count]
+    order = kept[np.argsort(np.round(probability[kept], 9), kind="stable")]
+    return rng.permutation(order.reshape(count, size)[np.arange(count), rng.integers(size, size=count)])
 
 
 def _error_probability(block: Block) -> Array:
@@ -372,6 +373,7 @@ def _expected_range(prior: ErrorDistribution, count: int, size: int, level: floa
         p_value=1.0,
         post_stratified=False,
         plain_error=prior.error,
+        plain_effective=float(count),
     )
     return range_of(update(prior, evidence), level, "expected")
 
@@ -382,9 +384,10 @@ def _expected_range(prior: ErrorDistribution, count: int, size: int, level: floa
 def confidence_sequence(wrong: Array, n: int, prior: ErrorDistribution, level: float) -> tuple[float, float]:
     """The errors of n rows that draws without replacement have not refuted so far, as an interval.
 
-    With D errors among n rows, L_t(D) the probability of the first t draws and M_t its mean under the prior, M_t / L_t is
-    a martingale under D, so it exceeds 1 / (1 - level) at some t with probability at most 1 - level (Ville). D is refuted
-    once it does.
+    With D errors among n rows, L_t(D) the probability of the first t draws and M_t its mean under the prior, M_t / L_t
+    is a martingale under D, so it exceeds 1 / (1 - level) at some t with probability at most 1 - level (Ville). D is
+    refuted once it does. L_t is log-concave in D, so what is not refuted is an interval; where n is large, D is looked
+    at on a grid, and the interval goes on to the next points of it.
 
     Args:
         wrong: (t,) 1 where the prediction is wrong, in the order of the draws.
@@ -398,19 +401,24 @@ def confidence_sequence(wrong: Array, n: int, prior: ErrorDistribution, level: f
     True
     """
     errors, mass = _grid(n, prior)
-    alive = np.ones(len(errors), dtype=bool)
+    step = 0.0 if len(errors) == n + 1 else errors[1]
     log_likelihood = np.zeros(len(errors))
-    k = np.cumsum(wrong)
-    for t in range(1, len(wrong) + 1):
-        before = k[t - 1] - wrong[t - 1]
-        left = n - t + 1
-        share = np.clip((errors - before) / left, 0.0, 1.0)
+    low, high, before = 0.0, float(n), 0.0
+    for t, one in enumerate(wrong.tolist()):
+        share = np.clip((errors - before) / (n - t), 0.0, 1.0)
         with np.errstate(divide="ignore"):
-            log_likelihood = log_likelihood + np.log(share if wrong[t - 1] else 1.0 - share)
-        alive &= _not_refuted(log_likelihood, mass, level)
-    kept = errors[alive] if alive.any() else np.array([k[-1] + 0.0])
-    slack = 0.0 if len(errors) == n + 1 else n / (len(errors) - 1)  # between two errors of the grid
-    return float(max(0.0, kept.min() - slack) / n), float(min(n, kept.max() + slack) / n)
+            log_likelihood = log_likelihood + np.log(share if one else 1.0 - share)
+        before += one
+        # What the labelled rows alone leave possible; between two points of the grid there may be nothing else.
+        first, last = before, n - (t + 1 - before)
+        if np.isfinite(log_likelihood.max()):
+            alive = errors[_not_refuted(log_likelihood, mass, level)]
+            kept = alive if len(alive) else errors[[np.argmax(log_likelihood)]]
+            first, last = max(first, kept[0] - step), min(last, kept[-1] + step)
+        if max(low, first) > min(high, last):  # everything is refuted: what the last draw leaves
+            low, high = first, last
+        low, high = max(low, first), min(high, last)
+    return low / n, high / n
 
 
 def _grid(n: int, prior: ErrorDistribution) -> tuple[Array, Array]:
@@ -442,6 +450,7 @@ def expected_labels(
     errors, mass = _grid(n, prior)
     half = (errors[1] - errors[0]) / 2 if n >= GRID else 0.0
     looks = np.unique(np.geomspace(1, n, LOOKS).astype(np.intp))
+    looks = looks[looks < n]  # with all labels every aim is reached
     needed = []
     for _ in range(WORLDS):
         truth = round(n * prior.quantile(float(rng.random())))

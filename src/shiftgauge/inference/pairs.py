@@ -23,33 +23,21 @@ def to_pair(
     labels: Any = None,
     labels_chosen: Any = RANDOM,
 ) -> Pair:
-    """The pair of a source and a target; a pair that was given is kept, with its own calibration, seed and labels.
-
-    `labels_chosen` may also be a `LabelPlan`: its rows are checked to be those of the target.
-    """
+    """The pair of a source and a target; a pair that was given is kept, with its own calibration, seed and labels."""
     if not isinstance(source, Pair):
-        plan = (
-            None
-            if isinstance(labels_chosen, str) or not hasattr(labels_chosen, "check_pair")
-            else labels_chosen
-        )
-        if plan is not None:
-            plan.check(target, labels)
-        made = Pair(
+        return Pair(
             source,
             target,  # type: ignore[arg-type]
             calibration,
             seed=seed,
             labels=labels,
-            labels_chosen=labels_chosen if plan is None else RANDOM,
+            labels_chosen=labels_chosen,
             function=function,
         )
-        if plan is not None:
-            plan.check_pair(made)
-        return made
-    if labels is not None:
+    if labels is not None or labels_chosen != RANDOM:
         raise InputError(
-            f"{function}: labels arrived with a pair; wanted them where the pair is made, Pair(source, target, labels=...)"
+            f"{function}: labels arrived with a pair; wanted them where the pair is made, Pair(source, target, "
+            "labels=...)"
         )
     if target is not None:
         raise InputError(

@@ -32,6 +32,7 @@ from shiftgauge.labelshift import shrink
 from shiftgauge.methods.base import Estimator
 from shiftgauge.methods.marginal import MarginalEstimator
 from shiftgauge.methods.pair import Pair
+from shiftgauge.methods.range import RANGE_LEVEL
 from shiftgauge.results import Estimate, Interval
 from shiftgauge.rows import Block, Rows, cores, ordered_map, run
 from shiftgauge.transport import WarmStart
@@ -49,6 +50,9 @@ FEWEST = 10
 #: Threads that work on replicates; each holds a copy of the scores.
 THREADS = 2
 KIND = "sampling error only"
+NO_INTERVAL = (
+    "no interval: the bootstrap resamples scores, and this answer rests on labels too; its range covers both"
+)
 #: A bootstrap bias above so many standard deviations, and so much error, is worth a warning.
 LARGE_BIAS, SLIGHT_BIAS = 0.5, 0.005
 
@@ -66,13 +70,13 @@ class Resampling:
     """
 
     replicates: int = REPLICATES
-    level: float = 0.95
+    level: float = RANGE_LEVEL
     seed: int = 0
     groups: Any = None
     source_groups: Any = None
 
     def __post_init__(self) -> None:
-        validation.check_fraction(self.level, "level", 0.95)
+        validation.check_fraction(self.level, "level", RANGE_LEVEL)
         validation.check_count(self.replicates, "replicates", 20, ", better 200", MOST_REPLICATES)
         validation.check_count(self.seed, "seed", 0)
 
@@ -263,6 +267,8 @@ def with_interval(pair: Pair, point: Estimate, settings: Resampling, **options: 
     the Bootstrap when a Parameter is on the Boundary, 2000.
     """
     method = point.method
+    if point.labels is not None:
+        return replace(point, warnings=(*point.warnings, NO_INTERVAL))
     error = pair.error(method, **options)
     replicates = Replicates(pair, settings)
     if (reason := replicates.too_few) is not None:

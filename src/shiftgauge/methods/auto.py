@@ -11,8 +11,8 @@ hypotheses a weight by what the scores show, and each hypothesis has its own ans
 | proportions changed | label-shift if they explain the shift, else the median of five methods | x c / 2 |
 
 x grows from 0 to 1 with the excess mass, c with the evidence against the source's proportions. If the test says that
-other proportions explain the shift, both are 1. If it says that more than proportions changed, one point is added: errors
-mostly rise then.
+other proportions explain the shift, both are 1. If it says that more than proportions changed, one point is added:
+errors mostly rise then.
 """
 
 from __future__ import annotations
@@ -34,7 +34,15 @@ from shiftgauge.methods.cott import COTT
 from shiftgauge.methods.doc import DoC
 from shiftgauge.methods.evidence import Evidence, SourceColumns, collect_evidence
 from shiftgauge.methods.label_shift import LabelShift
-from shiftgauge.methods.range import CONSTANTS, RANGE_LEVEL, STOP, error_distribution, sampling_interval
+from shiftgauge.methods.range import (
+    CONSTANTS,
+    GRADE_LEVEL,
+    RANGE_LEVEL,
+    STOP,
+    error_distribution,
+    sampling_interval,
+    wide_range_warning,
+)
 from shiftgauge.methods.scot import SCOT
 from shiftgauge.methods.unchanged import Unchanged
 from shiftgauge.rows import Rows, gather
@@ -73,8 +81,9 @@ class Auto(Estimator):
        are given up, and label-shift answers.
 
     Wherever the source's proportions are given up, hypothesis 1 has half the weight: nothing says that calibration did
-    not hold. `proportions="same"` never gives them up; `"changed"` always does. If deployed decisions differ from the largest score, COT and COTT have no answer: then
-    hypothesis 1 is the mean of DoC and ATC-NE, 2 is SCOT, and 3 is the median of ATC-NE, label-shift and DoC.
+    not hold. `proportions="same"` never gives them up; `"changed"` always does. If deployed decisions differ from the
+    largest score, COT and COTT have no answer: then hypothesis 1 is the mean of DoC and ATC-NE, 2 is SCOT, and 3 is the
+    median of ATC-NE, label-shift and DoC.
 
     Args:
         calibration: as for every method.
@@ -147,10 +156,7 @@ class Auto(Estimator):
             answers, error, evidence.ks_distance, weak, self.n_source_effective_, target.n_effective
         )
         if expected.grade == STOP:
-            warnings.append(
-                f"the range goes {100 * expected.half_width(RANGE_LEVEL):.0f} points beyond the answer: do not act on "
-                "the number alone; label some rows (shiftgauge label-plan)"
-            )
+            warnings.append(wide_range_warning(expected.half_width(GRADE_LEVEL)))
         return Reading(
             error=error,
             details={
@@ -336,11 +342,18 @@ def _reason(kind: str, differ: float, against: float, proportions: str) -> str:
     if proportions == "same":
         rests = "the source's class proportions, as you said"
     elif kind == "label":
-        return f"{test}; half of the answer rests on proportions estimated from the scores, half on the change in confidence"
+        return (
+            f"{test}; half of the answer rests on proportions estimated from the scores, half on the change in "
+            "confidence"
+        )
     elif against <= 0.0:
         rests = "the source's class proportions"
     elif against >= 1.0:
-        rests = "the median of several methods, since the scores do not fit the source's class proportions"
+        other = "proportions estimated from them" if kind == "unknown" else "the median of several methods"
+        return (
+            f"{test}; the scores do not fit the source's class proportions, so half of the answer rests on {other}, "
+            "half on the change in confidence"
+        )
     else:
         rests = "the source's class proportions in part, since the scores fit them poorly"
     mass, mixed = ("much", "") if differ >= 1.0 else ("part", ", in part on the change in confidence")

@@ -1,22 +1,25 @@
 """Labels of target rows as evidence: they update the distribution that the scores gave.
 
-Prior: the distribution around `auto`'s answer (`shiftgauge.methods.range`), heavy-tailed, so that labels overrule a wrong
-answer. Evidence: with m labelled rows, e_i = 1 where the prediction is wrong, and f_i = 1 - confidence as control variate,
+Prior: the distribution around `auto`'s answer (`shiftgauge.methods.range`), heavy-tailed, so that labels overrule a
+wrong answer. Evidence: with m labelled rows, e_i = 1 where the prediction is wrong, and f_i = 1 - confidence as control
+variate,
 
     estimate = mean(e) + lambda (mean of f over all rows - mean of f over the labelled rows),
 
-lambda the slope of e on f over the labelled rows, in [0, 1], shrunk to 0 where few labels cannot show it. The likelihood
-of an error theta is that of m' rows of which a share `estimate` is wrong, theta^k' (1 - theta)^(m' - k'), with
-m' = m / (1 - r^2) / (1 - m / n): r^2 is the share of the variance that the control variate explains, 1 - m / n the finite
-population correction. The answer is the posterior's median. No labels give the prior, all labels the labelled error.
+lambda the slope of e on f over the labelled rows, in [0, 1], shrunk to 0 where few labels cannot show it. The
+likelihood of an error theta is that of m' rows of which a share `estimate` is wrong, theta^k' (1 - theta)^(m' - k'),
+with m' = m / (1 - r^2) / (1 - m / n): r^2 is the share of the variance that the control variate explains, 1 - m / n the
+finite population correction. The answer is the posterior's median. No labels give the prior, all labels the labelled
+error.
 
-References: Angelopoulos et al., Prediction-Powered Inference, 2023; Angelopoulos, Duchi and Zrnic, PPI++, 2023; Hofer et
-al., Bayesian Prediction-Powered Inference, 2024; Ji et al., Active Bayesian Assessment, 2021; Cochran, Sampling
+References: Angelopoulos et al., Prediction-Powered Inference, 2023; Angelopoulos, Duchi and Zrnic, PPI++, 2023; Hofer
+et al., Bayesian Prediction-Powered Inference, 2024; Ji et al., Active Bayesian Assessment, 2021; Cochran, Sampling
 Techniques, 1977.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from math import sqrt
 from typing import Any, Final
@@ -28,11 +31,14 @@ from shiftgauge.binomial import wilson
 from shiftgauge.errors import InputError
 from shiftgauge.methods.range import (
     CONSTANTS,
+    GRADE_LEVEL,
     RANGE_LEVEL,
+    STOP,
     ErrorDistribution,
     grade_of,
     range_of,
     sampling_interval,
+    wide_range_warning,
 )
 from shiftgauge.results import Estimate, Interval, LabelSummary, Range
 from shiftgauge.rows import Block, RowBuffer, Rows, Totals
@@ -46,11 +52,15 @@ LABELS_KIND: Final = "labels alone, Wilson's, with finite population correction"
 ALL_KIND: Final = "all rows are labelled"
 #: Labelled and other rows are compared in so many bins of the error probability.
 BINS = 5
+NOT_RANDOM: Final = "; if they were not chosen at random, say labels_chosen='unknown'"
+#: Rounds of raking: strata by confidence and by predicted class take turns.
+RAKING = 20
 #: Draws of random labels that the comparison is judged by, and the p-value below which it counts.
 DRAWS, UNLIKELY = 2000, 0.01
 #: From this share of labelled rows on, labels of unknown origin narrow the range.
 MOST_LABELLED = 0.8
-#: Points of the grid that posteriors are computed on: over [0, 1], at the prior's quantiles, around the labels' estimate.
+#: Points of the grid that posteriors are computed on: over [0, 1], at the prior's quantiles, around the labels'
+#: estimate.
 GRID = (501, 301, 241)
 
 
@@ -67,7 +77,8 @@ class LabelEvidence:
         weight: lambda, how far the scores are used.
         p_value: of the comparison of labelled rows with a random sample.
         post_stratified: whether the labels were weighted to represent all rows.
-        plain_error: the error of the labelled rows alone.
+        plain_error: what the labels say without the scores.
+        plain_effective: how many random labels they are worth without the scores.
     """
 
     labels: int
@@ -81,6 +92,7 @@ class LabelEvidence:
     p_value: float
     post_stratified: bool
     plain_error: float
+    plain_effective: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,11 +116,11 @@ def update(prior: ErrorDistribution, evidence: LabelEvidence) -> Posterior:
     """The posterior of the error.
 
     >>> prior = ErrorDistribution(0.1, 0.02, 0.03)
-    >>> labels = LabelEvidence(20, 8, 0.4, 20.0, 0.02, 0.0, 1.0, 0.0, 1.0, False, 0.4)
+    >>> labels = LabelEvidence(20, 8, 0.4, 20.0, 0.02, 0.0, 1.0, 0.0, 1.0, False, 0.4, 20.0)
     >>> 0.1 < update(prior, labels).quantile(0.5) < 0.4
     True
     """
-    if evidence.fraction >= 1.0 - 1e-12:
+    if evidence.fraction >= 1.0:
         return Posterior(np.full(2, evidence.plain_error), np.array([0.0, 1.0]))
     count = evidence.effective / (1.0 - evidence.fraction)
     spread = sqrt(max(evidence.error * (1.0 - evidence.error), 0.25 / count) / count)
@@ -126,7 +138,10 @@ def update(prior: ErrorDistribution, evidence: LabelEvidence) -> Posterior:
     middle = np.clip((edges[1:] + edges[:-1]) / 2, 1e-12, 1.0 - 1e-12)
     wrong = evidence.error * count
     log_likelihood = wrong * np.log(middle) + (count - wrong) * np.log1p(-middle)
-    mass = np.maximum(np.diff(prior.cdf(edges)), 1e-300) * np.exp(log_likelihood - log_likelihood.max())
+    below = prior.cdf(edges)
+    if edges[0] == 0.0:  # a prior around 0 has mass at 0 itself
+        below[0] = 0.0
+    mass = np.maximum(np.diff(below), 1e-300) * np.exp(log_likelihood - log_likelihood.max())
     cumulated = np.append(0.0, np.cumsum(mass))
     return Posterior(edges, cumulated / cumulated[-1])
 
@@ -191,55 +206,55 @@ async def collect_evidence(target: Rows, labels: TargetLabels) -> tuple[LabelEvi
     place, predictions, probability, row_mass, row_bin = buffer.joined()
     _check_found(place, keys[order], labels, target.n)
     wrong = (predictions != classes[order][place]).astype(np.float64)
-    p_value = max(
-        0.0,
-        min(
-            1.0,
-            2.0
-            * min(
-                _p_value(np.bincount(row_bin, minlength=BINS), bins),
-                _p_value(np.bincount(predictions, minlength=target.k), predicted),
-            ),
-        ),
-    )
-    rows = _Labelled(wrong, probability, row_mass, row_bin)
-    stratify = p_value < UNLIKELY and len(wrong) < target.n
-    weights = _stratum_weights(row_bin, bins) if stratify else np.ones(len(wrong))
+    if row_mass.sum() <= 0.0:
+        raise InputError("labels: every labelled row has weight 0; wanted labels of rows that count")
+    bin_strata, class_strata = Strata(row_bin, bins, True), Strata(predictions, predicted, False)
+    p_values = [bin_strata.p_value(), class_strata.p_value()]
+    p_value = min(1.0, 2.0 * min(p_values))  # Bonferroni
+    differ = [
+        strata for p, strata in zip(p_values, (bin_strata, class_strata), strict=True) if 2.0 * p < UNLIKELY
+    ]
     warnings = []
-    if stratify:
+    if differ:
+        unless = "" if labels.chosen == UNKNOWN else NOT_RANDOM
         warnings.append(
             f"the labelled rows differ from the others in predicted class or confidence (p = {p_value:.2g}): they were "
-            "weighted to represent all rows; if they were not chosen at random, say labels_chosen='unknown'"
+            f"weighted to represent all rows{unless}"
         )
-    return rows.evidence(weights, probable / mass, mass, target.n, p_value, stratify), warnings
+    rows = _Labelled(wrong, probability, row_mass)
+    evidence = rows.evidence(post_stratify(differ, len(wrong)), probable / mass, mass, target.n)
+    return replace(evidence, p_value=p_value, post_stratified=bool(differ)), warnings
 
 
 def _check_found(place: Indices, keys: npt.NDArray[Any], labels: TargetLabels, n: int) -> None:
     """Every label belongs to exactly one row."""
     count = np.bincount(place, minlength=len(keys))
     if (count == 0).any():
-        missing = keys[int(np.argmin(count))]
+        missing = keys[int(np.argmin(count))].item()
         what = f"no row has the id {missing!r}" if labels.by_id else f"there is no row {missing}"
         wanted = "ids of target rows" if labels.by_id else f"row numbers from 0 to {n - 1}"
         raise InputError(f"labels: {what} in the target's {n:,} rows; wanted {wanted}")
     if (count > 1).any():
-        twice = keys[int(np.argmax(count))]
+        twice = keys[int(np.argmax(count))].item()
         raise InputError(f"labels: {int(count.max())} rows have the id {twice!r}; wanted an id for each row")
 
 
 @dataclass(frozen=True, eq=False)
 class _Labelled:
-    """(m,) each: whether the prediction is wrong, the error probability, the mass and the bin of labelled rows."""
+    """(m,) each: whether the prediction is wrong, the error probability and the mass of labelled rows."""
 
     wrong: Array
     probability: Array
     mass: Array
-    row_bin: Indices
 
-    def evidence(
-        self, weights: Array, probable: float, mass: float, n: int, p_value: float, stratified: bool
-    ) -> LabelEvidence:
-        """The estimate, and how many random labels it is worth."""
+    def evidence(self, weights: Array, probable: float, mass: float, n: int) -> LabelEvidence:
+        """The estimate, and how many random labels it is worth.
+
+        Args:
+            weights: (m,) with which the labelled rows represent all rows.
+            probable: the mean error probability of all rows.
+            mass, n: of all rows.
+        """
         share = self.mass * weights / (self.mass * weights).sum()
         count = 1.0 / float(share @ share)  # Kish's effective number of labels
         error, mean = float(share @ self.wrong), float(share @ self.probability)
@@ -259,41 +274,64 @@ class _Labelled:
             errors=int(self.wrong.sum()),
             error=min(1.0, max(0.0, error + slope * (probable - mean))),
             effective=count / (1.0 - min(max(explained, 0.0), largest)),
-            fraction=1.0 if len(self.wrong) == n else min(own, 1.0 - 1e-9),
+            fraction=1.0 if len(self.wrong) == n or own > 1.0 - 1e-12 else own,
             least=wrong_mass,
             most=min(1.0, 1.0 - (own - wrong_mass)),
             weight=slope,
-            p_value=p_value,
-            post_stratified=stratified,
-            plain_error=min(1.0, float(self.mass @ self.wrong) / float(self.mass.sum())),
+            p_value=1.0,
+            post_stratified=False,
+            plain_error=min(1.0, error),
+            plain_effective=count,
         )
 
 
-def _stratum_weights(row_bin: Indices, rows: Indices) -> Array:
-    """(m,) weights of the labelled rows with which each bin has its share; bins without labels join their neighbour."""
-    labelled = np.bincount(row_bin, minlength=BINS)
-    number = np.cumsum(labelled > 0) - 1
-    number = np.maximum(number, 0)
-    share = np.bincount(number, rows) / rows.sum()
-    have = np.bincount(number, labelled) / labelled.sum()
-    return np.asarray((share / np.maximum(have, 1e-12))[number[row_bin]])
+@dataclass(frozen=True, eq=False)
+class Strata:
+    """Labelled rows and all rows by stratum.
+
+    Attributes:
+        stratum: (m,) that of each labelled row.
+        rows: (s,) how many rows of the target are in each.
+        ordered: whether a stratum without labels joins the one before; otherwise it is left out.
+    """
+
+    stratum: Indices
+    rows: Indices
+    ordered: bool
+
+    def p_value(self) -> float:
+        """How often as many random rows would differ as much from all rows, by chi-squared; by simulation."""
+        used = self.rows > 0
+        labelled, rows = np.bincount(self.stratum, minlength=len(self.rows))[used], self.rows[used]
+        m, n = int(labelled.sum()), int(rows.sum())
+        if len(rows) < 2 or m >= n:
+            return 1.0
+        expected = m * rows / n
+        rng = np.random.default_rng(0)
+        if n < 10**9:  # numpy draws without replacement up to here
+            drawn = rng.multivariate_hypergeometric(rows, m, DRAWS, method="marginals")
+        else:
+            drawn = rng.multinomial(m, rows / n, DRAWS)
+        statistic = ((drawn - expected) ** 2 / expected).sum(axis=1)
+        mine = float(((labelled - expected) ** 2 / expected).sum())
+        return float((1 + (statistic >= mine - 1e-9).sum()) / (1 + DRAWS))
+
+    def factor(self, weights: Array) -> Array:
+        """(m,) by which weights are multiplied so that strata have the target's shares."""
+        labelled = np.bincount(self.stratum, minlength=len(self.rows)) > 0
+        number = np.maximum(np.cumsum(labelled) - 1, 0)
+        wanted = np.bincount(number, self.rows if self.ordered else self.rows * labelled)
+        have = np.bincount(number[self.stratum], weights)
+        return np.asarray((wanted / wanted.sum() / have)[number[self.stratum]])
 
 
-def _p_value(labelled: Indices, rows: Indices) -> float:
-    """How often as many random rows would differ as much from all rows, by chi-squared; by simulation."""
-    used = rows > 0
-    labelled, rows = labelled[used], rows[used]
-    expected = labelled.sum() * rows / rows.sum()
-    rng = np.random.default_rng(0)
-    if len(rows) < 2 or labelled.sum() >= rows.sum():
-        return 1.0
-    if rows.sum() < 10**9:
-        drawn = rng.multivariate_hypergeometric(rows, int(labelled.sum()), DRAWS, method="marginals")
-    else:
-        drawn = rng.multinomial(int(labelled.sum()), rows / rows.sum(), DRAWS)
-    statistic = ((drawn - expected) ** 2 / expected).sum(axis=1)
-    mine = float(((labelled - expected) ** 2 / expected).sum())
-    return float((1 + (statistic >= mine - 1e-9).sum()) / (1 + DRAWS))
+def post_stratify(strata: Sequence[Strata], m: int) -> Array:
+    """(m,) weights of the labelled rows with which every stratum has its share of the target, by raking."""
+    weights = np.ones(m)
+    for _ in range(RAKING if len(strata) > 1 else 1):
+        for one in strata:
+            weights = weights * one.factor(weights)
+    return weights
 
 
 # -- the answer ---------------------------------------------------------------------------------------------
@@ -302,42 +340,50 @@ def _p_value(labelled: Indices, rows: Indices) -> float:
 async def with_labels(answer: Estimate, target: Rows, labels: TargetLabels) -> Estimate:
     """`auto`'s answer from the scores, updated with labels."""
     evidence, warnings = await collect_evidence(target, labels)
+    prior = prior_of(answer)
+    posterior = update(prior, evidence)
+    ends = _range(prior, posterior, evidence, labels.chosen, GRADE_LEVEL)
+    error = posterior.quantile(0.5)
+    longer_side = max(ends.high - error, error - ends.low)
+    summary = _summary(prior, evidence, labels.chosen, RANGE_LEVEL)
+    before = wide_range_warning(prior.half_width(GRADE_LEVEL))
+    warnings = [text for text in answer.warnings if text != before] + warnings
+    if grade_of(longer_side) == STOP:
+        warnings.append(wide_range_warning(longer_side))
+    if summary.contradicts:
+        warnings.append(summary.contradiction())
     details = {
         **answer.details,
+        "grade": grade_of(longer_side),
         "scores_error": answer.error,
         "labels": {"chosen": labels.chosen, **asdict(evidence)},
     }
-    scores_warnings = [text for text in answer.warnings if "shiftgauge label-plan" not in text]
-    updated = replace(answer, details=details, warnings=tuple([*scores_warnings, *warnings]))
-    updated = at_level(updated, answer.n_source, answer.n_target, RANGE_LEVEL)
-    assert updated.labels is not None and updated.range is not None and updated.error is not None
-    longer_side = max(updated.range.high - updated.error, updated.error - updated.range.low)
-    more = [updated.labels.contradiction()] if updated.labels.contradicts else []
-    return replace(
-        updated,
-        details={**updated.details, "grade": grade_of(longer_side)},
-        warnings=(*updated.warnings, *more),
-    )
+    updated = replace(answer, details=details, warnings=tuple(warnings))
+    return at_level(updated, answer.n_source, answer.n_target, RANGE_LEVEL)
+
+
+def prior_of(estimate: Estimate) -> ErrorDistribution:
+    """The distribution that the scores alone gave for an answer of `auto`."""
+    details = estimate.details
+    error = details["scores_error"] if "labels" in details else estimate.error
+    assert error is not None
+    return ErrorDistribution(error, details["scale_low"], details["scale_high"])
 
 
 def at_level(estimate: Estimate, n_source: float, n_target: float, level: float) -> Estimate:
     """An answer of `auto` with its range, and the sampling part of it, at another level; the grade stays."""
-    details = estimate.details
-    assert estimate.error is not None
-    if "labels" not in details:
-        prior = ErrorDistribution(estimate.error, details["scale_low"], details["scale_high"])
-        sampling = sampling_interval(estimate.error, n_source, n_target, level)
+    prior = prior_of(estimate)
+    if "labels" not in estimate.details:
+        sampling = sampling_interval(prior.error, n_source, n_target, level)
         return replace(estimate, range=prior.range(level), sampling=sampling)
-    prior = ErrorDistribution(details["scores_error"], details["scale_low"], details["scale_high"])
-    stored = dict(details["labels"])
+    stored = dict(estimate.details["labels"])
     chosen = stored.pop("chosen")
     evidence = LabelEvidence(**stored)
     posterior = update(prior, evidence)
-    error = posterior.quantile(0.5)
     return replace(
         estimate,
-        error=error,
-        range=_range(prior, posterior, evidence, chosen, error, level),
+        error=posterior.quantile(0.5),
+        range=_range(prior, posterior, evidence, chosen, level),
         sampling=None,
         labels=_summary(prior, evidence, chosen, level),
     )
@@ -348,14 +394,13 @@ def _range(
     posterior: Posterior,
     evidence: LabelEvidence,
     chosen: str,
-    error: float,
     level: float,
 ) -> Range:
     """The posterior's range; with labels of unknown origin its sides are at least as long as the prior's."""
     ends = range_of(posterior, level, ALL_KIND if evidence.fraction >= 1.0 else KIND)
     if chosen != UNKNOWN or evidence.fraction >= MOST_LABELLED:
         return ends
-    before = prior.range(level)
+    before, error = prior.range(level), posterior.quantile(0.5)
     low = min(ends.low, error - (prior.error - before.low))
     high = max(ends.high, error + (before.high - prior.error))
     return Range(level, max(evidence.least, low, 0.0), min(evidence.most, high, 1.0), KIND)
@@ -383,6 +428,6 @@ def labels_alone(evidence: LabelEvidence, level: float) -> Interval:
 
     if evidence.fraction >= 1.0:
         return Interval(level, evidence.plain_error, evidence.plain_error, LABELS_KIND)
-    rows = evidence.labels / (1.0 - evidence.fraction)
+    rows = evidence.plain_effective / (1.0 - evidence.fraction)
     ends = wilson(evidence.plain_error, rows, float(ndtri(0.5 + level / 2)))
     return Interval(level, *ends, LABELS_KIND)

@@ -6,6 +6,7 @@ for what it needs; whatever was computed for one of them is there for the next.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Hashable, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -37,6 +38,14 @@ T = TypeVar("T")
 BOOTSTRAP_ENTRIES = 1 << 20
 
 
+class RowPlan(ABC):
+    """A plan of the rows to label: `labels_chosen=` takes it."""
+
+    @abstractmethod
+    def check_pair(self, pair: Pair) -> None:
+        """Refuse another target than the plan's, and labels of rows that were not planned."""
+
+
 class Pair:
     """A source and a target, seen through one calibration.
 
@@ -46,7 +55,7 @@ class Pair:
         calibration: `"temperature"`, `"vector"` or `"none"`; fitted on the source, once.
         seed: of the label-shift test's bootstrap, where one is needed.
         labels: labels of some target rows, as evidence for `auto`; by default those of the target.
-        labels_chosen: how the labelled rows were chosen: `"random"` or `"unknown"`.
+        labels_chosen: how the labelled rows were chosen: `"random"`, `"unknown"`, or the `LabelPlan` that chose them.
         function: who asks, for the message that refuses anything but a source and a target.
 
     Attributes:
@@ -67,7 +76,7 @@ class Pair:
         *,
         seed: int = 0,
         labels: Any = None,
-        labels_chosen: str = RANDOM,
+        labels_chosen: Any = RANDOM,
         function: str = "shiftgauge",
     ) -> None:
         sample = to_source(source, function)
@@ -76,8 +85,11 @@ class Pair:
         self.source_sample, self.seed = sample, seed
         self.source = Rows.of(sample).calibrated(fitted)
         self.target = target_rows(target, sample.classes, fitted, sample.k)
-        self.labels = _target_labels(labels, labels_chosen, target, sample, function)
+        plan = labels_chosen if isinstance(labels_chosen, RowPlan) else None
+        self.labels = _target_labels(labels, RANDOM if plan else labels_chosen, target, sample, function)
         self._results: dict[Hashable, Any] = {}
+        if plan is not None:
+            plan.check_pair(self)
 
     def _with_rows(self, target: Rows) -> Pair:
         """The same source beside another target: calibration and fitted methods are shared."""

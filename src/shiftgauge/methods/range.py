@@ -6,8 +6,9 @@ of the answer, so the answer is its median; the scale of each side follows from 
     scale = hypot(constant + a * disagreement + b * largest + c * ks_distance + d * weakness, sampling error),
 
 disagreement is the median distance of the methods' answers from this one, largest the distance of the farthest on this
-side. The constants were fitted by maximum likelihood on real shifts (`benchmarks/fit_auto.py`, `docs/natural.md`). Every
-range, at whatever level, is an interval between two quantiles of it; labels update it (`shiftgauge.methods.labels`).
+side. The constants were fitted by maximum likelihood on real shifts (`benchmarks/fit_auto.py`, `docs/natural.md`).
+Every range, at whatever level, is an interval between two quantiles of it; labels update it
+(`shiftgauge.methods.labels`).
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ RANGE_LEVEL: Final = 0.9
 KIND: Final = "measured: sampling error, label noise of these rows, and error of the method"
 SAMPLING_KIND: Final = "sampling error and label noise of these rows alone"
 OK, CAUTION, STOP = "ok", "caution", "stop"
+#: The level of the range that grades were measured by.
+GRADE_LEVEL: Final = 0.9
 
 
 class Distribution(Protocol):
@@ -87,13 +90,21 @@ class ErrorDistribution:
     @property
     def grade(self) -> str:
         """`"ok"`, `"caution"` or `"stop"`, by the longer side of the range at 90%."""
-        return grade_of(self.half_width(0.9))
+        return grade_of(self.half_width(GRADE_LEVEL))
 
 
 def grade_of(longer_side: float) -> str:
     """The grade of a range at 90% whose longer side is this long."""
     ok, stop = CONSTANTS["grades"]["longer_side"]
     return OK if longer_side < ok else CAUTION if longer_side < stop else STOP
+
+
+def wide_range_warning(longer_side: float) -> str:
+    """What to say of an answer with the grade `"stop"`."""
+    return (
+        f"the range goes {100 * longer_side:.0f} points beyond the answer: do not act on the number alone; label some "
+        "rows (shiftgauge label-plan)"
+    )
 
 
 def range_of(distribution: Distribution, level: float, kind: str) -> Range:
@@ -109,8 +120,9 @@ def _central(z: Array) -> Array:
 
 def _part(distance: Array, scale: float, room: float) -> Array:
     """The share of one side's mass within this distance; the side ends at `room`."""
-    within = np.clip(distance, 0.0, room) / scale
-    return np.asarray(_central(within) / _central(np.float64(room / scale)) if room > 0.0 else 0.0 * within)
+    if room <= 0.0:  # an answer of 0 or 1 has all of this side's mass
+        return np.ones_like(distance)
+    return np.asarray(_central(np.clip(distance, 0.0, room) / scale) / _central(np.float64(room / scale)))
 
 
 def _distance(share: float, scale: float, room: float) -> float:

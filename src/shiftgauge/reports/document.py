@@ -10,6 +10,7 @@ from typing import Any
 from shiftgauge.errors import FileError
 from shiftgauge.labelshift import Marginal
 from shiftgauge.methods import DEFAULT
+from shiftgauge.methods.range import RANGE_LEVEL
 from shiftgauge.reports.markdown import markdown
 from shiftgauge.reports.page import page
 from shiftgauge.reports.summary import summarise
@@ -17,6 +18,7 @@ from shiftgauge.results import Result, render
 from shiftgauge.rows import Rows
 from shiftgauge.samples import Source, Target
 from shiftgauge.storage import check_writable, write_text
+from shiftgauge.validation.target_labels import RANDOM
 
 FORMATS = {"html": ".html", "md": ".md", "json": ".json"}
 
@@ -87,10 +89,12 @@ def report(
     source_by: Any = None,
     groups: Any = None,
     source_groups: Any = None,
-    level: float = 0.95,
+    level: float = RANGE_LEVEL,
     replicates: int = 200,
     seed: int = 0,
-    target_labels: Any = None,
+    labels: Any = None,
+    labels_chosen: Any = RANDOM,
+    truth: Any = None,
     about: dict[str, Any] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Report:
@@ -108,10 +112,11 @@ def report(
             `shiftgauge.slices`.
         groups, source_groups: (n,) the group of each row, if rows come in correlated groups that are
             resampled together; see `shiftgauge.interval`.
-        level: of the intervals.
-        replicates: of the bootstrap behind the intervals; 0 for none.
+        level: of the range and the intervals.
+        replicates: of the bootstrap behind the intervals; 0 for none. An answer with labels has a range alone.
         seed: of the bootstrap.
-        target_labels: true labels of the target, if they are known and the report is to be checked.
+        labels, labels_chosen: labels of some target rows, for `auto`, as in `shiftgauge.estimate`.
+        truth: true labels of all target rows, to compare the answers with; they change none.
         about: where the data came from (`source`, `target`: names of files; `command`; `made`), printed as it is.
         progress: called with the name of each step as it begins.
     """
@@ -130,7 +135,9 @@ def report(
             level=level,
             replicates=replicates,
             seed=seed,
-            target_labels=target_labels,
+            labels=labels,
+            labels_chosen=labels_chosen,
+            truth=truth,
             about=about or {},
             progress=progress or (lambda step: None),
         )

@@ -8,7 +8,7 @@ from typing import Any
 
 from shiftgauge.errors import InputError
 from shiftgauge.inference import compare, estimate
-from shiftgauge.inference.estimates import true_error
+from shiftgauge.inference.estimates import check_labelled_method, true_error
 from shiftgauge.labelshift import MARGINALS, Marginal
 from shiftgauge.methods import METHODS, Pair
 from shiftgauge.methods.marginal import MarginalEstimator
@@ -41,7 +41,9 @@ def summarise(
     level: float,
     replicates: int,
     seed: int,
-    target_labels: Any,
+    labels: Any,
+    labels_chosen: Any,
+    truth: Any,
     about: dict[str, Any],
     progress: Callable[[str], None],
 ) -> dict[str, Any]:
@@ -50,17 +52,20 @@ def summarise(
     bootstrap = {"level": level, "seed": seed, "groups": groups, "source_groups": source_groups}
     bootstrap |= {"replicates": max(replicates, FEWEST_REPLICATES)}
     progress("calibration")
-    pair = Pair(source, target, calibration, seed=seed, function="report")
+    pair = Pair(
+        source, target, calibration, seed=seed, labels=labels, labels_chosen=labels_chosen, function="report"
+    )
+    check_labelled_method(pair, method)
     comparison = compare(
         pair, level=level, marginal=marginal, proportions=proportions, seed=seed, progress=progress
     )
-    if target_labels is not None:
-        checked = {**comparison.target, "true_error": true_error(target, target_labels)}
+    if truth is not None:
+        checked = {**comparison.target, "true_error": true_error(target, truth)}
         comparison = replace(comparison, target=checked)
     answer = _chosen(pair, comparison, method)
     own = accepted_options(method, marginal=marginal, proportions=proportions)
     warnings = answer.warnings
-    if replicates:
+    if replicates and answer.labels is None:
         progress("interval")
         answer = estimate(pair, method=method, interval=True, **bootstrap, **own)
         comparison = _with(comparison, answer)
@@ -112,6 +117,8 @@ def _answer(answer: Estimate, source: Source, about: dict[str, Any]) -> dict[str
         word = "range" if answer.range else f"interval, {shown.kind},"
         sentence += f" ({shown.level:.0%} {word} {percent(shown.low)} to {percent(shown.high)})"
     sentence += f", against {percent(source.error)} on the labelled source."
+    if answer.labels is not None:
+        sentence += f" It rests on scores and {answer.labels.sentence()}."
     return {
         "sentence": sentence,
         "title": METHODS[answer.method].title,

@@ -60,9 +60,9 @@ class TargetLabels:
         beyond = np.searchsorted(all_ids, mine, side="right", sorter=order)
         for key, count in zip(mine.tolist(), (beyond - first).tolist(), strict=True):
             if count != 1:
+                rows = f"{count} rows have" if count else "no row has"
                 raise InputError(
-                    f"labels: {count or 'no'} row{'s have' if count else ' has'} the id {key!r} in the target's {len(ids):,} "
-                    "rows; wanted ids of one target row each"
+                    f"labels: {rows} the id {key!r} in the target's {len(ids):,} rows; wanted ids that one row each has"
                 )
         return replace(self, keys=order[first], by_id=False)
 
@@ -121,8 +121,8 @@ def _present(labels: Any, n: int) -> tuple[list[Any], list[int]]:
         missing = np.zeros(len(array), dtype=bool)
     if len(array) != n:
         raise InputError(
-            f"labels: {len(array)} entries for {n} target rows; wanted one per row, missing where there is no label, or "
-            "a mapping {row number or id: label}"
+            f"labels: {len(array)} entries for {n} target rows; wanted one per row, missing where there is no label, "
+            "or a mapping {row number or id: label}"
         )
     missing = missing | missing_rows(array, "labels")
     rows = np.flatnonzero(~missing)
@@ -135,8 +135,8 @@ def _row_numbers(keys: list[Any], n: int) -> IntArray:
         whole = whole_number(key)
         if whole is None or not 0 <= whole < n:
             raise InputError(
-                f"labels: {key!r} is not a row of the target; wanted row numbers from 0 to {n - 1} (the target's rows have "
-                "no ids)"
+                f"labels: {key!r} is not a row of the target; wanted row numbers from 0 to {n - 1} (the target's rows "
+                "have no ids)"
             )
         out.append(whole)
     return _once(np.array(out, dtype=np.intp))
@@ -150,9 +150,8 @@ def _ids(keys: list[Any]) -> npt.NDArray[Any]:
 def _once(keys: npt.NDArray[Any]) -> npt.NDArray[Any]:
     values, count = np.unique(keys, return_counts=True)
     if (count > 1).any():
-        raise InputError(
-            f"labels: {values[int(np.argmax(count))]!r} stands there twice; wanted one label per row"
-        )
+        twice = values[int(np.argmax(count))].item()
+        raise InputError(f"labels: row {twice!r} has two labels; wanted one label per row")
     return keys
 
 
