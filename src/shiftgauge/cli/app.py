@@ -15,11 +15,11 @@ from shiftgauge._version import __version__
 from shiftgauge.cli import (
     backtest,
     bench,
-    budget,
     compare,
     demo,
     doctor,
     estimate,
+    label_plan,
     methods,
     metrics,
     monitor,
@@ -51,7 +51,8 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "metrics": metrics.metrics,
     "slices": slices.slices,
     "backtest": backtest.backtest,
-    "budget": budget.budget,
+    "label-plan": label_plan.label_plan,
+    "label-progress": label_plan.label_progress,
 }
 for _name, _command in COMMANDS.items():
     app.command(_name)(_command)

@@ -45,8 +45,10 @@ def quietly(quiet: bool, stdout: bool = False) -> Iterator[None]:
         _quiet = before
 
 
-def note(text: str) -> None:
-    """Print a line on stderr."""
+def note(text: str, silent: bool = False) -> None:
+    """Print a line on stderr; one that may be `silent` is not printed with --quiet."""
+    if silent and _quiet:
+        return
     typer.echo(f"shiftgauge: {printable(text)}", err=True)
 
 
