@@ -18,13 +18,11 @@ def test_numbers_per_class_say_what_they_rest_on(shiftgauge, files, tmp_path):
         assert "guide to where to look" not in text
 
 
-def test_budget_expects_what_estimate_says(shiftgauge, files):
-    plan, answer = shiftgauge("budget", *files, "--json").json, shiftgauge("estimate", *files, "--json").json
-    assert plan["expected_error"] == pytest.approx(answer["estimates"][0]["error"], abs=1e-9)
-    given = ("--marginal", "shrunk", "--json")
-    answer = shiftgauge("estimate", *files, "-m", "scot", *given, "--replicates", "0").json
-    plan = shiftgauge("budget", *files, *given).json
-    assert plan["expected_error"] == pytest.approx(answer["estimates"][0]["error"], abs=1e-9)
+def test_a_plan_starts_from_what_estimate_says(shiftgauge, files):
+    plan = shiftgauge("label-plan", *files, "--json").json
+    (answer,) = shiftgauge("estimate", *files, "--json").json["estimates"]
+    assert plan["error"] == pytest.approx(answer["error"], abs=1e-9)
+    assert plan["range"]["high"] == pytest.approx(answer["range"]["high"], abs=1e-9)
 
 
 def test_backtest_s_help_names_the_methods_that_run(shiftgauge, files):

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import shutil
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from shiftgauge.cli.options import use_option_names
-from shiftgauge.cli.screen import MIN_WIDTH, console, warn
+from shiftgauge.cli.screen import console, warn, wrapped
 from shiftgauge.errors import Note, format_warning
 
 if TYPE_CHECKING:
     from shiftgauge.results import Comparison, Estimate, Interval
 
-#: Lines of the screen without --verbose, and its columns at most.
-LINES, COLUMNS = 8, 100
+#: Lines of the screen without --verbose.
+LINES = 8
 #: A range narrower than this is shown with decimals.
 NARROW = 0.05
 #: Rows to label next.
@@ -99,7 +97,7 @@ def truth_line(one: Estimate, truth: Truth) -> str:
         return text
     points = 100 * (one.error - truth.error)
     side = "above" if points >= 0 else "below"
-    return f"{text}; the estimate is {abs(points):.1f} points {side} it"
+    return f"{text}; the estimate is {abs(points):.1f} points {side}"
 
 
 def print_answer(
@@ -108,8 +106,10 @@ def print_answer(
     """Print the answer, why, what to do, and warnings; with `verbose` everything."""
     out = console()
     out.print(headline(one), style="bold")
-    lines = [rows_line(answer, one)] + ([] if truth is None else [truth_line(one, truth)])
-    lines += [*_wrapped("why   ", _why(one)), *_next(one, commands)]
+    lines = [rows_line(answer, one)] + (
+        [] if truth is None else wrapped("", truth_line(one, truth), "      ")
+    )
+    lines += [*wrapped("why   ", _why(one)), *_next(one, commands)]
     for line in lines:
         out.print(line, no_wrap=True, crop=False, overflow="ignore")
     warnings = [*answer.warnings, *answer.own_warnings(one)]
@@ -151,18 +151,18 @@ def _why(one: Estimate) -> str:
 def _next(one: Estimate, commands: Commands) -> list[str]:
     """What to do."""
     if one.range is None:
-        return _wrapped("next  ", "leave --method out: auto says how far to trust its answer")
+        return wrapped("next  ", "leave --method out: auto says how far to trust its answer")
     if one.labels is not None and one.labels.n == one.n_target:
         return []
     if one.labels is not None and one.labels.contradicts:
         return [
-            *_wrapped("next  ", "find out what changed, and label more rows:"),
+            *wrapped("next  ", "find out what changed, and label more rows:"),
             f"      {commands.doctor}",
         ]
     if one.details["grade"] == "ok":
-        return [*_wrapped("next  ", "look for reasons not to trust it:"), f"      {commands.doctor}"]
+        return [*wrapped("next  ", "look for reasons not to trust it:"), f"      {commands.doctor}"]
     if one.labels is not None:
-        return [*_wrapped("next  ", "label more rows:"), f"      {commands.label_plan}"]
+        return [*wrapped("next  ", "label more rows:"), f"      {commands.label_plan}"]
     from shiftgauge.inference.label_plans import expected_range_of
     from shiftgauge.methods.labels import prior_of
 
@@ -170,7 +170,7 @@ def _next(one: Estimate, commands: Commands) -> list[str]:
     after = expected_range_of(prior_of(one), count, one.n_target, one.range.level)
     width, wide = (round(100 * (i.high - i.low)) for i in (after, one.range))
     text = f"label {count} rows: the range should shrink from {wide} to {width} points"
-    return [*_wrapped("next  ", text), f"      {commands.label_plan}"]
+    return [*wrapped("next  ", text), f"      {commands.label_plan}"]
 
 
 def _not_said(one: Estimate, warnings: Sequence[str]) -> list[str]:
@@ -182,7 +182,7 @@ def _not_said(one: Estimate, warnings: Sequence[str]) -> list[str]:
 def _print_warnings(out: Any, warnings: Sequence[str], room: int) -> None:
     """Warnings before notes, as many as there is room for; the others are counted."""
     ordered = sorted(warnings, key=lambda text: isinstance(text, Note))
-    blocks = [_wrapped("", format_warning(use_option_names(text)), "  ") for text in ordered]
+    blocks = [wrapped("", format_warning(use_option_names(text)), "  ") for text in ordered]
     shown = 0
     while shown < len(blocks):
         last = shown == len(blocks) - 1
@@ -199,9 +199,3 @@ def _print_warnings(out: Any, warnings: Sequence[str], room: int) -> None:
         counts = ((len(left) - notes, "warning"), (notes, "note"))
         what = " and ".join(f"{count} {word}{'s' * (count > 1)}" for count, word in counts if count)
         out.print(f"! {what} more: --verbose" if shown else f"! {what}: --verbose", style="yellow")
-
-
-def _wrapped(head: str, text: str, indent: str | None = None) -> list[str]:
-    width = min(max(shutil.get_terminal_size((80, 24)).columns, MIN_WIDTH), COLUMNS)
-    below = " " * len(head) if indent is None else indent
-    return textwrap.wrap(text, width, initial_indent=head, subsequent_indent=below, break_on_hyphens=False)

@@ -71,12 +71,12 @@ class ErrorLimit:
         value = self.value(estimate)
         verb = "is above" if value > self.fail_above else "is not above"
         others = [
-            f"{name}, {percent(other)}, {'is' if other > self.fail_above else 'is not'}"
+            f"{name} {percent(other)}: {'above' if other > self.fail_above else 'not above'}"
             for name, other in _values(estimate).items()
             if name != self.on
         ]
-        beside = f"; {', '.join(others)}" if others else ""
-        return f"{self.on}, {percent(value)}, {verb} the limit of {100 * self.fail_above:g}%{beside}"
+        beside = f" ({', '.join(others)})" if others else ""
+        return f"{self.on} {percent(value)} {verb} the limit of {100 * self.fail_above:g}%{beside}"
 
     def to_dict(self, estimate: Estimate) -> dict[str, Any]:
         """The limit and its result as plain values."""

@@ -11,7 +11,7 @@ from shiftgauge.cli import inputs as files
 from shiftgauge.cli import options
 from shiftgauge.cli.options import use_option_names
 from shiftgauge.cli.records import print_json
-from shiftgauge.cli.screen import console, plain_table, show_progress, warn
+from shiftgauge.cli.screen import console, plain_table, show_progress, warn, wrapped
 from shiftgauge.errors import FileError, InputError
 from shiftgauge.methods.range import RANGE_LEVEL
 
@@ -121,7 +121,8 @@ def _print(plan: LabelPlan, out: Path | None, save_plan: Path | None, both: str)
             warn(screen, use_option_names(warning))
     file = "rows.csv" if out is None else out
     where = "write them with -o rows.csv" if out is None else f"they are in {out}"
-    screen.print(f"next  {where}; add a column label, then")
+    for text in wrapped("next  ", f"{where}; add a column label, then"):
+        screen.print(text)
     if plan.design == "random":
         screen.print(f"      shiftgauge label-progress {save_plan or 'plan.json'} {file}")
         if save_plan is None:

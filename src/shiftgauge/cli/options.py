@@ -13,7 +13,6 @@ import typer
 
 from shiftgauge.cli.screen import quietly
 from shiftgauge.errors import InputError
-from shiftgauge.methods import METHODS
 from shiftgauge.validation import check_count
 
 #: Panels of the help; the few options that matter most are in its first one.
@@ -65,7 +64,7 @@ SourceFile = Annotated[
 ]
 TargetFile = Annotated[Path, typer.Argument(help="Scores without labels, in any of the same formats")]
 
-METHOD_HELP = f"{', '.join(METHODS)}; see shiftgauge methods"
+METHOD_HELP = "auto, or a method by its name: shiftgauge methods lists them"
 Method = Annotated[str, typer.Option("--method", "-m", help=METHOD_HELP)]
 PosteriorMethod = Annotated[
     str | None,

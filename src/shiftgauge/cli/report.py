@@ -56,20 +56,8 @@ def report(
     """Write one self-contained page: the estimated error on TARGET, its interval, and how far to trust it."""
     wanted = _format("json" if as_json else document_format, out)
     if out is not None:
-        files.check_output(
-            "--out",
-            out,
-            [
-                source,
-                target,
-                second,
-                inputs.source_labels,
-                marginal,
-                labelled.labels,
-                labelled.plan,
-                labelled.truth,
-            ],
-        )
+        read = [source, target, second, inputs.source_labels, marginal, labelled.labels, labelled.plan]
+        files.check_output("--out", out, [*read, labelled.truth])
     from shiftgauge.reports import report as build
 
     names = check_distinct(by, "--by")

@@ -239,7 +239,8 @@ def _label_column(path: str | Path, options: ReadOptions, classes: tuple[Hashabl
     column = next((name for name in (options.label, "label", "labels") if name in names), None)
     if column is None:
         raise FileError(f"{path}: no column 'label'{nearest('label', names)} (found {', '.join(names[:8])})")
-    return parse_labels(read_columns(path, [column])[column], classes)
+    values = read_columns(path, [column])[column]
+    return parse_labels(values, classes) if values.ndim == 1 else values
 
 
 def _row_number(value: Any, path: str | Path) -> int:
