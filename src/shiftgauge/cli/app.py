@@ -69,8 +69,8 @@ EXAMPLES = {
     "label-plan": "val.csv new.csv -n 20 -o rows.csv",
     "label-progress": "plan.json rows.csv",
 }
-for _name, _command in COMMANDS.items():
-    app.command(_name, epilog=f"Example: shiftgauge {_name} {EXAMPLES[_name]}".rstrip())(_command)
+for _name, _function in COMMANDS.items():
+    app.command(_name, epilog=f"Example: shiftgauge {_name} {EXAMPLES[_name]}".rstrip())(_function)
 app.add_typer(push.app, name="push")
 app.add_typer(bench.app, name="bench")
 app.add_typer(monitor.app, name="monitor")

@@ -115,6 +115,6 @@ def _table(answer: Comparison, known: Truth | None) -> Any:
         cells = [METHODS[name].title, estimate_text.replace("error ", "")]
         table.add_row(*cells, *([difference] if truth is not None else []), METHODS[name].meaning)
     if known is not None:
-        cells = (Text("truth", style="bold"), Text(percent(known.error), style="bold"))
-        table.add_row(*cells, "", f"by the labels of {known.where}")
+        bold = (Text(text, style="bold") for text in ("truth", percent(known.error)))
+        table.add_row(*bold, "", f"by the labels of {known.where}")
     return table

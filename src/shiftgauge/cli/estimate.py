@@ -63,9 +63,10 @@ def estimate(
         from shiftgauge.io.write import check_ending
 
         check_ending(save_rows)
-        read = [source, target, second, inputs.source_labels, labelled.labels, labelled.plan, labelled.truth]
-        read.append(marginal)
-        files.check_output("--save-rows", save_rows, read)
+        given = (labelled.labels, labelled.plan, labelled.truth)
+        files.check_output(
+            "--save-rows", save_rows, [source, target, second, inputs.source_labels, marginal, *given]
+        )
     with show_progress() as progress:
         samples = inputs.read(source, target, progress, second=second, labels=labelled)
         shares = files.read_marginal(marginal, samples.source)

@@ -341,7 +341,8 @@ def _with_labels(
     from shiftgauge.rows import Rows
 
     sample = samples.target
-    labels, notes, file = own, (), given.labels or target
+    labels, file = own, given.labels or target
+    notes: tuple[str, ...] = ()
     if given.labels is not None:
         ids = sample.has_ids if isinstance(sample, Rows) else sample.ids is not None
         labels, notes = io.read_target_labels(given.labels, options, sample.classes, ids)
