@@ -1,4 +1,4 @@
-"""Columns in the command: slices, bins of time, groups, ids; limits on error, interval and ceiling; provenance."""
+"""Columns in the command: slices, bins of time, groups, ids; limits on both ends of the range; provenance."""
 
 import csv
 import datetime
@@ -55,7 +55,7 @@ def test_ids_travel_into_rows_and_picks(shiftgauge, tables, tmp_path):
     assert shiftgauge("estimate", *tables, "-m", "ac", "--replicates", "0", *words).code == 0
     rows = list(csv.DictReader((tmp_path / "rows.csv").open()))
     assert [row["id"] for row in rows] == [f"k{i:04d}" for i in range(800)]
-    ran = shiftgauge("budget", *tables, "--count", "60", *plan, "--json")
+    ran = shiftgauge("label-plan", *tables, "-n", "60", *plan, "--json")
     picks = list(csv.DictReader((tmp_path / "rows.csv").open()))
     assert [row["id"] for row in picks] == [f"k{int(row['row']):04d}" for row in picks]
     assert ran.json["ids"] == [row["id"] for row in picks]
@@ -67,22 +67,31 @@ def test_the_limit_looks_at_what_it_is_told_to(shiftgauge, files):
     between = (found["error"] + found["interval"]["high"]) / 2
     ran = shiftgauge(*words, "--fail-above", between)
     assert (ran.code, ran.json["limit"]["value"]) == (0, found["error"])
-    ran = shiftgauge(*words, "--fail-above", between, "--on", "interval")
+    assert ran.json["limit"]["above"] == {"low": False, "error": False, "ceiling": True}
+    ran = shiftgauge(*words, "--fail-above", between, "--on", "ceiling")
     assert (ran.code, ran.json["limit"]["value"]) == (1, found["interval"]["high"])
-    assert ran.json["limit"]["on"] == "interval"
-    shown = shiftgauge(*words[:-1], "--fail-above", between, "--on", "interval").err
-    assert f"scot's interval, {100 * found['interval']['high']:.1f}%, is above the limit" in shown
+    ran = shiftgauge(*words, "--fail-above", between, "--on", "low")
+    assert (ran.code, ran.json["limit"]["value"]) == (0, found["interval"]["low"])
+    low, error, high = (
+        f"{100 * v:.1f}%" for v in (found["interval"]["low"], found["error"], found["interval"]["high"])
+    )
+    limit = f"the limit of {100 * between:g}%"
+    ran = shiftgauge(*words[:-1], "--fail-above", between, "--on", "ceiling")
+    assert f"ceiling {high} is above {limit} (low {low}: not above, error {error}: not above)" in ran.err
+    ran = shiftgauge(*words[:-1], "--fail-above", between)
+    assert f"error {error} is not above {limit} (low {low}: not above, ceiling {high}: above)" in ran.err
+    assert "limit" not in shiftgauge(*words[:-1], "--fail-above", between, "--quiet").err
 
 
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (("--on", "interval"), "pass --fail-above too"),
-        (("--fail-above", "0.1", "--on", "intervall"), "did you mean 'interval'"),
-        (("--fail-above", "0.1", "--on", "interval", "--replicates", "0"), "pass --replicates 200"),
+        (("--on", "ceiling"), "pass --fail-above too"),
+        (("--fail-above", "0.1", "--on", "ceilin"), "did you mean 'ceiling'"),
+        (("--fail-above", "0.1", "--on", "low", "--replicates", "0"), "--replicates 200 for an interval"),
         (
             ("--fail-above", "0.1", "--on", "ceiling", "--replicates", "0"),
-            "--on ceiling: scot has none here; wanted auto",
+            "--on ceiling: scot has no range; wanted auto",
         ),
     ],
 )
@@ -98,7 +107,7 @@ COMMANDS = {
     "doctor": (),
     "metrics": (),
     "slices": ("--by", "time:1d", "--replicates", "20"),
-    "budget": ("--count", "60"),
+    "label-plan": ("-n", "60"),
     "report": ("-m", "ac", "--replicates", "0"),
     "backtest": ("-m", "ac", "--repeats", "1"),
 }
@@ -123,16 +132,12 @@ def test_every_json_says_what_it_was_made_of(shiftgauge, tables, command):
     assert {**again, "made": None} == {**held, "made": None}
 
 
-def test_the_estimate_ends_with_its_verdict(shiftgauge, files):
+def test_the_estimate_begins_with_its_answer(shiftgauge, files):
     lines = shiftgauge("estimate", *files, "-m", "scot", "--replicates", "40").out.strip().splitlines()
     found = json.loads(shiftgauge("estimate", *files, "-m", "scot", "--replicates", "40", "--json").out)
     (one,) = found["estimates"]
-    low, high = (f"{100 * one['interval'][end]:.1f}%" for end in ("low", "high"))
-    assert lines[-1].startswith(
-        f"in short: about {100 * one['error']:.1f}%, {low} to {high}, of TARGET's rows are"
-    )
-    count = len(one["warnings"])
-    assert (f"{count} warning" in lines[-1]) == bool(count)
+    assert lines[0].startswith(f"error {100 * one['error']:.1f}%   90% interval ")
+    assert lines[0].endswith("   sampling error alone")
 
 
 def test_the_doctor_says_the_verdict_first_and_in_the_command_s_words(shiftgauge, files):
@@ -183,7 +188,7 @@ def test_a_note_on_how_a_file_was_read_is_no_warning(shiftgauge, tmp_path):
     decided = shiftgauge("estimate", commas, tabs, *words, "--threshold", "b=0.9").out
     assert decided.count("note: the deployed decisions differ") == 2
     assert "no warnings" in decided
-    planned = shiftgauge("budget", commas, tabs, "--count", "60", "--threshold", "b=0.9").out
+    planned = shiftgauge("label-plan", commas, tabs, "-n", "60", "--threshold", "b=0.9").out
     assert planned.count("\nnote: the deployed decisions differ") == 2
     assert "! " not in planned
     findings = json.loads(shiftgauge("report", commas, tabs, "--json", "--replicates", "0").out)["findings"]

@@ -139,9 +139,8 @@ def test_npy_says_what_it_holds(shiftgauge, tmp_path, scores):
         "--logits",
         "--source-labels",
         tmp_path / "y.npy",
-        "--target-labels",
+        "--truth",
         tmp_path / "ty.npy",
-        "--check",
         "--json",
     )
     ran = shiftgauge("estimate", *paths, *words)
@@ -350,8 +349,8 @@ def test_every_json_fits_the_schema(shiftgauge, source, target):
         ("doctor",),
         ("metrics", "--shares", "mlls"),
         ("slices", "--by", "site", "--replicates", "20"),
-        ("budget", "--margin", "0.1"),
-        ("budget", "--labelled", "picks.csv"),
+        ("label-plan", "-n", "10"),
+        ("estimate", "--labels", "picks.csv"),
         ("report", "--replicates", "20"),
         ("backtest", "--method", "ac"),
     ],
@@ -363,28 +362,24 @@ def test_every_command_fits_the_schema(shiftgauge, tmp_path, scores, words, monk
     np.savez("s.npz", logits=scores["logits"], labels=scores["labels"])
     np.savez("t.npz", logits=scores["shifted"], site=np.arange(len(scores["shifted"])) % 3)
     command, *rest = words
-    if "--labelled" in words:
-        assert shiftgauge("budget", "s.npz", "t.npz", "--margin", "0.1", "--out", "picks.csv").code == 0
-        head, *lines = (tmp_path / "picks.csv").read_text().splitlines()
-        rows = [line + f",{scores['truth'][int(line.split(',')[0])]}" for line in lines]
-        (tmp_path / "picks.csv").write_text("\n".join([head + ",label", *rows]) + "\n")
+    lines = [f"{row},{label}" for row, label in enumerate(scores["truth"][:20])]
+    (tmp_path / "picks.csv").write_text("\n".join(["row,label", *lines]) + "\n")
     inputs = ["s.npz"] if command == "backtest" else ["s.npz", "t.npz"]
     ran = shiftgauge(command, *inputs, *rest, "--json")
     assert ran.code in (0, 1), ran.err
     schema = json.loads(resources.files("shiftgauge").joinpath("data/schema.json").read_text())
     jsonschema.validate(ran.json, schema)
-    part = {"budget": "labelled" if "--labelled" in words else "plan"}.get(command, command)
+    part = {"label-plan": "plan", "estimate": "comparison"}.get(command, command)
     jsonschema.validate(ran.json, {"$ref": f"#/$defs/{part}", "$defs": schema["$defs"]})
 
 
-def test_auto_shows_choice_reason_and_range(shiftgauge, files):
-    ran = shiftgauge("estimate", *files, "-m", "auto", "--replicates", "20")
-    assert "auto: chose" in ran.out
-    assert "auto: 95% range: measured: sampling error, label noise of these rows" in ran.out
-    assert "auto: 95% interval by the bootstrap, sampling error only: [" in ran.out
-    assert "the error of the population" not in ran.out
-    shown = shiftgauge("estimate", *files, "-m", "scot", "--replicates", "20").out
-    assert "95% interval for the error of the population that TARGET came from; sampling error only" in shown
+def test_verbose_shows_choice_reason_and_range(shiftgauge, files):
+    ran = shiftgauge("estimate", *files, "-m", "auto", "--replicates", "20", "--verbose")
+    assert "\nchose " in ran.out
+    assert "90% range: measured: sampling error, label noise of these rows" in ran.out
+    assert "90% interval by the bootstrap, sampling error only: [" in ran.out
+    shown = shiftgauge("compare", *files, "-m", "scot", "--replicates", "20").out
+    assert "90% interval for the error of the population that TARGET came from; sampling error only" in shown
 
 
 def test_an_idle_marginal_is_refused(shiftgauge, files):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import typer
 
+import shiftgauge as sg
 from shiftgauge.cli.app import COMMANDS, app
 
 #: The last call of each command into the library.
@@ -17,7 +18,7 @@ LAST = {
     "metrics": "shiftgauge.inference:metrics",
     "slices": "shiftgauge.inference:slices",
     "backtest": "shiftgauge.inference:backtest",
-    "budget": "shiftgauge.inference:budget",
+    "label-plan": "shiftgauge.inference:label_plan",
     "report": "shiftgauge.reports:report",
 }
 #: What a command cannot be called without.
@@ -32,7 +33,9 @@ ELSEWHERE = {
     "on": "test_by_and_limits.test_the_limit_looks_at_what_it_is_told_to",
     "quiet": "test_help.test_quiet",
     "confusion": "test_inference_commands.test_metrics",
-    "out": "reports/test_report_command.test_a_page, test_inference_commands.test_budget_there_and_back",
+    "verbose": "test_estimate.test_verbose_shows_choice_reason_and_range",
+    "save-plan": "test_labels.test_plan_label_estimate",
+    "out": "reports/test_report_command.test_a_page, test_labels.test_plan_label_estimate",
     "format": "reports/test_report_command.test_json_and_markdown_on_stdout",
 }
 
@@ -69,7 +72,7 @@ EVERYWHERE = {
     "negative": (("--negative", "no"), read_option("negative", "no")),
     "weight-column": (("--weight-column", "w"), read_option("weight", "w")),
     "prediction-column": (("--prediction-column", "d"), read_option("prediction", "d")),
-    "id": (("--id", "user"), ("shiftgauge.io:open_target", "options", setting("id", is_("user")))),
+    "id": (("--id", "user"), ("shiftgauge.io:open_labelled_target", "options", setting("id", is_("user")))),
     "threshold": (("--threshold", "0.9"), read_option("threshold", 0.9)),
     "tolerance": (("--tolerance", "0.1"), read_option("tolerance", 0.1)),
     "insist": (("--insist",), read_option("insist", True)),
@@ -82,6 +85,16 @@ EVERYWHERE = {
         ("--dask", "tcp://127.0.0.1:1", "--checkpoint", "kept"),
         ("shiftgauge.engines:open_scan", "checkpoint", ends("kept")),
     ),
+    "labels": (("--labels", "picks.csv"), (PAIR, "labels", lambda value: value[39] == "a")),
+    "use-labels": (("--use-labels",), (PAIR, "labels", lambda value: len(value) == 40)),
+    "labels-chosen": (
+        ("--labels", "picks.csv", "--labels-chosen", "unknown"),
+        (PAIR, "labels_chosen", is_("unknown")),
+    ),
+    "plan": (
+        ("--labels", "picks.csv", "--plan", "plan.json"),
+        (PAIR, "labels_chosen", lambda value: value.n_target == 40),
+    ),
     "second": (("--second", "t.csv"), (CHECKED, "second", ends("t.csv"))),
 }
 #: command -> option -> (words, (argument of its last call, or a call and its argument; what it must be)).
@@ -92,18 +105,15 @@ OWN = {
         "marginal": (("-m", "scot", "--marginal", "mlls"), ("marginal", is_("mlls"))),
         "proportions": (("--proportions", "same"), ("proportions", is_("same"))),
         "check": (("--check",), (TRUTH, "labels", lambda value: len(value) == 40)),
+        "truth": (("--truth", "y.npy"), (TRUTH, "labels", lambda value: list(value[:2]) == ["a", "b"])),
         "replicates": (("--replicates", "31"), ("replicates", is_(31))),
         "level": (("--level", "0.7"), ("level", is_(0.7))),
         "seed": (("--replicates", "20", "--seed", "9"), ("seed", is_(9))),
         "groups": (("--replicates", "20", "--groups", "user"), ("groups", users)),
         "source-groups": (("--replicates", "20", "--source-groups", "user"), ("source_groups", users)),
-        "target-labels": (
-            ("--check", "--target-labels", "y.npy", "--label-column", "truth", "--source-labels", "y.npy"),
-            ("shiftgauge.io:read_labels", "path", ends("y.npy")),
-        ),
     },
     "doctor": {
-        "calibration": (("--calibration", "none"), ("calibration", is_("none"))),
+        "calibration": (("--calibration", "none"), (PAIR, "calibration", is_("none"))),
         "proportions": (("--proportions", "same"), ("proportions", is_("same"))),
         "seed": (("--seed", "9"), ("seed", is_(9))),
     },
@@ -126,7 +136,7 @@ OWN = {
         "by": ((), ("by", users)),
         "method": (("-m", "label-shift"), ("method", is_("label-shift"))),
         "by-file": (("--by-file", "s.csv"), ("by", users)),
-        "calibration": (("--calibration", "none"), ("calibration", is_("none"))),
+        "calibration": (("--calibration", "none"), (PAIR, "calibration", is_("none"))),
         "marginal": (("--marginal", "mlls"), ("marginal", is_("mlls"))),
         "proportions": (("--proportions", "same"), ("proportions", is_("same"))),
         "level": (("--level", "0.7"), ("level", is_(0.7))),
@@ -145,19 +155,14 @@ OWN = {
         "replicates": (("--replicates", "31"), ("replicates", is_(31))),
         "seed": (("--seed", "9"), ("seed", is_(9))),
     },
-    "budget": {
-        "id": (("--id", "user"), (CHECKED, "options", setting("id", is_("user")))),
-        "margin": (("--margin", "0.1"), ("margin", is_(0.1))),
-        "count": (("--count", "30"), ("count", is_(30))),
+    "label-plan": {
+        "number": (("-n", "30"), ("n", is_(30))),
+        "until-width": (("--until-width", "0.1"), ("until_width", is_(0.1))),
+        "decide": (("--decide", "0.2"), ("decide", is_(0.2))),
         "level": (("--level", "0.7"), ("level", is_(0.7))),
-        "calibration": (("--calibration", "none"), ("calibration", is_("none"))),
-        "marginal": (("--marginal", "mlls"), ("marginal", is_("mlls"))),
+        "calibration": (("--calibration", "none"), (PAIR, "calibration", is_("none"))),
+        "proportions": (("--proportions", "same"), ("proportions", is_("same"))),
         "seed": (("--seed", "9"), ("seed", is_(9))),
-        "labelled": (("--labelled", "picks.csv"), ("shiftgauge.io:read_plan", "path", ends("picks.csv"))),
-        "weight": (
-            ("--labelled", "picks.csv", "--weight", "0.5"),
-            ("shiftgauge.inference:with_labels", "weight", is_(0.5)),
-        ),
     },
     "report": {
         "proportions": (("--proportions", "same"), ("proportions", is_("same"))),
@@ -167,7 +172,8 @@ OWN = {
         "by": (("--by", "user"), ("by", lambda value: users(value["user"]))),
         "groups": (("--groups", "user"), ("groups", users)),
         "source-groups": (("--source-groups", "user"), ("source_groups", users)),
-        "check": (("--check",), ("target_labels", lambda value: len(value) == 40)),
+        "check": (("--check",), ("truth", lambda value: len(value) == 40)),
+        "truth": (("--truth", "y.npy"), ("truth", lambda value: list(value[:2]) == ["a", "b"])),
         "level": (("--level", "0.7"), ("level", is_(0.7))),
         "replicates": (("--replicates", "31"), ("replicates", is_(31))),
         "seed": (("--seed", "9"), ("seed", is_(9))),
@@ -193,9 +199,10 @@ def folder(tmp_path, monkeypatch):
         (tmp_path / name).write_text("\n".join(lines) + "\n")
     (tmp_path / "cost.csv").write_text("0,1\n2,0\n")
     np.save(tmp_path / "y.npy", np.array(["a", "b"] * 20))
-    picks = ["row,stratum,inclusion_probability,label", *(f"{i},0,1.0,a" for i in range(40))]
+    picks = ["row,label", *(f"{i},a" for i in range(40))]
     (tmp_path / "picks.csv").write_text("\n".join(picks) + "\n")
     monkeypatch.chdir(tmp_path)
+    sg.label_plan(sg.read_source("s.csv"), sg.read_target("t.csv"), n=40).save("plan.json")
 
 
 def arguments(called, /, *args, **kwargs):
@@ -227,7 +234,7 @@ def options_of(command):
 
 
 #: Commands that need every row in memory; what is about scans is refused there.
-WHOLE, ABOUT_SCANS = ("backtest", "budget"), ("dask", "checkpoint")
+WHOLE, ABOUT_SCANS = ("backtest",), ("dask", "checkpoint")
 CASES = [
     (command, name)
     for command in LAST
@@ -259,8 +266,6 @@ def test_every_option_reaches_the_library(shiftgauge, folder, monkeypatch, comma
     place, argument = (LAST[command], *where) if len(where) == 1 else where
     if place == SHARES:  # it comes after the metrics, which do not matter here
         monkeypatch.setattr("shiftgauge.inference.metrics", lambda *args, **options: None)
-    if place.endswith("with_labels"):
-        monkeypatch.setattr("shiftgauge.inference.Plan.from_table", lambda *args, **options: None)
     seen = spy(monkeypatch, place, stop=not place.endswith(":Pair"))
     if place.endswith(":Pair"):
         spy(monkeypatch, LAST[command], stop=True)
@@ -272,4 +277,4 @@ def test_every_option_reaches_the_library(shiftgauge, folder, monkeypatch, comma
 
 
 def test_every_command_is_looked_at():
-    assert set(COMMANDS) - {"demo", "methods", "warm-up"} == set(LAST)
+    assert set(COMMANDS) - {"demo", "methods", "warm-up", "label-progress"} == set(LAST)

@@ -9,7 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from shiftgauge.cli import backtest, budget, doctor, metrics, slices
+from shiftgauge.cli import backtest, doctor, metrics, slices
 from shiftgauge.errors import ShiftgaugeError
 
 
@@ -23,7 +23,6 @@ app = typer.Typer()
 for name, command in {
     "doctor": doctor.doctor,
     "backtest": backtest.backtest,
-    "budget": budget.budget,
     "slices": slices.slices,
     "metrics": metrics.metrics,
 }.items():
@@ -138,88 +137,6 @@ def refusal(*arguments):
     assert isinstance(result.exception, ShiftgaugeError), result.output
     assert "\n" not in str(result.exception)
     return str(result.exception)
-
-
-@pytest.mark.parametrize("ending", ["csv", "npz"])
-def test_budget_there_and_back(files, tmp_path, ending):
-    folder, truth = files
-    rows = tmp_path / f"rows.{ending}"
-    both = ("budget", folder / "source.npz", folder / "target.npz")
-    assert "label 120 rows" in run(*both, "--count", "120", "--seed", "5", "--out", rows)
-    if ending == "npz":
-        table = dict(np.load(rows))
-        rows = tmp_path / "back.npz"
-        np.savez(rows, **table, label=truth[table["row"]])
-        np.savez(tmp_path / "same.npz", **table, labels=truth[table["row"]])
-        assert run(*both, "--labelled", rows) == run(*both, "--labelled", tmp_path / "same.npz")
-    else:
-        rows = filled(rows, truth)
-    said = json.loads(run(*both, "--labelled", rows, "--json"))
-    target = np.load(folder / "target.npz")["logits"]
-    assert said["labels"] == 120
-    assert said["missing"] == said["warnings"] == []
-    assert abs(said["error"] - np.mean(target.argmax(1) != truth)) < 0.15
-    for options in (("--count", "200"), ("--margin", "0.2"), ("--seed", "8")):
-        again = json.loads(run(*both, "--labelled", rows, *options, "--json"))
-        assert {**again, "provenance": None} == {**said, "provenance": None}
-    other = json.loads(run(*both, "--labelled", rows, "--level", "0.8", "--json"))
-    assert other["error"] == said["error"]
-    assert other["interval"]["level"] == 0.8
-    assert "target, calibration or marginal differ" in refusal(
-        *both, "--labelled", rows, "--marginal", "mlls"
-    )
-
-
-def test_budget_says_what_it_planned_and_what_came_back(files, tmp_path):
-    folder, truth = files
-    rows = tmp_path / "rows.csv"
-    both = ("budget", folder / "source.npz", folder / "target.npz")
-    said = json.loads(run(*both, "--count", "1000", "--json"))
-    assert (said["labels"], said["margin"], said["rows"]) == (1000, 0.0, list(range(1000)))
-    assert set(said["inclusion_probability"]) == {1.0}
-    assert "--weight banana: wanted a number" in refusal(*both, "--weight", "banana")
-    run(*both, "--count", "150", "--out", rows)
-    back = filled(rows, truth)
-    assert "at 95.0%" in run(*both, "--labelled", back)
-    assert "asymptotic" in run(*both, "--labelled", back, "--weight", "fitted")
-    assert "wanted one of the two" in refusal(*both, "--labelled", back, "--out", tmp_path / "more.csv")
-    fewer = filled(rows, truth, lines=lambda full: full[8:])
-    assert "8 of 150 picks were never labelled" in run(*both, "--labelled", fewer)
-
-
-def test_budget_refuses_rows_that_cannot_be_right(files, tmp_path):
-    folder, truth = files
-    rows = tmp_path / "rows.csv"
-    both = ("budget", folder / "source.npz", folder / "target.npz")
-    run(*both, "--count", "120", "--out", rows)
-    first, second = (int(line.split(",")[0]) for line in rows.read_text().splitlines()[1:3])
-
-    def refused(lines, column="label"):
-        return refusal(*both, "--labelled", filled(rows, truth, column, lines))
-
-    assert f"row {first} appears twice" in refused(lambda full: [*full, full[0]])
-    assert f"row {first} appears twice" in refused(lambda full: [*full, full[0][:-1] + "3"])
-    assert f"{second}.5" in refused(lambda full: [full[0], full[1].replace(",", ".5,", 1), *full[2:]])
-    assert f"row {second} is 7" in refused(lambda full: [full[0], full[1][:-1] + "7", *full[2:]])
-    assert "has no row number" in refused(lambda full: [*full, ",,,,1"])
-    assert "no column 'label'" in refused(None, "y")
-    (tmp_path / "bare.csv").write_text(f"row,label\n{first},0\n")
-    assert "no column 'stratum'" in refusal(*both, "--labelled", tmp_path / "bare.csv")
-
-
-def test_budget_asks_for_the_column_that_it_will_read(tmp_path):
-    rng = np.random.default_rng(3)
-    z, y = scores(rng, 600)
-    head = ",".join(f"logit_{name}" for name in "abcd")
-    lines = [",".join(map(repr, map(float, row))) for row in z]
-    known = [f"{line},{'abcd'[j]}" for line, j in zip(lines[:300], y, strict=False)]
-    (tmp_path / "s.csv").write_text("\n".join([f"{head},y", *known]) + "\n")
-    (tmp_path / "t.csv").write_text("\n".join([head, *lines[300:]]) + "\n")
-    both = ("budget", tmp_path / "s.csv", tmp_path / "t.csv", "--label-column", "y")
-    rows = tmp_path / "rows.csv"
-    assert "add a column 'y'" in run(*both, "--count", "60", "--out", rows)
-    back = filled(rows, ["abcd"[j] for j in y[300:]], "y")
-    assert json.loads(run(*both, "--labelled", back, "--json"))["labels"] == 60
 
 
 def test_backtest(files):

@@ -72,7 +72,7 @@ def place(tmp_path, monkeypatch, scores):
         ("estimate other.csv t.csv", "in a separate file (--source-labels FILE)"),
         ("estimate other.csv t.csv --label-column outcom", "no column 'outcom'; did you mean 'outcome'?"),
         ("estimate upper.csv t.csv", "did you mean 'label'? Rename it, or pass --label-column Label"),
-        ("estimate s.npz t.npz --target-labels y.npy", "used by --check alone"),
+        ("estimate s.npz t.npz --plan y.npy", "there are no labels; pass --labels FILE too"),
         ("estimate s.csv t.csv --save-rows rows", "cannot tell its format from its name"),
         ("estimate s.csv t.csv --save-rows folder.csv", "is a folder; wanted the name of a file"),
         ("estimate s.csv t.csv --seed -1", "--seed -1: wanted 0 or more"),
@@ -83,18 +83,21 @@ def place(tmp_path, monkeypatch, scores):
         ("backtest s.csv --repeats 0", "--repeats 0: wanted 1 or more"),
         ("backtest s.npz --by short", "s.npz: 'short' arrived with shape (3,); wanted one value per row"),
         ("backtest s.npz --time logits", "s.npz: 'logits' arrived with shape (600, 5)"),
-        ("budget s.csv t.csv --count 100 --labelled words.csv", "words.csv: 'row' must hold the row numbers"),
+        (
+            "estimate s.csv t.csv --labels words.csv",
+            "words.csv: 'row' is 'first' in one line; wanted row numbers",
+        ),
         (
             "estimate s.csv t.csv -m cot --marginal words.csv --save-rows words.csv",
             "that is an input, which would be lost",
         ),
         (
-            "budget s.csv t.csv --count 100 --marginal q.csv --out q.csv",
+            "estimate s.csv t.csv --labels words.csv --save-rows words.csv",
             "that is an input, which would be lost",
         ),
         ("estimate s.csv data --save-rows data/r.parquet", "that is an input, which would be lost"),
         ("estimate s.csv data/*.parquet --save-rows data/r.parquet", "that is an input, which would be lost"),
-        ("budget s.csv data/*.parquet --out data/r.parquet", "that is an input, which would be lost"),
+        ("label-plan s.csv data/*.parquet --out data/r.parquet", "that is an input, which would be lost"),
         (
             "estimate s.csv data/[pt].parquet --save-rows data/p.parquet",
             "that is an input, which would be lost",
@@ -106,8 +109,11 @@ def place(tmp_path, monkeypatch, scores):
         ("estimate s.csv short.csv", "short.csv: no column 'logit_e', a class of the source"),
         ("estimate s.csv t.csv --threshold 0.9", "5 classes; it is for two"),
         ("estimate s.csv t.csv --threshold high", "wanted a fraction such as 0.9, or NAME=0.9"),
-        ("budget s.csv t.csv --count 100 --out t.csv", "that is an input, which would be lost"),
-        ("budget s.csv t.csv --out words.csv --labelled words.csv", "that is an input, which would be lost"),
+        ("label-plan s.csv t.csv --out t.csv", "that is an input, which would be lost"),
+        (
+            "report s.csv t.csv --labels words.csv --plan p.html --out p.html",
+            "that is an input, which would be lost",
+        ),
         ("report s.csv t.csv -o folder.html", "is a folder; wanted the name of a file"),
     ],
 )
@@ -145,12 +151,13 @@ def test_no_words_show_the_help_and_no_complaint(shiftgauge, words):
 
 def test_blank_lines_after_the_labelled_rows(shiftgauge, place):
     """A spreadsheet leaves rows without number and label behind."""
-    assert shiftgauge("budget", "s.csv", "t.csv", "--count", "100", "--out", "plan.csv").code == 0
+    assert shiftgauge("label-plan", "s.csv", "t.csv", "-n", "100", "--out", "plan.csv").code == 0
     header, *lines = (place / "plan.csv").read_text().splitlines()
     filled = [f"{header},label", *(f"{line},a" for line in lines), "," * (header.count(",") + 1)]
     (place / "plan.csv").write_text("\n".join(filled) + "\n")
-    ran = shiftgauge("budget", "s.csv", "t.csv", "--count", "100", "--labelled", "plan.csv", "--json")
+    ran = shiftgauge("estimate", "s.csv", "t.csv", "--labels", "plan.csv", "--json")
     assert ran.code == 0, ran.err
+    assert ran.json["estimates"][0]["labels"]["n"] == 100
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")

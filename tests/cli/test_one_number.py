@@ -16,13 +16,11 @@ def test_classes_have_ranges_and_are_ranked_nowhere_beyond_them(shiftgauge, file
         assert "neither class is known to be worse" in " ".join(out.read_text().split())
 
 
-def test_budget_expects_what_estimate_says(shiftgauge, files):
-    plan, answer = shiftgauge("budget", *files, "--json").json, shiftgauge("estimate", *files, "--json").json
-    assert plan["expected_error"] == pytest.approx(answer["estimates"][0]["error"], abs=1e-9)
-    given = ("--marginal", "shrunk", "--json")
-    answer = shiftgauge("estimate", *files, "-m", "scot", *given, "--replicates", "0").json
-    plan = shiftgauge("budget", *files, *given).json
-    assert plan["expected_error"] == pytest.approx(answer["estimates"][0]["error"], abs=1e-9)
+def test_a_plan_starts_from_what_estimate_says(shiftgauge, files):
+    plan = shiftgauge("label-plan", *files, "--json").json
+    (answer,) = shiftgauge("estimate", *files, "--json").json["estimates"]
+    assert plan["error"] == pytest.approx(answer["error"], abs=1e-9)
+    assert plan["range"]["high"] == pytest.approx(answer["range"]["high"], abs=1e-9)
 
 
 def test_backtest_s_help_names_the_methods_that_run(shiftgauge, files):

@@ -52,7 +52,9 @@ slices small.csv groups.csv --by site:LONG
 backtest s.csv --by nothing
 backtest s.csv --time nothing
 doctor other_label.csv t.csv
-budget s.csv t.csv --labelled s.csv
+estimate s.csv t.csv --labels s.csv
+estimate s.csv t.csv --labels LONG
+label-progress LONG s.csv
 report s.csv t.csv --format LONG
 push small.csv --url LONG --model m --version v
 LONG

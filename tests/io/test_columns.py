@@ -1,6 +1,7 @@
 """Columns beside the scores: to the letter, binned in time; shares, costs and bought labels from files."""
 
 import datetime
+import json
 
 import numpy as np
 import pyarrow as pa
@@ -17,8 +18,8 @@ from shiftgauge.io import (
     read_groups,
     read_labels,
     read_marginal,
-    read_plan,
     read_source,
+    read_target_labels,
 )
 from shiftgauge.times import bin_times
 
@@ -121,75 +122,76 @@ def test_a_column_with_its_numbers(tmp_path):
     assert read_column(tmp_path / "a.csv", "word").tolist() == ["a", "b", "c"]
 
 
-@pytest.mark.parametrize("ending", ["csv", "parquet", "npz"])
-def test_picks_come_back_with_their_labels(tmp_path, ending):
-    held = {
-        "row": [4, 7, 9],
-        "stratum": [0, 1, 1],
-        "inclusion_probability": [0.5, 0.25, 0.25],
-        "label": ["cat", None, "dog"],
-    }
-    path = tmp_path / f"picks.{ending}"
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet", "npz"])
+def test_labels_of_some_rows(tmp_path, ending):
+    """By row number or id; lines without a label are skipped, one that is repeated counts once."""
+    columns = {"id": ["x", "y", "z", "z"], "row": [4, 7, 9, 9], "label": ["cat", None, "dog", "dog"]}
+    path = tmp_path / f"labels.{ending}"
     if ending == "csv":
-        path.write_text(
-            "row,stratum,inclusion_probability,label\n4,0,0.5,cat\n7,1,0.25,\n9.0,1,0.25,dog\n,,,\n"
-        )
+        path.write_text("id,row,label\nx,4,cat\ny,7,\nz,9.0,dog\nz,9,dog\n,,\n")
+    elif ending == "jsonl":
+        lines = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+        path.write_text("\n".join(map(json.dumps, lines)) + "\n")
     elif ending == "parquet":
-        parquet.write_table(pa.table(held), path)
+        parquet.write_table(pa.table(columns), path)
     else:
-        np.savez(path, **{k: np.array([v or "" for v in held[k]]) if k == "label" else held[k] for k in held})
-    table, labels = read_plan(path, ReadOptions(), ("cat", "dog"))
-    assert table == {"row": [4, 7, 9], "stratum": [0, 1, 1], "inclusion_probability": [0.5, 0.25, 0.25]}
+        np.savez(
+            path,
+            **{k: np.array([v or "" for v in columns[k]]) if k != "row" else columns[k] for k in columns},
+        )
+    labels, notes = read_target_labels(path, ReadOptions(), ("cat", "dog"))
     assert labels == {4: "cat", 9: "dog"}
+    assert notes == (f"{path}: 1 line repeats a label; each counts once",)
+    assert read_target_labels(path, ReadOptions(), ("cat", "dog"), ids=True)[0] == {"x": "cat", "z": "dog"}
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("row,label\nfirst,a\n", "'row' must hold the row numbers"),
-        ("row,label\n1.5,a\n", "'row' must hold the row numbers .*; one line has '1.5'"),
-        ("row,label\n3,a\n-1,a\n", "one line has '-1'"),
-        ("row,label\n9007199254740992,a\n", "one line has '9007199254740992'"),  # floats skip the next
-        ("row,label\n0,a\n,\n,b\n,a\n", "a label, b, has no row number"),
-        ("row,label\n1,a\n1,b\n", "row 1 appears twice"),
-        ("row,label\n,a\n", "a label, a, has no row number"),
-        ("line,label\n1,a\n", "no column 'row'"),
+        ("row,label\nfirst,a\n", "'row' is 'first' in one line; wanted row numbers, counted from 0"),
+        ("row,label\n1.5,a\n", "'row' is '1.5'"),
+        ("row,label\n3,a\n-1,a\n", "'row' is '-1'"),
+        ("row,label\n9007199254740992,a\n", "'row' is '9007199254740992'"),  # floats skip the next
+        ("row,label\n0,a\n,\n,b\n,a\n", "the label 'b' has no row"),
+        ("row,label\n1,a\n1,b\n", "row 1 has two labels, 'a' and 'b'"),
+        ("line,label\n1,a\n", "found line, label; wanted 'id' or 'row'"),
+        ("id,label\n1,a\n", "has ids, and TARGET was read without"),
         ("row,answer\n1,a\n", "no column 'label'"),
-        ("row,stratum,label\n1,high,a\n", "'stratum' is 'high' in one line; wanted a number"),
+        ("row,label\n1,\n", "no line has a label"),
     ],
 )
-def test_picks_that_cannot_be_used(tmp_path, text, words):
-    (tmp_path / "picks.csv").write_text(text)
+def test_labels_that_cannot_be_used(tmp_path, text, words):
+    (tmp_path / "labels.csv").write_text(text)
     with pytest.raises(FileError, match=words):
-        read_plan(tmp_path / "picks.csv", ReadOptions(), ("a", "b"))
+        read_target_labels(tmp_path / "labels.csv", ReadOptions(), ("a", "b"))
+
+
+def test_labels_without_the_ids_of_the_target(tmp_path):
+    (tmp_path / "labels.csv").write_text("row,label\n1,a\n")
+    with pytest.raises(FileError, match="no column 'id', by which TARGET's rows are known"):
+        read_target_labels(tmp_path / "labels.csv", ReadOptions(id="key"), ("a", "b"), ids=True)
 
 
 def test_row_numbers_from_the_first_to_the_last_that_a_float_can_tell(tmp_path):
-    (tmp_path / "picks.csv").write_text(
-        "row,error_probability,label\n0,0.5,a\n1000,1e-3,\n9007199254740991,0,b\n"
-    )
-    table, labels = read_plan(tmp_path / "picks.csv")
-    assert table == {"row": [0, 1000, 9007199254740991], "error_probability": [0.5, 0.001, 0.0]}
-    assert labels == {0: "a", 9007199254740991: "b"}
+    (tmp_path / "labels.csv").write_text("row,label\n0,a\n1000,\n9007199254740991,b\n")
+    assert read_target_labels(tmp_path / "labels.csv")[0] == {0: "a", 9007199254740991: "b"}
 
 
 @pytest.mark.parametrize("key", ["label", "labels"])
 def test_rows_and_labels_that_are_not_one_each(tmp_path, key):
-    path = tmp_path / "picks.npz"
-    for rows, labels in (((3,), (2,)), ((2, 2), (2, 2)), ((4,), (2, 2))):
+    path = tmp_path / "labels.npz"
+    for rows, labels in (((3,), (2,)), ((2, 2), (2, 2))):
         np.savez(path, **{"row": np.zeros(rows), key: np.zeros(labels)})
         with pytest.raises(FileError) as caught:
-            read_plan(path)
-        assert str(caught.value).endswith(f"have the shapes {rows} and {labels}; wanted one each")
+            read_target_labels(path)
+        assert f"have the shapes {rows} and {labels}" in str(caught.value)
 
 
 @pytest.mark.torch
-def test_picks_in_a_torch_file_have_plain_labels(tmp_path):
+def test_labels_in_a_torch_file_are_plain(tmp_path):
     torch = pytest.importorskip("torch")
-    torch.save({"row": torch.tensor([4, 7]), "labels": torch.tensor([1, 0])}, tmp_path / "picks.pt")
-    table, labels = read_plan(tmp_path / "picks.pt")
-    assert (table, list(labels)) == ({"row": [4, 7]}, [4, 7])
-    assert set(labels.values()) == {0, 1}  # a tensor is found in no set
+    torch.save({"row": torch.tensor([4, 7]), "labels": torch.tensor([1, 0])}, tmp_path / "labels.pt")
+    assert read_target_labels(tmp_path / "labels.pt")[0] == {4: 1, 7: 0}
 
 
 def test_whether_a_file_has_a_column(tmp_path, columns, write_csv):

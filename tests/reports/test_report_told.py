@@ -7,14 +7,12 @@ import numpy as np
 
 import shiftgauge as sg
 from shiftgauge.methods import Pair
-from shiftgauge.methods.posterior import row_posterior
 from shiftgauge.reports import report
 from shiftgauge.reports.figures import pictures
 from shiftgauge.reports.markdown import escape
 from shiftgauge.reports.page import MARKS
 from shiftgauge.reports.provenance import fingerprint, provenance
 from shiftgauge.reports.slices import class_table, slice_tables
-from shiftgauge.rows import run
 
 
 def tables(text):

@@ -15,11 +15,11 @@ from shiftgauge._version import __version__
 from shiftgauge.cli import (
     backtest,
     bench,
-    budget,
     compare,
     demo,
     doctor,
     estimate,
+    label_plan,
     methods,
     metrics,
     monitor,
@@ -51,10 +51,26 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "metrics": metrics.metrics,
     "slices": slices.slices,
     "backtest": backtest.backtest,
-    "budget": budget.budget,
+    "label-plan": label_plan.label_plan,
+    "label-progress": label_plan.label_progress,
 }
-for _name, _command in COMMANDS.items():
-    app.command(_name)(_command)
+#: An example of each, at the end of its help.
+EXAMPLES = {
+    "estimate": "val.csv new.csv --labels twenty.csv",
+    "compare": "val.csv new.csv -m auto -m scot --check",
+    "methods": "",
+    "warm-up": "",
+    "demo": "",
+    "report": "val.csv new.csv --by region -o report.html",
+    "doctor": "val.csv new.csv",
+    "metrics": "val.csv new.csv --confusion",
+    "slices": "val.csv new.csv --by region",
+    "backtest": "val.csv --by region",
+    "label-plan": "val.csv new.csv -n 20 -o rows.csv",
+    "label-progress": "plan.json rows.csv",
+}
+for _name, _function in COMMANDS.items():
+    app.command(_name, epilog=f"Example: shiftgauge {_name} {EXAMPLES[_name]}".rstrip())(_function)
 app.add_typer(push.app, name="push")
 app.add_typer(bench.app, name="bench")
 app.add_typer(monitor.app, name="monitor")
@@ -143,6 +159,8 @@ def _set_metavars(command: Any) -> None:
             parameter.metavar = parameter.metavar or parameter.name.upper()
         elif parameter.is_flag:
             parameter.metavar = ""
+        elif parameter.multiple:
+            parameter.metavar = "TEXT"
     for one in getattr(command, "commands", {}).values():
         _set_metavars(one)
 

@@ -11,6 +11,7 @@ from shiftgauge.cli import options
 from shiftgauge.cli.comparison import check_options, compare_methods, print_comparison, to_document
 from shiftgauge.cli.records import print_json
 from shiftgauge.cli.screen import show_progress
+from shiftgauge.methods.range import RANGE_LEVEL
 
 
 @files.reads_files
@@ -26,26 +27,24 @@ def compare(
     marginal: options.Marginal = "source",
     proportions: options.Proportions = "unknown",
     second: options.Second = None,
-    check: options.Check = False,
-    target_labels: options.TargetLabels = None,
     as_json: options.AsJson = False,
     replicates: options.Replicates = 0,
-    level: options.Level = 0.95,
+    level: options.Level = RANGE_LEVEL,
     seed: options.Seed = 0,
     groups: options.Groups = None,
     source_groups: options.SourceGroups = None,
     *,
+    labelled: files.CheckOptions,
     inputs: files.InputOptions,
 ) -> None:
     """Estimate the error of a classifier on TARGET by several methods, with --check beside the true error."""
     methods = None if not method or method == ["all"] else method
+    labelled.check_method(*(methods or ()))
     with show_progress() as progress:
-        samples = inputs.read(
-            source, target, progress, second=second, target_labels=target_labels, check=check
-        )
+        samples = inputs.read(source, target, progress, second=second, labels=labelled)
         shares = files.read_marginal(marginal, samples.source)
         check_options(methods, marginal, proportions)
-        _, answer = compare_methods(
+        _, answer, truth = compare_methods(
             samples,
             progress,
             methods,
@@ -62,4 +61,4 @@ def compare(
         print_json(to_document(answer, source, target), context, samples.source, samples.target)
     else:
         first = "auto" if methods is None else methods[0]
-        print_comparison(answer, next((e for e in answer if e.method == first), answer.estimates[0]))
+        print_comparison(answer, next((e for e in answer if e.method == first), answer.estimates[0]), truth)

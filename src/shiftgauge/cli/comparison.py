@@ -7,9 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from shiftgauge.cli.answer import Truth, headline, rows_line
 from shiftgauge.cli.options import use_option_names
 from shiftgauge.cli.screen import Progress, console, plain_table, warn
-from shiftgauge.errors import InputError, Note, prefix
+from shiftgauge.errors import InputError, prefix
 
 if TYPE_CHECKING:
     from shiftgauge.cli.inputs import Samples
@@ -43,24 +44,24 @@ def compare_methods(
     source_groups: Any,
     seed: int,
     **settings: Any,
-) -> tuple[Pair, Comparison]:
-    """The estimates of the methods (None for all), with the true error if the samples have the truth."""
+) -> tuple[Pair, Comparison, Truth | None]:
+    """The estimates of the methods (None for all), and the true error if there are labels to compare with."""
     from shiftgauge.inference import compare
-    from shiftgauge.inference.estimates import true_error
-    from shiftgauge.methods import Pair
 
     if replicates:
         settings |= {"replicates": replicates, "groups": groups, "source_groups": source_groups}
     elif groups is not None or source_groups is not None:
         raise InputError("--groups are for the intervals, and there are none; pass --replicates 200 too")
     progress("calibration")
-    pair = Pair(samples.source, samples.target, calibration, seed=seed, function="estimate")
+    pair = samples.pair(calibration, "estimate", seed)
     interval = bool(replicates)
-    answer = compare(pair, methods=methods, seed=seed, interval=interval, progress=progress, **settings)
-    if samples.truth is not None:
-        truth = true_error(samples.target, samples.truth)
-        answer = replace(answer, target={**answer.target, "true_error": truth})
-    return pair, answer
+    with samples.files_in_errors():
+        answer = compare(pair, methods=methods, seed=seed, interval=interval, progress=progress, **settings)
+    known = samples.true_error()
+    if known is None:
+        return pair, answer, None
+    truth = Truth(*known, samples.target.n)
+    return pair, replace(answer, target={**answer.target, "true_error": truth.error}), truth
 
 
 def to_document(answer: Comparison, source: Path, target: Path) -> dict[str, Any]:
@@ -71,18 +72,14 @@ def to_document(answer: Comparison, source: Path, target: Path) -> dict[str, Any
     return document
 
 
-def print_comparison(answer: Comparison, first: Estimate) -> None:
-    """Print the table of estimates, notes, warnings, and the first method's answer in one sentence."""
+def print_comparison(answer: Comparison, first: Estimate, truth: Truth | None) -> None:
+    """Print the first method's answer, the table of estimates, and what the reader should know."""
     from shiftgauge.methods import METHODS
-    from shiftgauge.results import percent
 
     out = console()
-    source = answer.source
-    out.print(
-        f"source: {source['n']:,} rows, {source['k']} classes, error {percent(source['error'])}    "
-        f"target: {answer.target['n']:,} rows"
-    )
-    out.print(_table(answer))
+    out.print(headline(first), style="bold")
+    out.print(rows_line(answer, first))
+    out.print(_table(answer, truth))
     interval = next((one.interval for one in answer if one.range is None and one.interval), None)
     if interval is not None:
         out.print(
@@ -90,18 +87,18 @@ def print_comparison(answer: Comparison, first: Estimate) -> None:
             f"{interval.kind}",
             style="dim",
         )
-    for one in answer:
-        for text in one.notes() if one.choice() else ():
-            out.print(f"{METHODS[one.method].title}: {text}")
+    if first.labels is not None:
+        out.print(first.labels.sentence())
+    for text in first.choice():
+        out.print(f"{METHODS[first.method].title}: {text}")
     for warning in answer.warnings:
         warn(out, use_option_names(warning))
     for one in answer.estimates:
         for warning in answer.own_warnings(one):
             warn(out, prefix(METHODS[one.method].title, use_option_names(warning)))
-    out.print(_summary(answer, first), style="bold")
 
 
-def _table(answer: Comparison) -> Any:
+def _table(answer: Comparison, known: Truth | None) -> Any:
     from rich.text import Text
 
     from shiftgauge.methods import METHODS
@@ -117,24 +114,7 @@ def _table(answer: Comparison) -> Any:
     for name, estimate_text, difference in answer.rows():
         cells = [METHODS[name].title, estimate_text.replace("error ", "")]
         table.add_row(*cells, *([difference] if truth is not None else []), METHODS[name].meaning)
-    if truth is not None:
-        table.add_row(
-            Text("truth", style="bold"), Text(percent(truth), style="bold"), "", "by the labels in TARGET"
-        )
+    if known is not None:
+        bold = (Text(text, style="bold") for text in ("truth", percent(known.error)))
+        table.add_row(*bold, "", f"by the labels of {known.where}")
     return table
-
-
-def _summary(answer: Comparison, one: Estimate) -> str:
-    """One estimate in a sentence, with its range and the number of warnings."""
-    from shiftgauge.results import percent
-
-    if one.error is None:
-        return f"in short: {one.method} is a score, not an error; compare it between targets"
-    shown = one.shown_range
-    ends = f", {percent(shown.low)} to {percent(shown.high)}," if shown else ""
-    count = sum(not isinstance(text, Note) for text in (*answer.warnings, *answer.own_warnings(one)))
-    warnings = f"{count} warning{'s' * (count > 1)} above" if count else "no warnings"
-    return (
-        f"in short: about {percent(one.error)}{ends} of TARGET's rows are wrong, {percent(answer.source['error'])} of "
-        f"SOURCE's; {warnings}; shiftgauge doctor checks more"
-    )

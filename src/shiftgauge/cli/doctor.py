@@ -28,21 +28,17 @@ def doctor(
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
     *,
+    labelled: files.LabelOptions,
     inputs: files.InputOptions,
 ) -> None:
     """Check SOURCE and TARGET for everything that makes an estimate untrustworthy; exit code 1 on stop."""
     from shiftgauge.inference import doctor as diagnose
 
     with show_progress() as progress:
-        samples = inputs.read(source, target, progress)
-        diagnosis = diagnose(
-            samples.source,
-            samples.target,
-            calibration=calibration,
-            proportions=proportions,
-            seed=seed,
-            progress=progress,
-        )
+        samples = inputs.read(source, target, progress, labels=labelled)
+        pair = samples.pair(calibration, "doctor", seed)
+        with samples.files_in_errors():
+            diagnosis = diagnose(pair, proportions=proportions, seed=seed, progress=progress)
     if as_json:
         print_json(diagnosis.to_dict(), context, samples.source, samples.target)
     else:

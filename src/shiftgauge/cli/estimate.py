@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,13 +11,16 @@ import typer
 from shiftgauge.cli import fail_above as limits
 from shiftgauge.cli import inputs as files
 from shiftgauge.cli import options
-from shiftgauge.cli.comparison import check_options, compare_methods, print_comparison, to_document
-from shiftgauge.cli.records import print_json
+from shiftgauge.cli.answer import MORE_LABELS, Commands, print_answer
+from shiftgauge.cli.comparison import check_options, compare_methods, to_document
+from shiftgauge.cli.records import command_line, print_json
 from shiftgauge.cli.screen import Progress, note, show_progress
 from shiftgauge.errors import InputError
+from shiftgauge.methods.range import RANGE_LEVEL
 
 if TYPE_CHECKING:
     from shiftgauge.methods import Pair
+    from shiftgauge.results import Estimate
 
 SaveRows = Annotated[
     Path | None,
@@ -37,38 +41,39 @@ def estimate(
     marginal: options.Marginal = "source",
     proportions: options.Proportions = "unknown",
     second: options.Second = None,
-    check: options.Check = False,
-    target_labels: options.TargetLabels = None,
     fail_above: limits.FailAbove = None,
     on: limits.On = "error",
     save_rows: SaveRows = None,
+    verbose: options.Verbose = False,
     as_json: options.AsJson = False,
     replicates: options.Replicates = 0,
-    level: options.Level = 0.95,
+    level: options.Level = RANGE_LEVEL,
     seed: options.Seed = 0,
     groups: options.Groups = None,
     source_groups: options.SourceGroups = None,
     *,
+    labelled: files.CheckOptions,
     inputs: files.InputOptions,
 ) -> None:
     """Estimate the error of a classifier on TARGET, which has no labels, from SOURCE, which has."""
     name = _one_method(method)
+    labelled.check_method(name)
     limit = limits.parse_limit(fail_above, on)
     if save_rows is not None:
         from shiftgauge.io.write import check_ending
 
         check_ending(save_rows)
-        read = [source, target, second, inputs.source_labels, target_labels, marginal]
-        files.check_output("--save-rows", save_rows, read)
-    with show_progress() as progress:
-        samples = inputs.read(
-            source, target, progress, second=second, target_labels=target_labels, check=check
+        given = (labelled.labels, labelled.plan, labelled.truth)
+        files.check_output(
+            "--save-rows", save_rows, [source, target, second, inputs.source_labels, marginal, *given]
         )
+    with show_progress() as progress:
+        samples = inputs.read(source, target, progress, second=second, labels=labelled)
         shares = files.read_marginal(marginal, samples.source)
         check_options([name], marginal, proportions)
         if save_rows is not None and not samples.target_in_memory:
             check_folder(save_rows, samples.target.n)
-        pair, answer = compare_methods(
+        pair, answer, truth = compare_methods(
             samples,
             progress,
             [name],
@@ -90,11 +95,25 @@ def estimate(
             document["limit"] = limit.to_dict(one)
         print_json(document, context, samples.source, samples.target)
     else:
-        print_comparison(answer, one)
-    if limit is not None and limit.exceeded(one):
-        if not as_json:
-            note(limit.sentence(one))
+        print_answer(answer, one, truth, _commands(context, one), verbose)
+    if limit is None:
+        return
+    exceeded = limit.exceeded(one)
+    if not as_json:
+        note(limit.sentence(one), silent=not exceeded)
+    if exceeded:
         raise typer.Exit(1)
+
+
+def _commands(context: typer.Context, one: Estimate) -> Commands:
+    """The commands that a reader of the answer may want next."""
+    same = [field.name for field in fields(files.InputOptions)]
+    count = min(one.n_target, MORE_LABELS if one.labels is None else 2 * one.labels.n)
+    plan = command_line(context, "label-plan", [*same, "proportions", "calibration"])
+    return Commands(
+        f"{plan} -n {count} -o rows.csv",
+        command_line(context, "doctor", [*same, "proportions", "calibration"]),
+    )
 
 
 def _one_method(methods: list[str] | None) -> str:

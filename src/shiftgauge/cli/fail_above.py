@@ -1,9 +1,11 @@
-"""`--fail-above X --on error|ceiling|interval`: exit code 1 if the error of a method is above a limit."""
+"""`--fail-above X --on low|error|ceiling`: exit code 1 if the error of a method is above a limit."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from shiftgauge.cli.options import output_option
 from shiftgauge.errors import InputError, nearest
@@ -11,15 +13,20 @@ from shiftgauge.errors import InputError, nearest
 if TYPE_CHECKING:
     from shiftgauge.results import Estimate
 
-ON = ("error", "ceiling", "interval")
+#: What may be compared with the limit.
+ON = {
+    "low": "the lower end of the range",
+    "error": "the estimate",
+    "ceiling": "the upper end of the range",
+}
 FailAbove = Annotated[
-    float | None, output_option(help="Exit with code 1 if the error is above this fraction")
+    float | None, typer.Option(help="Exit with code 1 if the estimate is above this fraction")
 ]
 On = Annotated[
     str,
     output_option(
         "--on",
-        help="What --fail-above compares: error, ceiling (upper end of the range) or interval (of the bootstrap)",
+        help="What --fail-above looks at: error, or low or ceiling (the lower or upper end of the range)",
     ),
 ]
 
@@ -30,7 +37,7 @@ class ErrorLimit:
 
     Attributes:
         fail_above: the limit, a fraction.
-        on: what it is compared with: `"error"`, `"ceiling"` or `"interval"`.
+        on: what it is compared with: `"low"`, `"error"` or `"ceiling"`.
     """
 
     fail_above: float
@@ -44,41 +51,57 @@ class ErrorLimit:
     def value(self, estimate: Estimate) -> float:
         """The number that is compared with the limit."""
         name = estimate.method
-        if estimate.error is None:
+        values = _values(estimate)
+        if "error" not in values:
             raise InputError(f"--fail-above compares an error, and {name} is a score; name another method")
-        if self.on == "error":
-            return estimate.error
-        ends = estimate.range if self.on == "ceiling" else estimate.interval
-        if ends is None:
-            hint = "wanted auto, or --on interval" if self.on == "ceiling" else "pass --replicates 200"
-            raise InputError(f"--on {self.on}: {name} has none here; {hint}, or --on error")
-        return ends.high
+        if self.on not in values:
+            raise InputError(
+                f"--on {self.on}: {name} has no range; wanted auto, or --replicates 200 for an interval, or --on error"
+            )
+        return values[self.on]
 
     def exceeded(self, estimate: Estimate) -> bool:
         """Whether the value is above the limit."""
         return self.value(estimate) > self.fail_above
 
     def sentence(self, estimate: Estimate) -> str:
-        """What was exceeded."""
+        """What was compared, and what the other two would have said."""
         from shiftgauge.results import percent
 
-        what = "" if self.on == "error" else f"'s {self.on}"
-        value = percent(self.value(estimate))
-        return f"{estimate.method}{what}, {value}, is above the limit of {100 * self.fail_above:g}%"
+        value = self.value(estimate)
+        verb = "is above" if value > self.fail_above else "is not above"
+        others = [
+            f"{name} {percent(other)}: {'above' if other > self.fail_above else 'not above'}"
+            for name, other in _values(estimate).items()
+            if name != self.on
+        ]
+        beside = f" ({', '.join(others)})" if others else ""
+        return f"{self.on} {percent(value)} {verb} the limit of {100 * self.fail_above:g}%{beside}"
 
     def to_dict(self, estimate: Estimate) -> dict[str, Any]:
         """The limit and its result as plain values."""
         value = self.value(estimate)
         limit = {"method": estimate.method, "fail_above": self.fail_above, "on": self.on}
-        return {**limit, "value": value, "exceeded": value > self.fail_above}
+        above = {name: other > self.fail_above for name, other in _values(estimate).items()}
+        return {**limit, "value": value, "exceeded": value > self.fail_above, "above": above}
+
+
+def _values(estimate: Estimate) -> dict[str, float]:
+    """What may be compared: the error, and both ends of the range, or else of the interval, if there is one."""
+    if estimate.error is None:
+        return {}
+    ends = estimate.shown_range
+    if ends is None:
+        return {"error": estimate.error}
+    return {"low": ends.low, "error": estimate.error, "ceiling": ends.high}
 
 
 def parse_limit(fail_above: float | None, on: str) -> ErrorLimit | None:
     """The limit of these options, or None."""
     if on not in ON:
-        raise InputError(f"--on {on}: wanted error, ceiling or interval{nearest(on, ON)}")
+        raise InputError(f"--on {on}: wanted low, error or ceiling{nearest(on, ON)}")
     if fail_above is None:
         if on != "error":
-            raise InputError(f"--on {on} says what --fail-above compares; pass --fail-above too")
+            raise InputError(f"--on {on} says what --fail-above looks at; pass --fail-above too")
         return None
     return ErrorLimit(fail_above, on)

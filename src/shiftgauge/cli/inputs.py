@@ -8,17 +8,20 @@ import glob
 import inspect
 import os
 import time
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
 
-from shiftgauge.cli.options import data_option, set_parameters
-from shiftgauge.errors import InputError
+from shiftgauge.cli.options import data_option, labels_option, set_parameters, use_option_names
+from shiftgauge.cli.screen import note
+from shiftgauge.errors import FileError, InputError, nearest
 
 if TYPE_CHECKING:
     from shiftgauge.cli.screen import Progress
     from shiftgauge.io import ReadOptions
+    from shiftgauge.methods import Pair
     from shiftgauge.rows import Rows
     from shiftgauge.samples import Sample, Source, Target
 
@@ -30,11 +33,23 @@ COLUMN_OPTIONS = (
 
 
 class Samples(NamedTuple):
-    """SOURCE, TARGET, and TARGET's labels if answers are compared with them."""
+    """SOURCE and TARGET, and what is known of TARGET's labels.
+
+    Attributes:
+        source, target: the scores.
+        truth: labels to compare answers with, or None.
+        labels: labels as evidence: `{row number or id: label}`, or one per row with missing ones; None without.
+        labels_chosen: how their rows were chosen: `"random"`, `"unknown"` or a plan.
+        labels_file, plan_file: where they came from, for messages.
+    """
 
     source: Source
     target: Target | Rows
     truth: Any = None
+    labels: Any = None
+    labels_chosen: Any = "random"
+    labels_file: Path | None = None
+    plan_file: Path | None = None
 
     @property
     def target_in_memory(self) -> bool:
@@ -42,6 +57,113 @@ class Samples(NamedTuple):
         from shiftgauge.samples import Target
 
         return isinstance(self.target, Target)
+
+    def pair(self, calibration: str, function: str, seed: int = 0) -> Pair:
+        """SOURCE and TARGET with the labels."""
+        from shiftgauge.methods import Pair
+
+        with self.files_in_errors():
+            return Pair(
+                self.source,
+                self.target,
+                calibration,
+                seed=seed,
+                labels=self.labels,
+                labels_chosen=self.labels_chosen,
+                function=function,
+            )
+
+    @contextmanager
+    def files_in_errors(self) -> Iterator[None]:
+        """Inside, errors about labels and plans name their files."""
+        try:
+            yield
+        except InputError as problem:
+            word, _, text = str(problem).partition(": ")
+            file = {"labels": self.labels_file, "labels_chosen": self.plan_file}.get(word)
+            if file is None:
+                raise
+            raise FileError(f"{file}: {use_option_names(text)}") from None
+
+    def true_error(self) -> tuple[float, int] | None:
+        """The error by the labels to compare with, and how many rows have one; None without such labels."""
+        from shiftgauge.inference.estimates import true_error
+        from shiftgauge.samples import Target
+        from shiftgauge.validation import missing_rows
+
+        if self.truth is None:
+            return None
+        labelled = ~missing_rows(self.truth, "truth")
+        target = self.target
+        if labelled.all() or len(labelled) != target.n or not isinstance(target, Target):
+            return true_error(target, self.truth), target.n
+        import numpy as np
+
+        rows = np.flatnonzero(labelled)
+        if not len(rows):
+            raise InputError("--check: no row of TARGET has a label to compare with")
+        return true_error(target.take(rows), np.asarray(self.truth)[rows]), len(rows)
+
+
+@dataclass(frozen=True)
+class LabelOptions:
+    """Labels of TARGET as evidence: each field is an option of every command whose answer they change."""
+
+    labels: Annotated[
+        Path | None,
+        labels_option(
+            help="Labels of some TARGET rows, which change the answer: a file with the columns id or row, and label"
+        ),
+    ] = None
+    use_labels: Annotated[
+        bool, labels_option("--use-labels", help="Use the label column of TARGET, where rows have a label")
+    ] = False
+    labels_chosen: Annotated[
+        str | None,
+        labels_option(help="How the labelled rows were chosen: random, or unknown", show_default="random"),
+    ] = None
+    plan: Annotated[
+        Path | None,
+        labels_option(help="The plan that chose them, as label-plan --save-plan wrote it"),
+    ] = None
+
+    def __post_init__(self) -> None:
+        if self.labels is not None and self.use_labels:
+            raise InputError(f"--labels {self.labels} and --use-labels: wanted one of the two")
+        if self.labels_chosen not in (None, "random", "unknown"):
+            hint = nearest(self.labels_chosen or "", ("random", "unknown"))
+            raise InputError(f"--labels-chosen {self.labels_chosen}: wanted random or unknown{hint}")
+        if self.plan is not None and self.labels_chosen is not None:
+            raise InputError(f"--plan and --labels-chosen {self.labels_chosen}: wanted one of the two")
+        for option, value in (("--labels-chosen", self.labels_chosen), ("--plan", self.plan)):
+            if value is not None and not self.given:
+                raise InputError(f"{option} {value}: there are no labels; pass --labels FILE too")
+
+    @property
+    def given(self) -> bool:
+        """Whether there are labels."""
+        return self.labels is not None or self.use_labels
+
+    def check_method(self, *methods: str | None, marginal: str | None = None) -> None:
+        """Refuse labels where something else than auto answers."""
+        name = marginal and f"--marginal {marginal}"
+        if methods and not any(method in (None, "auto") for method in methods):
+            name = f"--method {methods[0]}"
+        if self.given and name:
+            option = "--labels" if self.labels is not None else "--use-labels"
+            raise InputError(f"{option}: labels combine with auto alone; leave {name} out, or the labels")
+
+
+@dataclass(frozen=True)
+class CheckOptions(LabelOptions):
+    """As `LabelOptions`, and labels to compare the answer with."""
+
+    check: Annotated[
+        bool, labels_option("--check", help="Compare with the label column of TARGET; changes no answer")
+    ] = False
+    truth: Annotated[
+        Path | None, labels_option(help="Compare with the labels in this file; changes no answer")
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -129,19 +251,19 @@ class InputOptions:
         progress: Progress,
         *others: Path | None,
         second: Path | None = None,
-        target_labels: Path | None = None,
-        check: bool = False,
+        labels: LabelOptions | None = None,
         in_memory: bool = False,
     ) -> Samples:
-        """SOURCE and TARGET; also TARGET's labels if `check`. The command reads the files `others` later.
+        """SOURCE and TARGET with its labels. The command reads the files `others` later.
 
         A TARGET that does not fit in memory is read in passes, unless it must be `in_memory`.
         """
         from shiftgauge import io
 
-        if target_labels is not None and not check:
-            raise InputError(f"--target-labels {target_labels}: they are used by --check alone; pass it too")
-        paths = (source, target, self.source_labels, second, target_labels, *others)
+        given = CheckOptions() if labels is None else labels
+        truth_file = given.truth if isinstance(given, CheckOptions) else None
+        check = isinstance(given, CheckOptions) and (given.check or truth_file is not None)
+        paths = (source, target, self.source_labels, second, given.labels, truth_file, *others)
         if sum(str(path) == "-" for path in paths) > 1:
             raise InputError(
                 "-: standard input was named twice; wanted one of the files there, the others on disk"
@@ -152,17 +274,20 @@ class InputOptions:
             source, replace(options, id=None), self.source_labels, PassProgress(progress)
         )
         progress(f"reading {target}")
-        if not (in_memory or check or second is not None):
-            return Samples(source_sample, self._open_target(target, options, source_sample, progress))
-        self._refuse_engines(f"{target} is read into memory")
-        target_sample, truth = io.read_checked(target, options, second, like=source_sample)
-        if target_labels is not None:
-            if truth is not None:
-                raise io.two_sets_of_labels(target, target_labels, "--target-labels")
-            truth = io.read_labels(target_labels, options, target_sample.classes)
-        if check and truth is None:
-            raise InputError(f"{target}: --check was asked for, but there are no labels to check against")
-        return Samples(source_sample, target_sample, truth if check else None)
+        sample: Target | Rows
+        if in_memory or check or second is not None:
+            self._refuse_engines(f"{target} is read into memory")
+            sample, own = io.read_checked(target, options, second, like=source_sample)
+        else:
+            sample, own = self._open_target(target, options, source_sample, progress)
+        made = Samples(source_sample, sample)
+        if check:
+            made = made._replace(truth=_read_truth(target, truth_file, own, options, sample))
+        if given.given:
+            return _with_labels(made, given, target, own, options)
+        if labels is not None and not check:
+            _mention_labels(sample, own, isinstance(labels, CheckOptions))
+        return made
 
     def _refuse_engines(self, why: str) -> None:
         """Refuse options about passes if rows are in memory."""
@@ -174,23 +299,80 @@ class InputOptions:
 
     def _open_target(
         self, path: Path, options: ReadOptions, source: Source, progress: Progress
-    ) -> Target | Rows:
+    ) -> tuple[Target | Rows, Any]:
+        """TARGET, and the labels in it if it is in memory."""
         from shiftgauge.engines import checkpointed, open_scan
-        from shiftgauge.io import open_target
+        from shiftgauge.io import open_labelled_target
         from shiftgauge.rows import Rows
 
         if self.dask is not None:
             rows = open_scan(path, options.for_target(source), dask=self.dask, checkpoint=self.checkpoint)
         else:
-            target = open_target(path, options, source)
+            target, labels = open_labelled_target(path, options, source)
             if not isinstance(target, Rows):
                 self._refuse_engines(f"{path} is read into memory")
-                return target
+                return target, labels
             rows = target
             if self.checkpoint is not None:
                 rows.engine = checkpointed(rows.engine, self.checkpoint, path)
         rows.progress = PassProgress(progress)
-        return rows
+        return rows, None
+
+
+def _read_truth(
+    target: Path, truth: Path | None, own: Any, options: ReadOptions, sample: Target | Rows
+) -> Any:
+    """The labels to compare with: those of a file, or those in TARGET."""
+    from shiftgauge import io
+
+    if truth is not None:
+        return io.read_labels(truth, options, sample.classes)
+    if own is None:
+        raise InputError(f"{target}: --check was asked for, but there are no labels to check against")
+    return own
+
+
+def _with_labels(
+    samples: Samples, given: LabelOptions, target: Path, own: Any, options: ReadOptions
+) -> Samples:
+    """The samples with their labels as evidence, and how these were chosen."""
+    from shiftgauge import io
+    from shiftgauge.inference import LabelPlan
+    from shiftgauge.rows import Rows
+
+    sample = samples.target
+    labels, file = own, given.labels or target
+    notes: tuple[str, ...] = ()
+    if given.labels is not None:
+        ids = sample.has_ids if isinstance(sample, Rows) else sample.ids is not None
+        labels, notes = io.read_target_labels(given.labels, options, sample.classes, ids)
+    elif isinstance(sample, Rows):
+        labels = io.label_column(sample) if sample.labelled else None
+    if labels is None:
+        raise InputError(
+            f"{target}: --use-labels was asked for, but there is no label column (--label-column NAME), or a file of "
+            "labels (--labels FILE)"
+        )
+    for text in notes:
+        note(text, silent=True)
+    chosen = given.labels_chosen or "random" if given.plan is None else LabelPlan.load(given.plan)
+    return samples._replace(labels=labels, labels_chosen=chosen, labels_file=file, plan_file=given.plan)
+
+
+def _mention_labels(target: Target | Rows, own: Any, check: bool) -> None:
+    """Say that TARGET has labels that nobody asked for."""
+    from shiftgauge.rows import Rows
+    from shiftgauge.validation import missing_rows
+
+    also = ", --check compares with {}" if check else ""
+    if isinstance(target, Rows):
+        if target.labelled:
+            note(f"TARGET has a label column: --use-labels uses it{also.format('it')}", silent=True)
+    elif own is not None:
+        count = int((~missing_rows(own, "labels")).sum())
+        if count:
+            where = f"{count:,} of {target.n:,} rows" if count < target.n else f"all {target.n:,} rows"
+            note(f"TARGET has labels in {where}: --use-labels uses them{also.format('them')}", silent=True)
 
 
 class PassProgress:
@@ -213,20 +395,30 @@ class PassProgress:
 
 
 def reads_files(command: Callable[..., None]) -> Callable[..., None]:
-    """Replace the command's parameter `inputs` by one option for each field of `InputOptions`."""
+    """Replace each parameter that is a class of options, such as `inputs`, by one option for each of its fields."""
     own = inspect.signature(command, eval_str=True).parameters.values()
-    hints = get_type_hints(InputOptions, include_extras=True)
-    options = [
-        inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=hints[f.name])
-        for f in fields(InputOptions)
-    ]
+    groups = {p.name: p.annotation for p in own if p.annotation in (InputOptions, LabelOptions, CheckOptions)}
+    options = {name: _options_of(group) for name, group in groups.items()}
 
     @functools.wraps(command)
     def run(**values: Any) -> None:
-        command(inputs=InputOptions(**{option.name: values.pop(option.name) for option in options}), **values)
+        for name, group in groups.items():
+            values[name] = group(**{option.name: values.pop(option.name) for option in options[name]})
+        command(**values)
 
-    set_parameters(run, [*(p for p in own if p.name != "inputs"), *options])
+    arguments = [p for p in own if p.name in ("context", "source", "target")]
+    others = [p for p in own if p not in arguments and p.name not in groups]
+    labels, files = options.get("labelled", []), options.get("inputs", [])
+    set_parameters(run, [*arguments, *labels, *others, *files])
     return run
+
+
+def _options_of(group: Any) -> list[inspect.Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return [
+        inspect.Parameter(f.name, kind, default=f.default, annotation=hints[f.name]) for f in fields(group)
+    ]
 
 
 def _parse_threshold(text: str | None) -> float | dict[Hashable, float] | None:

@@ -13,6 +13,7 @@ from shiftgauge.cli.options import use_option_names
 from shiftgauge.cli.records import print_json
 from shiftgauge.cli.screen import console, plain_table, show_progress, warn
 from shiftgauge.errors import InputError
+from shiftgauge.methods.range import RANGE_LEVEL
 
 if TYPE_CHECKING:
     from shiftgauge.inference import Metrics, Shares
@@ -45,11 +46,12 @@ def metrics(
         ),
     ] = None,
     bias_correction: BiasCorrection = False,
-    level: options.Level = 0.95,
+    level: options.Level = RANGE_LEVEL,
     replicates: options.IntervalReplicates = 100,
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
     *,
+    labelled: files.LabelOptions,
     inputs: files.InputOptions,
 ) -> None:
     """Estimate every metric of the classifier on TARGET from the posterior of a method."""
@@ -57,18 +59,18 @@ def metrics(
     from shiftgauge.inference import label_shares
     from shiftgauge.inference import metrics as estimate_metrics
     from shiftgauge.inference.proportions import check_method
-    from shiftgauge.methods import Pair
     from shiftgauge.validation import check_fraction
 
     if bias_correction and shares is None:
         raise InputError("--bias-correction is about the label shares; pass --shares mlls too")
+    labelled.check_method(method, marginal=marginal)
     with show_progress() as progress:
-        samples = inputs.read(source, target, progress)
-        check_fraction(level, "level", 0.95)
+        samples = inputs.read(source, target, progress, labels=labelled)
+        check_fraction(level, "level", RANGE_LEVEL)
         if shares is not None:
             check_method(shares, bias_correction)
         progress("transport")
-        pair = Pair(samples.source, samples.target, calibration, function="metrics")
+        pair = samples.pair(calibration, "metrics")
         result = estimate_metrics(
             pair,
             method=method,

@@ -13,11 +13,11 @@ import typer
 
 from shiftgauge.cli.screen import quietly
 from shiftgauge.errors import InputError
-from shiftgauge.methods import METHODS
 from shiftgauge.validation import check_count
 
-#: Panels of the help; other options are in its first one.
-DATA, OUTPUT = "How the files are read", "Output"
+#: Panels of the help; the few options that matter most are in its first one.
+LABELS, METHOD, BOOTSTRAP = "Labels of TARGET", "The method", "Bootstrap"
+OUTPUT, DATA = "Output", "How the files are read"
 _MARGINALS = "source, shrunk, bbse, rlls, mlls, or a file (class,mass CSV or 1-D .npy)"
 
 
@@ -36,6 +36,21 @@ def data_option(*names: str, help: str, **more: Any) -> Any:
     return typer.Option(*names, help=help, rich_help_panel=DATA, **more)
 
 
+def labels_option(*names: str, help: str, **more: Any) -> Any:
+    """An option about labels of TARGET."""
+    return typer.Option(*names, help=help, rich_help_panel=LABELS, **more)
+
+
+def method_option(*names: str, help: str, **more: Any) -> Any:
+    """An option about how the methods answer."""
+    return typer.Option(*names, help=help, rich_help_panel=METHOD, **more)
+
+
+def bootstrap_option(*names: str, help: str, **more: Any) -> Any:
+    """An option about resampling."""
+    return typer.Option(*names, help=help, rich_help_panel=BOOTSTRAP, **more)
+
+
 def output_option(*names: str, help: str, **more: Any) -> Any:
     """An option about output."""
     return typer.Option(*names, help=help, rich_help_panel=OUTPUT, **more)
@@ -49,7 +64,7 @@ SourceFile = Annotated[
 ]
 TargetFile = Annotated[Path, typer.Argument(help="Scores without labels, in any of the same formats")]
 
-METHOD_HELP = f"{', '.join(METHODS)}; see shiftgauge methods"
+METHOD_HELP = "auto, or a method by its name: shiftgauge methods lists them"
 Method = Annotated[str, typer.Option("--method", "-m", help=METHOD_HELP)]
 PosteriorMethod = Annotated[
     str | None,
@@ -60,9 +75,9 @@ PosteriorMethod = Annotated[
         show_default="auto; scot if --marginal is given",
     ),
 ]
-Calibration = Annotated[str, typer.Option(help="temperature, vector or none")]
-Marginal = Annotated[str, typer.Option(help=f"The target's label shares: {_MARGINALS}")]
-OptionalMarginal = Annotated[str | None, typer.Option(help=f"The target's label shares: {_MARGINALS}")]
+Calibration = Annotated[str, method_option(help="temperature, vector or none")]
+Marginal = Annotated[str, method_option(help=f"The target's label shares: {_MARGINALS}")]
+OptionalMarginal = Annotated[str | None, method_option(help=f"The target's label shares: {_MARGINALS}")]
 Proportions = Annotated[
     str,
     typer.Option(help="For auto: what you know of TARGET's class proportions: same, changed or unknown"),
@@ -73,24 +88,24 @@ By = Annotated[
 ]
 Groups = Annotated[
     str | None,
-    typer.Option(
+    bootstrap_option(
         help="TARGET's column (or .npz key) of dependent rows, such as those of a user: resampled together"
     ),
 ]
-SourceGroups = Annotated[str | None, typer.Option(help="The same for SOURCE")]
-Replicates = Annotated[int, typer.Option(help="Bootstrap replicates for intervals; 0 for none")]
+SourceGroups = Annotated[str | None, bootstrap_option(help="The same for SOURCE")]
+Replicates = Annotated[int, bootstrap_option(help="Bootstrap replicates for intervals; 0 for none")]
 IntervalReplicates = Annotated[
-    int, typer.Option(callback=at_least(20), help="Bootstrap replicates for intervals")
+    int, bootstrap_option(callback=at_least(20), help="Bootstrap replicates for intervals")
 ]
 Level = Annotated[float, typer.Option(help="Level of ranges and intervals, a fraction")]
-Seed = Annotated[int, typer.Option(callback=at_least(0), help="Seed of all random numbers")]
-Check = Annotated[
-    bool, typer.Option("--check", help="Compare with the labels in TARGET: show each method's error")
+Seed = Annotated[int, bootstrap_option(callback=at_least(0), help="Seed of all random numbers")]
+Second = Annotated[
+    Path | None, method_option(help="A second model's scores or predictions on TARGET, for gde")
 ]
 
-Second = Annotated[Path | None, data_option(help="A second model's scores or predictions on TARGET, for gde")]
-TargetLabels = Annotated[Path | None, data_option(help="TARGET's labels for --check, in a separate file")]
-
+Verbose = Annotated[
+    bool, output_option("--verbose", "-v", help="Also print how the answer was computed, and every note")
+]
 AsJson = Annotated[bool, output_option("--json", help="Print JSON instead of text")]
 Out = Annotated[Path | None, output_option("--out", "-o", help="The file to write")]
 Quiet = Annotated[
@@ -109,7 +124,7 @@ def check_distinct(names: list[str] | None, option: str) -> list[str]:
 
 
 #: Arguments of the library with an option of the same name.
-_ARGUMENTS = "marginal|calibration|groups|source_groups|second|by|time|level|replicates|count"
+_ARGUMENTS = "marginal|calibration|groups|source_groups|second|by|time|level|replicates|labels_chosen"
 _ARGUMENT = re.compile(rf"\b({_ARGUMENTS})=(?:'([^']*)')?(?!\w)")
 
 

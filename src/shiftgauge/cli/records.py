@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,11 +39,21 @@ def options_of(context: typer.Context) -> dict[str, Any]:
     return {name: _plain(value) for name, value in context.params.items() if name not in files}
 
 
-def command_line(context: typer.Context) -> str:
-    """The command line that gives the same answer: arguments, and options that differ from their defaults."""
-    words = ["shiftgauge", context.info_name or ""]
+def command_line(
+    context: typer.Context, command: str | None = None, names: Collection[str] | None = None
+) -> str:
+    """The command line that gives the same answer: arguments, and options that differ from their defaults.
+
+    Args:
+        context: of the call.
+        command: another command for the same files.
+        names: the options that it takes too.
+    """
+    words = ["shiftgauge", command or context.info_name or ""]
     for parameter in context.command.params:
         value = context.params.get(parameter.name or "")
+        if names is not None and parameter.param_type_name != "argument" and parameter.name not in names:
+            continue
         if parameter.param_type_name == "argument":
             words.append(str(value))
         elif value is not None and value is not False and value != parameter.default:

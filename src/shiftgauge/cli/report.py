@@ -13,6 +13,7 @@ from shiftgauge.cli.options import check_distinct
 from shiftgauge.cli.records import about
 from shiftgauge.cli.screen import console, note, show_progress
 from shiftgauge.errors import InputError, nearest, printable
+from shiftgauge.methods.range import RANGE_LEVEL
 
 if TYPE_CHECKING:
     from shiftgauge.reports import Report
@@ -43,45 +44,50 @@ def report(
     proportions: options.Proportions = "unknown",
     by: options.By = None,
     second: options.Second = None,
-    check: options.Check = False,
-    level: options.Level = 0.95,
+    level: options.Level = RANGE_LEVEL,
     replicates: options.Replicates = 200,
     seed: options.Seed = 0,
     groups: options.Groups = None,
     source_groups: options.SourceGroups = None,
     *,
+    labelled: files.CheckOptions,
     inputs: files.InputOptions,
 ) -> None:
     """Write one self-contained page: the estimated error on TARGET, its interval, and how far to trust it."""
     wanted = _format("json" if as_json else document_format, out)
     if out is not None:
-        files.check_output("--out", out, [source, target, second, inputs.source_labels, marginal])
+        read = [source, target, second, inputs.source_labels, marginal, labelled.labels, labelled.plan]
+        files.check_output("--out", out, [*read, labelled.truth])
     from shiftgauge.reports import report as build
 
     names = check_distinct(by, "--by")
+    labelled.check_method(method)
     if groups and not names:
         note("--groups names rows that are resampled together; --by COLUMN shows the error by a column")
     with show_progress() as progress:
-        samples = inputs.read(source, target, progress, second=second, check=check)
+        samples = inputs.read(source, target, progress, second=second, labels=labelled)
         on_source, warnings = files.source_columns(source, names, samples.source)
-        document = build(
-            samples.source,
-            samples.target,
-            method,
-            calibration=calibration,
-            marginal=files.read_marginal(marginal, samples.source),
-            proportions=proportions,
-            by={name: files.read_column(target, name, samples.target) for name in names} or None,
-            source_by=on_source,
-            groups=groups and files.read_column(target, groups, samples.target),
-            source_groups=source_groups and files.read_column(source, source_groups, samples.source),
-            level=level,
-            replicates=replicates,
-            seed=seed,
-            truth=samples.truth,
-            about=about(context),
-            progress=progress,
-        )
+        with samples.files_in_errors():
+            document = build(
+                samples.source,
+                samples.target,
+                method,
+                calibration=calibration,
+                marginal=files.read_marginal(marginal, samples.source),
+                proportions=proportions,
+                by={name: files.read_column(target, name, samples.target) for name in names} or None,
+                source_by=on_source,
+                groups=groups and files.read_column(target, groups, samples.target),
+                source_groups=source_groups and files.read_column(source, source_groups, samples.source),
+                level=level,
+                replicates=replicates,
+                seed=seed,
+                labels=samples.labels,
+                labels_chosen=samples.labels_chosen,
+                truth=samples.truth,
+                about=about(context),
+                progress=progress,
+            )
         if out is not None:
             progress(f"writing {out}")
             document.save(out, wanted)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING, Any
@@ -22,6 +24,8 @@ Progress = Callable[[str], None]
 PROGRESS_DELAY_SECONDS = 1.0
 #: The smallest width of a terminal: rich prints nothing at a width of 0.
 MIN_WIDTH = 40
+#: Texts are not wider, however wide the terminal.
+MAX_WIDTH = 100
 #: Control characters that are printed as they are.
 LINES = "\n\t"
 _quiet = False
@@ -45,8 +49,10 @@ def quietly(quiet: bool, stdout: bool = False) -> Iterator[None]:
         _quiet = before
 
 
-def note(text: str) -> None:
-    """Print a line on stderr."""
+def note(text: str, silent: bool = False) -> None:
+    """Print a line on stderr; one that may be `silent` is not printed with --quiet."""
+    if silent and _quiet:
+        return
     typer.echo(f"shiftgauge: {printable(text)}", err=True)
 
 
@@ -66,6 +72,13 @@ def console() -> Console:
     out = EscapingConsole(soft_wrap=not terminal, markup=False, emoji=False, highlight=False)
     out.width = max(out.width, MIN_WIDTH) if terminal else 200
     return out
+
+
+def wrapped(head: str, text: str, indent: str | None = None) -> list[str]:
+    """The lines of a text behind a word, at the width of the terminal; elsewhere at 80 columns."""
+    width = min(max(shutil.get_terminal_size((80, 24)).columns, MIN_WIDTH), MAX_WIDTH)
+    below = " " * len(head) if indent is None else indent
+    return textwrap.wrap(text, width, initial_indent=head, subsequent_indent=below, break_on_hyphens=False)
 
 
 def plain_table(**options: Any) -> Table:

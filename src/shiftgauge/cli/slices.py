@@ -13,6 +13,7 @@ from shiftgauge.cli import options
 from shiftgauge.cli.options import check_distinct, use_option_names
 from shiftgauge.cli.records import print_json
 from shiftgauge.cli.screen import console, plain_table, show_progress, warn
+from shiftgauge.methods.range import RANGE_LEVEL
 
 if TYPE_CHECKING:
     from shiftgauge.inference import Slices
@@ -41,13 +42,14 @@ def slices(
     calibration: options.Calibration = "temperature",
     marginal: options.OptionalMarginal = None,
     proportions: options.Proportions = "unknown",
-    level: options.Level = 0.95,
+    level: options.Level = RANGE_LEVEL,
     replicates: options.IntervalReplicates = 200,
     seed: options.Seed = 0,
     groups: options.Groups = None,
     source_groups: options.SourceGroups = None,
     as_json: options.AsJson = False,
     *,
+    labelled: files.LabelOptions,
     inputs: files.InputOptions,
 ) -> None:
     """Estimate the error of each slice of TARGET, with intervals that hold for all slices at once."""
@@ -55,18 +57,18 @@ def slices(
     from shiftgauge.rows import Rows
 
     names = check_distinct(by, "--by")
+    labelled.check_method(method, marginal=marginal)
     with show_progress() as progress:
-        samples = inputs.read(source, target, progress, in_memory=by_file is not None)
+        samples = inputs.read(source, target, progress, labels=labelled, in_memory=by_file is not None)
         source_sample, target_sample = samples.source, samples.target
         columns = {name: files.read_column(by_file or target, name, target_sample) for name in names}
         on_source, warnings = files.source_columns(source, names, source_sample)
         progress("resampling")
         result = estimate_slices(
-            source_sample,
-            target_sample,
+            samples.pair(calibration, "slices", seed),
+            None,
             names if isinstance(target_sample, Rows) else columns if len(columns) > 1 else columns[names[0]],
             method,
-            calibration=calibration,
             marginal=None if marginal is None else files.read_marginal(marginal, source_sample),
             proportions=proportions,
             level=level,

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from shiftgauge import validation
-from shiftgauge.errors import InputError
+from shiftgauge.errors import FileError, InputError
 from shiftgauge.inference.pairs import SourceOrPair, to_pair
 from shiftgauge.methods.labels import LabelEvidence, prior_of, update
 from shiftgauge.methods.pair import Pair, RowPlan
@@ -18,6 +20,7 @@ from shiftgauge.methods.range import RANGE_LEVEL, ErrorDistribution, check_level
 from shiftgauge.results import Range, Result, percent, render
 from shiftgauge.rows import Block, RowBuffer, Rows, run
 from shiftgauge.samples import Target
+from shiftgauge.storage import write_text
 from shiftgauge.validation.target_labels import check_target_labels
 
 Array = npt.NDArray[np.float64]
@@ -32,6 +35,8 @@ GRID = 2001
 WORLDS, LOOKS, COARSE_GRID = 200, 60, 501
 #: Error probabilities that differ by more than this are those of another target.
 ROUNDED = 1e-3
+#: The first words of a saved plan.
+FORMAT, SCHEMA = "shiftgauge-label-plan", 1
 DESIGNS: Final = {
     "spread": "one row at random from each of as many equal parts of the rows, sorted by error probability",
     "random": "rows at random, in an order in which labelling may stop at any time",
@@ -121,6 +126,29 @@ class LabelPlan(Result, RowPlan):
 
     def __repr__(self) -> str:
         return render([self.sentence()], self.warnings)
+
+    def save(self, path: str | Path) -> None:
+        """Write the plan as JSON, for `LabelPlan.load` and `shiftgauge estimate --plan`."""
+        write_text(path, json.dumps({"format": FORMAT, "schema": SCHEMA, **_to_document(self)}))
+
+    @classmethod
+    def load(cls, path: str | Path) -> LabelPlan:
+        """Read a plan that `save` wrote."""
+        wanted = "wanted a label plan, as LabelPlan.save() or label-plan --save-plan wrote it"
+        try:
+            document = json.loads(Path(path).read_text(encoding="utf-8"))
+        except OSError as problem:
+            raise FileError(f"{path}: cannot be read ({problem.strerror}); {wanted}") from None
+        except (ValueError, RecursionError):
+            raise FileError(f"{path}: not JSON; {wanted}") from None
+        if not isinstance(document, dict) or document.pop("format", None) != FORMAT:
+            raise FileError(f"{path}: not a label plan; {wanted}")
+        if document.pop("schema", None) != SCHEMA:
+            raise FileError(f"{path}: written by another version of shiftgauge; upgrade to read it")
+        try:
+            return _from_document(document)
+        except (KeyError, TypeError, ValueError):
+            raise FileError(f"{path}: damaged; {wanted}") from None
 
     def progress(self, labels: Mapping[Any, Any]) -> Progress:
         """What the labels say so far, and whether labelling may stop: valid at every look, whatever the scores said.
@@ -212,6 +240,29 @@ class LabelPlan(Result, RowPlan):
                 f"labels: row {unplanned[0]} was not planned; wanted labels of planned rows only, or "
                 "labels_chosen='unknown'"
             )
+
+
+def _to_document(plan: LabelPlan) -> dict[str, Any]:
+    values = {name: v.tolist() if isinstance(v, np.ndarray) else v for name, v in vars(plan).items()}
+    ranges = {name: asdict(values[name]) for name in ("range", "expected_range", "prior")}
+    classes = [name if isinstance(name, str | int | float) else str(name) for name in plan.classes]
+    return {**values, **ranges, "classes": classes}
+
+
+def _from_document(document: dict[str, Any]) -> LabelPlan:
+    values = dict(document)
+    values["range"], values["expected_range"] = Range(**values["range"]), Range(**values["expected_range"])
+    values["prior"] = ErrorDistribution(**values["prior"])
+    values["rows"], values["predictions"] = (
+        np.array(values[name], dtype=np.intp) for name in ("rows", "predictions")
+    )
+    values["error_probability"] = np.array(values["error_probability"], dtype=np.float64)
+    values["ids"] = None if values["ids"] is None else np.array(values["ids"])
+    values["classes"], values["warnings"] = tuple(values["classes"]), tuple(values["warnings"])
+    plan = LabelPlan(**values)
+    if not len(plan.rows) == len(plan.predictions) == len(plan.error_probability):
+        raise ValueError("columns of different lengths")
+    return plan
 
 
 @dataclass(frozen=True, repr=False)
@@ -318,7 +369,7 @@ def label_plan(
         design="random" if aim else "spread",
         error=float(answer.error or 0.0),
         range=prior.range(level),
-        expected_range=_expected_range(prior, int(count), size, level),
+        expected_range=expected_range_of(prior, int(count), size, level),
         until_width=until_width,
         decide=decide,
         expected_labels=expected,
@@ -358,7 +409,7 @@ def _read_rows(pair: Pair, rows: Indices) -> tuple[Array, Indices, npt.NDArray[A
     return probability, predictions, ids if pair.target.has_ids else None
 
 
-def _expected_range(prior: ErrorDistribution, count: int, size: int, level: float) -> Range:
+def expected_range_of(prior: ErrorDistribution, count: int, size: int, level: float) -> Range:
     """The range if the labels say what the scores say."""
     fraction = min(count / size, 1.0)
     evidence = LabelEvidence(

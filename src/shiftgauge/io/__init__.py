@@ -6,12 +6,13 @@
 
 from shiftgauge.io.columns import (
     has_column,
+    label_column,
     read_column,
     read_columns,
     read_costs,
     read_groups,
     read_marginal,
-    read_plan,
+    read_target_labels,
 )
 from shiftgauge.io.demo import Demo, demo_data
 from shiftgauge.io.frames import StreamPart, TablePart, as_table
@@ -20,6 +21,7 @@ from shiftgauge.io.options import ReadOptions, Threshold
 from shiftgauge.io.read import (
     is_table,
     make_rows,
+    open_labelled_target,
     open_rows,
     open_source,
     open_target,
@@ -45,7 +47,9 @@ __all__ = [
     "has_column",
     "is_stream",
     "is_table",
+    "label_column",
     "make_rows",
+    "open_labelled_target",
     "open_rows",
     "open_source",
     "open_target",
@@ -56,10 +60,10 @@ __all__ = [
     "read_groups",
     "read_labels",
     "read_marginal",
-    "read_plan",
     "read_second",
     "read_source",
     "read_target",
+    "read_target_labels",
     "table_layout",
     "two_sets_of_labels",
     "write_parts",

@@ -1,9 +1,10 @@
-"""Columns other than scores: groups, times, ids; and small files of label shares, costs and label plans."""
+"""Columns other than scores: groups, times, ids; and small files of label shares, costs and labels."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from shiftgauge import validation
-from shiftgauge.errors import FileError, InputError, nearest
+from shiftgauge.errors import FileError, InputError, Note, nearest
 from shiftgauge.io.arrays import read_mapping
 from shiftgauge.io.options import ReadOptions
-from shiftgauge.io.read import check_path, is_table, read_labels
+from shiftgauge.io.read import check_path, is_table
 from shiftgauge.io.streams import stream_names_in_errors
 from shiftgauge.io.tables import open_table, table_columns
+from shiftgauge.io.values import parse_labels
+from shiftgauge.rows import Block, RowBuffer, Rows, run
 from shiftgauge.storage import read_npy
 from shiftgauge.times import bin_times, split_bin
 
@@ -165,54 +168,79 @@ def read_costs(path: str | Path, k: int | None = None) -> npt.NDArray[np.float64
     return costs.astype(np.float64)
 
 
-def read_plan(
-    path: str | Path, options: ReadOptions | None = None, classes: tuple[Hashable, ...] | None = None
-) -> tuple[dict[str, list[Any]], dict[int, Any]]:
-    """A label plan, and the labels that were added to it, by row number.
+def read_target_labels(
+    path: str | Path,
+    options: ReadOptions | None = None,
+    classes: tuple[Hashable, ...] | None = None,
+    ids: bool = False,
+) -> tuple[dict[Any, Any], tuple[str, ...]]:
+    """Labels of some target rows: a file with the columns or keys `label`, and `id` or `row` (counted from 0).
 
-    Blank lines, as spreadsheets write them, are skipped; a label without a row number is refused.
+    Lines without a label are skipped, so a label plan that is filled in line by line can be read at any time.
+
+    Args:
+        path: a table, or a mapping such as `.npz`.
+        options: how to read it; `label` and `id` are its columns, if the file has columns of these names.
+        classes: the target's class names.
+        ids: whether the target's rows have ids; then the labels are found by `id`, else by `row`.
 
     Returns:
-        The columns of `row`, `stratum`, `inclusion_probability` and `error_probability` that exist, and
-        row number -> label for the rows that have one.
+        Row number or id -> label, and notes.
     """
     options = options or ReadOptions()
-    values = _added_labels(path, options, classes)
-    columns = [name for name in PLANNED if name in _names_in(path)]
-    cells = read_columns(path, ["row", *columns])
-    numbers = cells["row"]
-    if numbers.ndim != 1 or np.shape(values) != numbers.shape:
+    key, values = _key_column(path, options, ids), _label_column(path, options, classes)
+    keys = read_columns(path, [key])[key]
+    if keys.ndim != 1 or np.shape(values) != keys.shape:
         raise FileError(
-            f"{path}: rows and labels have the shapes {numbers.shape} and {np.shape(values)}; wanted one each"
+            f"{path}: {key!r} and labels have the shapes {keys.shape} and {np.shape(values)}; wanted one label per row"
         )
-    kept = [i for i, row in enumerate(numbers.tolist()) if not validation.is_missing(row)]
-    blank = (i for i, row in enumerate(numbers.tolist()) if validation.is_missing(row))
-    lost = next((values[i] for i in blank if not validation.is_missing(values[i])), None)
-    if lost is not None:
-        raise FileError(f"{path}: a label, {lost}, has no row number; wanted both")
-    rows = [_row_number(numbers[i], path) for i in kept]
-    twice = next((row for row, count in Counter(rows).items() if count > 1), None)
-    if twice is not None:
-        raise FileError(f"{path}: row {twice} appears twice; wanted each row once")
-    table: dict[str, list[Any]] = {"row": rows}
-    for name in columns:
-        table[name] = [_planned(cells[name][i], name, path) for i in kept]
-    return table, {
-        r: values[i] for r, i in zip(rows, kept, strict=True) if not validation.is_missing(values[i])
-    }
+    labels: dict[Any, Any] = {}
+    repeated = 0
+    for name, value in zip(keys.tolist(), np.asarray(values).tolist(), strict=True):
+        if validation.is_missing(value):
+            continue
+        if validation.is_missing(name):
+            raise FileError(f"{path}: the label {value!r} has no {key}; wanted both")
+        name = name if ids else _row_number(name, path)
+        if name in labels and labels[name] != value:
+            raise FileError(
+                f"{path}: {key} {name!r} has two labels, {labels[name]!r} and {value!r}; wanted one"
+            )
+        repeated += name in labels
+        labels[name] = value
+    if not labels:
+        raise FileError(f"{path}: no line has a label; wanted some, or leave the file out")
+    lines = "1 line repeats" if repeated == 1 else f"{repeated:,} lines repeat"
+    return labels, (Note(f"{path}: {lines} a label; each counts once"),) if repeated else ()
 
 
-#: Columns of a label plan other than the row number.
-PLANNED = ("stratum", "inclusion_probability", "error_probability")
-
-
-def _planned(value: Any, name: str, path: str | Path) -> float:
-    try:
-        return _number(value)
-    except (TypeError, ValueError):
+def _key_column(path: str | Path, options: ReadOptions, ids: bool) -> str:
+    """The column by which labels are found."""
+    names = _names_in(path)
+    by_id = next((name for name in ("id", options.id) if name in names), None)
+    if ids and by_id is not None:
+        return by_id
+    if not ids and "row" in names:
+        return "row"
+    if ids:
+        raise FileError(f"{path}: no column 'id', by which TARGET's rows are known (--id {options.id})")
+    if by_id is not None:
         raise FileError(
-            f"{path}: {name!r} is {value!r} in one line; wanted a number, as the plan wrote it"
-        ) from None
+            f"{path}: has ids, and TARGET was read without: name its column of ids, such as --id id"
+        )
+    raise FileError(
+        f"{path}: found {', '.join(names[:8]) or 'no columns'}; wanted 'id' or 'row' (counted from 0), and 'label'"
+    )
+
+
+def _label_column(path: str | Path, options: ReadOptions, classes: tuple[Hashable, ...] | None) -> Any:
+    """The labels: a column `label`, or of the name that TARGET's has; an array `labels` or `label`."""
+    names = _names_in(path)
+    column = next((name for name in (options.label, "label", "labels") if name in names), None)
+    if column is None:
+        raise FileError(f"{path}: no column 'label'{nearest('label', names)} (found {', '.join(names[:8])})")
+    values = read_columns(path, [column])[column]
+    return parse_labels(values, classes) if values.ndim == 1 else values
 
 
 def _row_number(value: Any, path: str | Path) -> int:
@@ -221,15 +249,26 @@ def _row_number(value: Any, path: str | Path) -> int:
     except (TypeError, ValueError):
         number = np.nan
     if not (number.is_integer() and 0 <= number < 2**53):
-        raise FileError(
-            f"{path}: 'row' must hold the row numbers that the plan wrote; one line has {value!r}"
-        )
+        raise FileError(f"{path}: 'row' is {value!r} in one line; wanted row numbers, counted from 0")
     return int(number)
 
 
-def _added_labels(path: str | Path, options: ReadOptions, classes: tuple[Hashable, ...] | None) -> Any:
-    """The label column of a table, or an array `labels` or `label`."""
-    if is_table(check_path(path)):
-        return read_labels(path, options, classes)
-    key = "label" if "label" in _names_in(path) else "labels"
-    return read_columns(path, [key])[key]
+def label_column(rows: Rows) -> dict[Any, Any]:
+    """The labels that rows read in passes have: row number, or id where rows have ids -> label."""
+    step = _LabelledRows(rows.label, rows.has_ids)
+    keys, values = run(rows.fold(step, columns=(rows.label,))).joined()
+    return dict(zip(keys.tolist(), parse_labels(values, rows.classes).tolist(), strict=True))
+
+
+@dataclass(frozen=True)
+class _LabelledRows:
+    """A step that returns the keys and labels of a block's labelled rows."""
+
+    label: str
+    ids: bool
+
+    def __call__(self, block: Block) -> RowBuffer:
+        values = np.asarray(block.columns[self.label])
+        rows = np.flatnonzero(~validation.missing_rows(values, self.label))
+        keys = block.ids if self.ids and block.ids is not None else block.numbers
+        return RowBuffer.of(keys[rows], values[rows].astype(object))

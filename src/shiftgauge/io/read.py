@@ -166,8 +166,15 @@ def open_target(path: str | Path, options: ReadOptions, like: Source) -> Target 
     The number of rows comes from the headers and footers of Parquet, Arrow and `.npy` files; files of other formats,
     and streams, are read into memory.
     """
+    return open_labelled_target(path, options, like)[0]
+
+
+def open_labelled_target(path: str | Path, options: ReadOptions, like: Source) -> tuple[Target | Rows, Any]:
+    """As `open_target`, with the labels in the file; None where it has none, or where they are read in passes too."""
     opened = _open(path, options.for_target(like))
-    return opened if isinstance(opened, Rows) else _target(path, options, None, like, opened)
+    if isinstance(opened, Rows):
+        return opened, None
+    return _target(path, options, None, like, opened), opened.labels
 
 
 def _target(
