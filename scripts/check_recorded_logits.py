@@ -19,8 +19,8 @@ import numpy as np
 from shiftgauge.experiments import bench, protocol
 from shiftgauge.experiments.corruptions import NAMES
 from shiftgauge.experiments.progress import lines
-from shiftgauge.experiments.provenance import files_digest
-from shiftgauge.experiments.scores import Scores
+from shiftgauge.experiments.digests import files_digest
+from shiftgauge.experiments.scores import ScoreFolder
 from shiftgauge.experiments.summaries import mae_table
 
 NETWORK = "resnet20-recorded"
@@ -31,7 +31,7 @@ INDEPENDENT = {
 
 def record(path: Path, runs: Path) -> None:
     """Write the file's logits in the layout of collected scores."""
-    scores = Scores.of(runs, "cifar10", NETWORK, 0)
+    scores = ScoreFolder.of(runs, "cifar10", NETWORK, 0)
     names = [f"{name}_{severity}" for name in NAMES for severity in range(1, 6)]
     with np.load(path, allow_pickle=False) as held:
         scores.describe(

@@ -24,12 +24,12 @@ from pathlib import Path
 
 import numpy as np
 
-from shiftgauge.experiments._store import write_arrays
+from shiftgauge.experiments.storage import write_arrays
 from shiftgauge.experiments.corruptions import corrupt
 from shiftgauge.experiments.datasets import dataset
 from shiftgauge.experiments.datasets.fashion_mnist import CLASSES
 from shiftgauge.experiments.examples import ArrayImages
-from shiftgauge.experiments.pipeline import train_network
+from shiftgauge.experiments.setting import train_network
 from shiftgauge.experiments.recipes import recipe
 from shiftgauge.experiments.training import score
 

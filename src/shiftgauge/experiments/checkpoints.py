@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from shiftgauge.errors import FileError
-from shiftgauge.experiments._store import replacing
+from shiftgauge.experiments.storage import replacing
 
 PARTS = {"network", "optimiser", "scaler", "step"}
 """What a checkpoint holds beside what it was told."""

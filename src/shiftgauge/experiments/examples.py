@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shiftgauge.errors import FileError, InputError
+from shiftgauge.experiments.corruptions import corrupt
 
 Pixels = NDArray[np.uint8]
-Rows = NDArray[np.int64]
+Indices = NDArray[np.int64]
 Draws = NDArray[np.uint64]
 
 
@@ -27,16 +28,16 @@ class Examples(Protocol):
     """What training and collecting need to know of a data set."""
 
     @property
-    def labels(self) -> Rows:
+    def labels(self) -> Indices:
         """Class numbers, shape (n,)."""
 
     def __len__(self) -> int:
         """How many examples there are."""
 
-    def batch(self, rows: Rows, draws: Draws | None = None) -> Pixels | list[str]:
+    def batch(self, rows: Indices, draws: Draws | None = None) -> Pixels | list[str]:
         """The inputs of ``rows``: images (b, H, W, 3) or texts; augmented where ``draws`` (b,) are given."""
 
-    def take(self, rows: Rows) -> Examples:
+    def take(self, rows: Indices) -> Examples:
         """Only these rows."""
 
 
@@ -45,7 +46,7 @@ class ArrayImages:
     """Images in memory, uint8 (n, H, W, 3); the training view pads by ``pad``, crops and mirrors."""
 
     pixels: Pixels
-    labels: Rows
+    labels: Indices
     pad: int = 4
     mirror: bool = True
 
@@ -63,12 +64,12 @@ class ArrayImages:
         """How many images there are."""
         return len(self.labels)
 
-    def batch(self, rows: Rows, draws: Draws | None = None) -> Pixels:
+    def batch(self, rows: Indices, draws: Draws | None = None) -> Pixels:
         """The images of ``rows``."""
         images = self.pixels[rows]
         return images if draws is None else crop_and_mirror(images, draws, self.pad, self.mirror)
 
-    def take(self, rows: Rows) -> ArrayImages:
+    def take(self, rows: Indices) -> ArrayImages:
         """Only these rows."""
         return replace(self, pixels=self.pixels[rows], labels=self.labels[rows])
 
@@ -91,11 +92,6 @@ def crop_and_mirror(images: Pixels, draws: Draws, pad: int, mirror: bool) -> Pix
     return np.asarray(padded[np.arange(n)[:, None, None], lines[:, :, None], columns[:, None, :]])
 
 
-def mirrored(draws: Draws, which: NDArray[np.bool_]) -> Draws:
-    """The same draws, but that those of ``which`` ask for the mirrored image and the others do not."""
-    return np.asarray(draws // np.uint64(2) * np.uint64(2) + which, np.uint64)
-
-
 @dataclass(frozen=True)
 class FileImages:
     """Images in files. Plain view: shorter side to ``size * 8 / 7``, middle ``size`` square.
@@ -106,7 +102,7 @@ class FileImages:
     """
 
     paths: Sequence[Path]
-    labels: Rows
+    labels: Indices
     size: int = 224
     ready: bool = False
     augment: str = "crop"
@@ -115,12 +111,12 @@ class FileImages:
         """How many images there are."""
         return len(self.labels)
 
-    def batch(self, rows: Rows, draws: Draws | None = None) -> Pixels:
+    def batch(self, rows: Indices, draws: Draws | None = None) -> Pixels:
         """The images of ``rows``, read now."""
         numbers = [None] * len(rows) if draws is None else [int(draw) for draw in draws]
         return np.stack([self._read(self.paths[row], draw) for row, draw in zip(rows, numbers, strict=True)])
 
-    def take(self, rows: Rows) -> FileImages:
+    def take(self, rows: Indices) -> FileImages:
         """Only these rows."""
         return replace(self, paths=[self.paths[row] for row in rows], labels=self.labels[rows])
 
@@ -175,23 +171,23 @@ class Texts:
     """Texts in memory; there is no augmentation."""
 
     texts: Sequence[str]
-    labels: Rows
+    labels: Indices
 
     def __len__(self) -> int:
         """How many texts there are."""
         return len(self.labels)
 
-    def batch(self, rows: Rows, draws: Draws | None = None) -> list[str]:
+    def batch(self, rows: Indices, draws: Draws | None = None) -> list[str]:
         """The texts of ``rows``."""
         return [self.texts[row] for row in rows]
 
-    def take(self, rows: Rows) -> Texts:
+    def take(self, rows: Indices) -> Texts:
         """Only these rows."""
         return Texts([self.texts[row] for row in rows], self.labels[rows])
 
 
 @dataclass(frozen=True)
-class Shifted:
+class CorruptedFiles:
     """An image set seen through a corruption, image by image, for sets that do not fit in memory.
 
     The noise of an image is drawn from (seed, its row in the whole set): it is the same image in whatever
@@ -205,10 +201,10 @@ class Shifted:
     constants: str = "imagenet"
     seed: int = 0
     size: int | None = None
-    numbers: Rows | None = None
+    numbers: Indices | None = None
 
     @property
-    def labels(self) -> Rows:
+    def labels(self) -> Indices:
         """The base set's labels."""
         return self.base.labels
 
@@ -216,7 +212,7 @@ class Shifted:
         """How many images there are."""
         return len(self.base)
 
-    def batch(self, rows: Rows, draws: Draws | None = None) -> Pixels:
+    def batch(self, rows: Indices, draws: Draws | None = None) -> Pixels:
         """The corrupted images of ``rows``."""
         images = self.base.batch(rows, draws)
         if isinstance(images, list):
@@ -224,15 +220,13 @@ class Shifted:
         numbers = rows if self.numbers is None else self.numbers[rows]
         return np.stack([self._made(image, int(row)) for image, row in zip(images, numbers, strict=True)])
 
-    def take(self, rows: Rows) -> Shifted:
+    def take(self, rows: Indices) -> CorruptedFiles:
         """Only these rows."""
         numbers = rows if self.numbers is None else self.numbers[rows]
         return replace(self, base=self.base.take(rows), numbers=numbers)
 
     def _made(self, image: Pixels, number: int) -> Pixels:
         from PIL import Image
-
-        from shiftgauge.experiments.corruptions import corrupt
 
         key = (self.seed, number)
         made = corrupt(image[None], self.corruption, self.severity, constants=self.constants, seed=key)[0]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from shiftgauge.errors import FileError, InputError
-from shiftgauge.experiments._store import replacing
+from shiftgauge.experiments.storage import replacing
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ from functools import cache, cached_property, partial
 from pathlib import Path
 
 from shiftgauge.experiments.corruptions import NAMES, chunk_rows, corrupt, frost_origin
-from shiftgauge.experiments.datasets.base import Shift
-from shiftgauge.experiments.examples import ArrayImages, Draws, Pixels, Rows
+from shiftgauge.experiments.datasets.base import ShiftedSet
+from shiftgauge.experiments.examples import ArrayImages, Draws, Indices, Pixels
 
 
 @dataclass(frozen=True)
-class Made:
+class CorruptedArray:
     """Images in memory, corrupted when they are asked for; the first rows of a set cost their share only."""
 
     base: ArrayImages
@@ -22,7 +22,7 @@ class Made:
     constants: str
 
     @property
-    def labels(self) -> Rows:
+    def labels(self) -> Indices:
         """The clean set's labels."""
         return self.base.labels
 
@@ -35,11 +35,11 @@ class Made:
         """How many images there are."""
         return len(self.base)
 
-    def batch(self, rows: Rows, draws: Draws | None = None) -> Pixels:
+    def batch(self, rows: Indices, draws: Draws | None = None) -> Pixels:
         """The corrupted images of ``rows``."""
         return replace(self.base, pixels=self.pixels).batch(rows, draws)
 
-    def take(self, rows: Rows) -> ArrayImages:
+    def take(self, rows: Indices) -> ArrayImages:
         """Only these rows of the whole set: what lies behind the last of them is not made."""
         each = chunk_rows(self.base.pixels)
         needed = -(-(int(rows.max(initial=-1)) + 1) // each) * each
@@ -49,26 +49,26 @@ class Made:
 
 def corrupted(
     read: Callable[[], ArrayImages], constants: str, files: tuple[Path, ...], kind: str = "synthetic"
-) -> list[Shift]:
+) -> list[ShiftedSet]:
     """``clean`` and 95 corruptions of a mixed image set in memory; the set is read once from ``files``."""
     clean = cache(read)
 
-    def shifted(name: str, severity: int) -> Made:
-        return Made(clean(), name, severity, constants)
+    def shifted(name: str, severity: int) -> CorruptedArray:
+        return CorruptedArray(clean(), name, severity, constants)
 
     made = [
-        Shift(
+        ShiftedSet(
             f"{name}_{severity}",
             kind,
             partial(shifted, name, severity),
             files,
             describe(name, severity, constants),
-            mixed=True,
+            shuffled=True,
         )
         for name in NAMES
         for severity in range(1, 6)
     ]
-    return [Shift("clean", "clean", clean, files, mixed=True), *made]
+    return [ShiftedSet("clean", "clean", clean, files, shuffled=True), *made]
 
 
 def describe(name: str, severity: int, constants: str) -> str:

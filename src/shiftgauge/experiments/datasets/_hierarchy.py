@@ -18,7 +18,7 @@ ORIGIN = "https://github.com/MadryLab/BREEDS-Benchmarks, folder imagenet_class_h
 
 
 @dataclass(frozen=True)
-class Split:
+class BreedsSplit:
     """Superclasses (WordNet numbers, sorted) and the ImageNet class numbers of each one's two halves."""
 
     superclasses: list[str]
@@ -68,7 +68,7 @@ class Hierarchy:
 
     def split(
         self, level: int, subclasses: int, ancestor: str | None = None, how: str = "good", seed: int = 2
-    ) -> Split:
+    ) -> BreedsSplit:
         """Superclasses at a level, each with two disjoint halves of ``subclasses`` classes.
 
         ``good`` spreads similar classes over both halves, as the paper's authors do; ``rand`` draws them at
@@ -88,7 +88,7 @@ class Hierarchy:
             old, new = self._spread(node, half) if how == "good" else self._drawn(node, half, rng)
             source.append([self.numbers[leaf] for leaf in old])
             target.append([self.numbers[leaf] for leaf in new])
-        return Split(superclasses, source, target)
+        return BreedsSplit(superclasses, source, target)
 
     def _spread(self, node: str, half: int) -> tuple[list[str], list[str]]:
         # The children with most classes first; each gives half its classes to either side while there is room.

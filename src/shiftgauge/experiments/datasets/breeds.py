@@ -14,8 +14,8 @@ from pathlib import Path
 from shiftgauge.errors import FileError
 from shiftgauge.experiments.datasets import imagenet
 from shiftgauge.experiments.datasets._folders import read_images
-from shiftgauge.experiments.datasets._hierarchy import FILES, ORIGIN, SPLITS, Split, read_hierarchy
-from shiftgauge.experiments.datasets.base import Dataset, Shift
+from shiftgauge.experiments.datasets._hierarchy import FILES, ORIGIN, SPLITS, BreedsSplit, read_hierarchy
+from shiftgauge.experiments.datasets.base import Dataset, ShiftedSet
 from shiftgauge.experiments.examples import FileImages
 
 FOLDER = "breeds"
@@ -31,7 +31,7 @@ class _Task:
     classes: int | None = None
     how: str = "good"
 
-    def split(self, root: Path) -> Split:
+    def split(self, root: Path) -> BreedsSplit:
         """The superclasses and their two halves; the wrong hierarchy files are refused."""
         found = read_hierarchy(root / FOLDER).split(self.level, self.subclasses, self.ancestor, self.how)
         if self.classes not in (None, len(found.superclasses)):
@@ -52,21 +52,21 @@ class _Task:
     def _source(self, root: Path) -> dict[str, int]:
         return _folders(imagenet.class_numbers(root), _labels(self.split(root).source))
 
-    def shifts(self, root: Path) -> list[Shift]:
+    def shifts(self, root: Path) -> list[ShiftedSet]:
         """Clean source classes; the corrupted ones; the other half, clean and corrupted."""
         split, numbers = self.split(root), imagenet.class_numbers(root)
-        told = tuple(root / FOLDER / file for file in FILES)
+        class_files = tuple(root / FOLDER / file for file in FILES)
         old, new = (_folders(numbers, _labels(half)) for half in (split.source, split.target))
 
-        def clean(name: str, kind: str, class_of: dict[str, int]) -> Shift:
+        def clean(name: str, kind: str, class_of: dict[str, int]) -> ShiftedSet:
             read = partial(read_images, root / imagenet.VAL, class_of)
-            return Shift(name, kind, read, (root / imagenet.VAL, *told))
+            return ShiftedSet(name, kind, read, (root / imagenet.VAL, *class_files))
 
         return [
             clean("clean", "clean", old),
-            *imagenet.corrupted_folders(root, old, "same", told, "same_"),
+            *imagenet.corrupted_folders(root, old, "same", class_files, "same_"),
             clean("novel_clean", "novel", new),
-            *imagenet.corrupted_folders(root, new, "novel", told, "novel_"),
+            *imagenet.corrupted_folders(root, new, "novel", class_files, "novel_"),
         ]
 
 

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from shiftgauge.experiments.datasets._wilds import read_columns, rows_where
-from shiftgauge.experiments.datasets.base import Dataset, Shift
+from shiftgauge.experiments.datasets.base import Dataset, ShiftedSet
 from shiftgauge.experiments.examples import Texts
 
 FOLDER = "civilcomments_v1.0"
@@ -31,14 +31,14 @@ def read(root: Path, split: str, identity: str | None = None) -> Texts:
     return Texts(table["comment_text"][rows].tolist(), (table["toxicity"][rows] >= 0.5).astype("int64"))
 
 
-def shifts(root: Path) -> list[Shift]:
+def shifts(root: Path) -> list[ShiftedSet]:
     """The identity groups of the test set (the paper's row), one more group and the whole set beside them."""
     files = (root / FOLDER / FILE,)
-    groups = [Shift(name, "natural", partial(read, root, "test", name), files) for name in IDENTITIES]
+    groups = [ShiftedSet(name, "natural", partial(read, root, "test", name), files) for name in IDENTITIES]
     return [
         *groups,
-        Shift(BESIDE, BESIDE, partial(read, root, "test", BESIDE), files),
-        Shift("test", "whole", partial(read, root, "test"), files),
+        ShiftedSet(BESIDE, BESIDE, partial(read, root, "test", BESIDE), files),
+        ShiftedSet("test", "whole", partial(read, root, "test"), files),
     ]
 
 
