@@ -26,7 +26,8 @@ torch.set_num_threads(1)
 from shiftgauge.experiments.examples import ArrayImages
 from shiftgauge.experiments.networks import build
 from shiftgauge.experiments.recipes import Recipe
-from shiftgauge.experiments.training import Run, score, train
+from shiftgauge.experiments.scoring import Run, score
+from shiftgauge.experiments.training import train
 
 rng = np.random.default_rng(0)
 labels = np.arange(96) % 4
@@ -111,25 +112,25 @@ def test_every_process_has_a_gpu_of_its_own(device, gpu, expected, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
     monkeypatch.setenv("LOCAL_RANK", "3")
     monkeypatch.setenv("WORLD_SIZE", "4")
-    assert Run(device=device).on == torch.device(expected)
+    assert Run(device=device).torch_device == torch.device(expected)
 
 
 def test_one_gpu_for_all_processes_is_refused(monkeypatch):
-    assert Run(device="cuda:1").on == torch.device("cuda:1")
+    assert Run(device="cuda:1").torch_device == torch.device("cuda:1")
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(
         InputError, match=r"--device is 'cuda:1', one GPU for all processes of torchrun; say cuda"
     ):
-        _ = Run(device="cuda:1").on
+        _ = Run(device="cuda:1").torch_device
 
 
 @pytest.mark.parametrize(("rank", "lines"), [("0", 1), ("1", 0)])
 def test_one_process_speaks_for_all(rank, lines, monkeypatch, capsys):
     from shiftgauge.cli.app import run
-    from shiftgauge.experiments import bench
+    from shiftgauge.experiments import collect
 
     monkeypatch.setenv("RANK", rank)
-    monkeypatch.setattr(bench, "train", lambda given, seeds: [{"seed": 0, "checkpoint": "x.pt"}])
+    monkeypatch.setattr(collect, "train_seeds", lambda setting, seeds: [{"seed": 0, "checkpoint": "x.pt"}])
     assert run(["bench", "train", "cifar10"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == lines
 

