@@ -70,7 +70,7 @@ def test_an_interrupted_redo_on_other_files_is_refused(setting):
         lambda s: dataclasses.replace(s, files=(published,), corruption="") if "contrast" in s.name else s,
     )
     killed_after(changed, 8)
-    with pytest.raises(FileError, match=r"was made with other data, corruption than .*manifest.json says"):
+    with pytest.raises(FileError, match=r"was made with other corruption, data than .*manifest.json says"):
         run(setting)
 
 
@@ -80,7 +80,7 @@ def test_scores_without_a_stamp_are_refused_where_stamps_are_told(setting):
     held = scores.read("contrast_2")
     scores.write("contrast_2", held.scores, held.labels, held.kind)
     with pytest.raises(
-        FileError, match=r"contrast_2.npz was made with other weights, data, corruption, code, precision than"
+        FileError, match=r"contrast_2.npz was made with other code, corruption, data, precision, weights than"
     ):
         run(setting)
 

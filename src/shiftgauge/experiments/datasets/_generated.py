@@ -1,4 +1,4 @@
-"""Shifts that are made here: a clean image set under the 19 common corruptions at 5 severities."""
+"""Corrupted sets that are made here: a clean image set under the 19 common corruptions at 5 severities."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from shiftgauge.experiments.examples import ArrayImages, Draws, Indices, Pixels
 
 @dataclass(frozen=True)
 class CorruptedArray:
-    """Images in memory, corrupted when they are asked for; the first rows of a set cost their share only."""
+    """Images in memory, corrupted on first use; taking the first rows corrupts only them."""
 
     base: ArrayImages
     corruption: str
@@ -32,7 +32,7 @@ class CorruptedArray:
         return corrupt(self.base.pixels, self.corruption, self.severity, constants=self.constants)
 
     def __len__(self) -> int:
-        """How many images there are."""
+        """Number of images."""
         return len(self.base)
 
     def batch(self, rows: Indices, draws: Draws | None = None) -> Pixels:
@@ -40,7 +40,7 @@ class CorruptedArray:
         return replace(self.base, pixels=self.pixels).batch(rows, draws)
 
     def take(self, rows: Indices) -> ArrayImages:
-        """Only these rows of the whole set: what lies behind the last of them is not made."""
+        """Only these rows of the whole set; the chunks behind the last of them are not corrupted."""
         each = chunk_rows(self.base.pixels)
         needed = -(-(int(rows.max(initial=-1)) + 1) // each) * each
         first = replace(self.base, pixels=self.base.pixels[:needed], labels=self.labels[:needed])
@@ -50,13 +50,13 @@ class CorruptedArray:
 def corrupted(
     read: Callable[[], ArrayImages], constants: str, files: tuple[Path, ...], kind: str = "synthetic"
 ) -> list[ShiftedSet]:
-    """``clean`` and 95 corruptions of a mixed image set in memory; the set is read once from ``files``."""
+    """``clean`` and 95 corruptions of a shuffled image set in memory, which is read once from ``files``."""
     clean = cache(read)
 
     def shifted(name: str, severity: int) -> CorruptedArray:
         return CorruptedArray(clean(), name, severity, constants)
 
-    made = [
+    sets = [
         ShiftedSet(
             f"{name}_{severity}",
             kind,
@@ -68,11 +68,11 @@ def corrupted(
         for name in NAMES
         for severity in range(1, 6)
     ]
-    return [ShiftedSet("clean", "clean", clean, files, shuffled=True), *made]
+    return [ShiftedSet("clean", "clean", clean, files, shuffled=True), *sets]
 
 
 def describe(name: str, severity: int, constants: str) -> str:
-    """How a corrupted set is made, in words that belong to its digest.
+    """How a corrupted set is made, as a text that is part of its digest.
 
     >>> describe("fog", 3, "cifar")
     'fog 3, constants cifar, seed 0'

@@ -86,8 +86,8 @@ def people(read: Reader) -> Iterator[Task]:
     )
     yield "contacts_mdu_by_age", d.drop(columns=["mdu", "age", "child"]), visits, age, ["b2"]
     b = read("Ecdat/BudgetFood").dropna()
-    home = b[["totexp", "age", "size", "sex"]]
-    yield "food_share_by_town", home, quantiles(b.wfood, 4), b.town.astype(str), ["1"]
+    household = b[["totexp", "age", "size", "sex"]]
+    yield "food_share_by_town", household, quantiles(b.wfood, 4), b.town.astype(str), ["1"]
     size, years = bins(b["size"], [0, 2, 4, 99]), bins(b.age, [0, 35, 45, 55, 65, 120])
     yield "food_size_by_age", b[["totexp", "wfood", "town", "sex"]], size, years, ["b1"]
 
@@ -175,12 +175,12 @@ def things(read: Reader) -> Iterator[Task]:
     season = ((n.julday - n.julday.min()) // 75).astype(str)
     yield "nox_level_by_season", n[["LNOxEm", "sqrtWS"]], quantiles(n.LNOx, 4), season, ["1", "2"]
     b = read("vcd/Bundesliga").dropna()
-    home, away = (
+    home_goals, away_goals = (
         b.groupby("HomeTeam").HomeGoals.transform("mean"),
         b.groupby("AwayTeam").AwayGoals.transform("mean"),
     )
     result = np.select([b.HomeGoals > b.AwayGoals, b.HomeGoals < b.AwayGoals], ["home", "away"], "draw")
-    features = pd.DataFrame({"home": home, "away": away, "round": b.Round})
+    features = pd.DataFrame({"home": home_goals, "away": away_goals, "round": b.Round})
     yield "bundesliga_result_by_decade", features, result, (b.Year // 10 * 10).astype(str), ["1980"]
 
 

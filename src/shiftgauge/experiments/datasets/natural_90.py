@@ -58,7 +58,7 @@ def tasks() -> dict[str, _Task]:
     some = ("age", "married", "kids", "hhninc", "educ", "docvis")
     bat = ("g", "ab", "r", "h", "X2b", "X3b", "rbi", "sb", "bb", "so")
     ill = ("lnhhexp", "age", "sex", "married", "illdays", "actdays", "insurance", "injury")
-    diamonds, health, visits, home = "ggplot2/diamonds", "Ecdat/HI", "COUNT/rwm5yr", "Ecdat/VietNamI"
+    diamonds, health, visits, vietnam = "ggplot2/diamonds", "Ecdat/HI", "COUNT/rwm5yr", "Ecdat/VietNamI"
     carat = _bands("carat", [0, 0.4, 0.7, 1, 1.5, 9], ["a0.4", "b0.7", "c1", "d1.5", "e9"])
     doctor = _bands("docvis", [-1, 0, 3, 999], ["none", "some", "many"])
     runs = _bands("hr", [-1, 0, 5, 15, 99], ["0", "1-5", "6-15", "16+"])
@@ -81,11 +81,11 @@ def tasks() -> dict[str, _Task]:
             "baseball", BASEBALL, bat, runs, lambda t: (t.year // 20 * 20).astype(str), ("1960",)
         ),
         "vietnam_ill_by_commune": _Task(
-            "vietnam", home, (*ill, "educ"), lambda t: np.minimum(t.illness, 2).astype(str),
+            "vietnam", vietnam, (*ill, "educ"), lambda t: np.minimum(t.illness, 2).astype(str),
             lambda t: (t.commune // 50).astype(str), ("0",),
         ),
         "vietnam_pharm_by_educ": _Task(
-            "vietnam", home, (*ill, "illness"), lambda t: np.minimum(t.pharvis, 2).astype(int).astype(str),
+            "vietnam", vietnam, (*ill, "illness"), lambda t: np.minimum(t.pharvis, 2).astype(int).astype(str),
             school, ("9",),
         ),
     }  # fmt: skip
