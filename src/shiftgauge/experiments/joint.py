@@ -116,7 +116,7 @@ def _record(
 
 def _averages(first: Sequence[tuple[str, str, Mapping[str, Entry]]]) -> list[list[str]]:
     ours = [[by_method[m]["mae"] for _, _, by_method in first if m in by_method] for m in METHODS]
-    beside = [
+    theirs = [
         [p[0] for d, k, by_method in first if m in by_method and (p := published.mae(d, k, m))]
         for m in METHODS
     ]
@@ -125,7 +125,7 @@ def _averages(first: Sequence[tuple[str, str, Mapping[str, Entry]]]) -> list[lis
     means = [f"{100 * np.mean(v):.2f}{part_of(len(v), len(first), 'rows')}" if v else "not run" for v in ours]
     return [
         [count, "here", *means],
-        [count, "paper", *(f"{np.mean(values):.2f}" if values else "" for values in beside)],
+        [count, "paper", *(f"{np.mean(values):.2f}" if values else "" for values in theirs)],
         [
             f"average of {len(published.rows())} rows",
             "paper",

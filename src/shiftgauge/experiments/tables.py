@@ -275,7 +275,7 @@ def batches(records: pd.DataFrame, size: int = BATCH_ROWS) -> ResultTable:
         "largest difference",
     ]  # fmt: skip
     applies = f"Batches of {size:,} rows drawn with replacement, ceil(n / {size:,}) of them, averaged."
-    none = f"No set here has more than {size:,} rows, so the paper takes no batches and there is nothing to compare."
+    none = f"No set here has more than {size:,} rows, so the paper uses no batches and there is nothing to compare."
     notes = (f"Percentage points. {applies}" if len(records) else none,)
     title = "The whole target against batches with replacement"
     return ResultTable("batches", title, header, lines, notes, data)

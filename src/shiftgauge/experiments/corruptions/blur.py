@@ -40,7 +40,7 @@ def disk(radius: float, softness: float) -> Floats:
 
 
 def glass_blur(images: Images, c: tuple[float, int, int], rng: np.random.Generator) -> Images:
-    """Blur by c[0], let every pixel take the colour of one at most c[1] away, c[2] times, blur again."""
+    """Blur by c[0], replace every pixel by one at most c[1] away, c[2] times, blur again."""
     sigma, reach, times = c
     x = to_images(smooth(to_planes(images), sigma))
     steps = (x.shape[1] - 2 * reach) * (x.shape[2] - 2 * reach)
@@ -79,7 +79,7 @@ def zoom_blur(images: Images, c: NDArray[np.float64], rng: np.random.Generator) 
 
 
 def need_cv2() -> Any:
-    """OpenCV, or one clear line."""
+    """OpenCV, or an error that names the extra."""
     try:
         import cv2
     except ImportError:

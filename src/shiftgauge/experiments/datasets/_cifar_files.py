@@ -45,9 +45,9 @@ def read_npy(path: Path) -> NDArray[np.generic]:
 def corruption_shifts(
     folder: Path, test: Callable[[], ArrayImages], files: tuple[Path, ...]
 ) -> list[ShiftedSet]:
-    """The published corrupted test sets if they are there, else the same corruptions made here.
+    """The published corrupted test sets if their folder exists, else the same corruptions made here.
 
-    A folder that lacks some of the published files gives the sets of the others, and says which lack.
+    Sets whose files are missing from the folder say so.
     """
     if not folder.exists():
         return corrupted(test, "cifar", files)
@@ -66,7 +66,7 @@ def _published(folder: Path, name: str, severity: int) -> ShiftedSet:
 
 
 def _slice(folder: Path, name: str, severity: int) -> ArrayImages:
-    # One file a corruption: severity s is the s-th fifth of it.
+    # One file per corruption: severity s is the s-th fifth of it.
     images, labels = read_npy(folder / f"{name}.npy"), read_npy(folder / "labels.npy")
     if len(images) != len(labels) or len(images) % 5:
         raise FileError(f"{folder / name}.npy holds {len(images)} images for {len(labels)} labels")

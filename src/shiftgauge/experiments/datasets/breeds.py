@@ -1,8 +1,8 @@
 """BREEDS (Santurkar, Tsipras and Madry, 2021): Living-17, Nonliving-26, Entity-13, Entity-30.
 
-Superclasses of ImageNet; the source sees half of each one's classes. "Same" targets show the same
-classes corrupted, "novel" targets the other half, clean and corrupted. The halves are those of the split
-``good``, which the paper's authors take; ``living17-rand`` and its like are the random ones.
+Superclasses of ImageNet; the source has half of the classes of each one. "Same" targets are the same classes,
+corrupted, "novel" targets the other half, clean and corrupted. The halves are those of the split ``good``, which the
+paper's authors use; ``living17-rand`` and so on are random ones.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _Task:
         found = read_hierarchy(root / FOLDER).split(self.level, self.subclasses, self.ancestor, self.how)
         if self.classes not in (None, len(found.superclasses)):
             raise FileError(
-                f"{root / FOLDER} gives {len(found.superclasses)} superclasses where {self.classes} are known; "
+                f"{root / FOLDER} gives {len(found.superclasses)} superclasses instead of {self.classes}; "
                 f"the files wanted are those of {ORIGIN} (not the original WordNet ones beside it)"
             )
         return found

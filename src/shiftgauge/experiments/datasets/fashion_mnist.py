@@ -60,7 +60,7 @@ def shifts(root: Path) -> list[ShiftedSet]:
 
 
 def _validation_size(images: ArrayImages) -> int:
-    # A sixth, as 10,000 of 60,000; small copies of the layout keep the proportion.
+    # A sixth, as 10,000 of 60,000, in small copies of the layout too.
     return min(RESERVED, len(images) // 6)
 
 

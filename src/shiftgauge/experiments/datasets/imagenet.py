@@ -27,14 +27,14 @@ V2 = {
     "v2_top_images": "imagenetv2-top-images-format-val",
 }
 RESERVED = 50
-"""Training images of every class that are not trained on: 50,000 of 1,000 classes."""
+"""Training images of every class that are reserved for validation: 50,000 of 1,000 classes."""
 
 
 def class_numbers(root: Path) -> dict[str, int]:
     """WordNet number -> class number.
 
-    From BREEDS' ``dataset_class_info.json`` where it is there; otherwise the sorted folders are the classes,
-    which is right only if all 1,000 are present: a part of them is refused, not counted.
+    From ``dataset_class_info.json`` of BREEDS if it exists; otherwise the sorted folders are the classes, and all 1,000
+    must be present.
     """
     if (root / INFO).exists():
         return read_numbers(root / INFO)
@@ -50,8 +50,8 @@ def class_numbers(root: Path) -> dict[str, int]:
 def split_training(root: Path, class_of: dict[str, int]) -> tuple[FileImages, FileImages]:
     """(images to train on, reserved images) of the training folders that ``class_of`` names.
 
-    Which images of a class are reserved depends on that class alone, not on the folders beside it; of a
-    class of less than 250 images it is a fifth.
+    The reserved images of a class do not depend on the other folders; of a class with less than 250 images a fifth is
+    reserved.
     """
     images = read_images(root / TRAIN, class_of)
     reserved, start = np.zeros(len(images), bool), 0
@@ -96,7 +96,7 @@ def _by_number(folder: Path, numbers: dict[str, int]) -> FileImages:
 def corrupted_folders(
     root: Path, class_of: dict[str, int], kind: str, class_files: tuple[Path, ...], prefix: str = ""
 ) -> list[ShiftedSet]:
-    """The 95 (corruption, severity) folders of ImageNet-C, seen through ``class_of``; the absent ones say so.
+    """The 95 (corruption, severity) folders of ImageNet-C with the classes ``class_of``; missing ones say so.
 
     ``class_files`` are the files that decide ``class_of``. Without the published folder the same corruptions are
     made here, batch by batch (all 95, without the published files' JPEG compression).
