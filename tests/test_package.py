@@ -229,7 +229,7 @@ def test_imports_of_our_own_stand_at_the_top():
     """Except in the command, where they keep the start quick, and of compiled kernels, which bring numba along."""
     inside = []
     for file, tree in trees():
-        if file.parts[0] in ("cli", "monitor", "experiments", "__init__.py"):
+        if file.parts[0] in ("cli", "monitor", "__init__.py"):
             continue
         for function in ast.walk(tree):
             if not isinstance(function, FUNCTIONS):
@@ -243,10 +243,10 @@ def test_imports_of_our_own_stand_at_the_top():
 
 
 def test_no_two_public_classes_share_a_name():
-    """In the packages up to the command; the monitor and the experiments have names of their own."""
+    """In all packages but the monitor, which has names of its own."""
     seen = {}
     for file, tree in trees():
-        if file.parts[0] in ("monitor", "experiments"):
+        if file.parts[0] == "monitor":
             continue
         for node in tree.body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
