@@ -84,7 +84,7 @@ def correlations(x: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[float,
 
 
 def _ranks(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    return pd.Series(x).rank().to_numpy()
+    return np.asarray(pd.Series(x).rank().to_numpy(), dtype=np.float64)
 
 
 def _pearson(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:

@@ -163,11 +163,12 @@ def _evidence(counted: Counted, i: int) -> LabelEvidence:
     share = float(counted.hits[i] / counted.mass[i])
     fraction = float(min(counted.fraction[i], 1.0))
     least = share * fraction
+    count = float(counted.mass[i] ** 2 / counted.squares[i])
     return LabelEvidence(
         labels=0,
         errors=0,
         error=share,
-        effective=float(counted.mass[i] ** 2 / counted.squares[i] * (1.0 - counted.shared[i])),
+        effective=count * (1.0 - float(counted.shared[i])),
         fraction=fraction,
         least=least,
         most=1.0 - (fraction - least),
@@ -175,6 +176,7 @@ def _evidence(counted: Counted, i: int) -> LabelEvidence:
         p_value=1.0,
         post_stratified=False,
         plain_error=share,
+        plain_effective=count,
     )
 
 
