@@ -282,6 +282,18 @@ def test_labels_of_one_predicted_class_are_weighted_by_class(data):
     assert found.labels.error == pytest.approx(np.average(wrong, weights=weights), abs=1e-9)
 
 
+def test_a_predicted_class_without_labels_is_left_out(data):
+    """Of class 1 no row is labelled: classes 0 and 2 have their shares among themselves."""
+    source, target, truth, _ = data
+    rng = np.random.default_rng(3)
+    zeros, twos = (np.flatnonzero(target.predictions == j) for j in (0, 2))
+    rows = np.concatenate([rng.choice(zeros, 60, replace=False), rng.choice(twos, 60, replace=False)])
+    found = sg.estimate(source, target, labels=some(truth, rows))
+    wrong = target.predictions[rows] != truth[rows]
+    share = np.array([len(zeros), len(twos)]) / (len(zeros) + len(twos))
+    assert found.labels.error == pytest.approx(share @ [wrong[:60].mean(), wrong[60:].mean()], abs=1e-9)
+
+
 def test_labels_that_differ_in_both_are_raked(data):
     """In the end both margins are all rows': confidence and predicted class."""
     source, target, truth, f = data
