@@ -10,7 +10,7 @@ import shiftgauge as sg
 from shiftgauge.errors import InputError
 from shiftgauge.inference import metrics
 from shiftgauge.methods.posterior import row_posterior
-from shiftgauge.rows import run
+from shiftgauge.rows import Rows, run
 
 from .conftest import scores
 
@@ -217,6 +217,25 @@ class TestLabels:
         for name in ("precision", "recall", "f1"):
             for a, b in zip(random.ranges[name], unknown.ranges[name], strict=True):
                 assert b.high - b.low > a.high - a.low
+        own = np.diag(unknown.confusion) / unknown.confusion.sum(axis=0)
+        np.testing.assert_allclose(unknown.precision, own)  # nor do they stand for the other rows of a class
+        assert (
+            np.abs(random.precision - np.diag(random.confusion) / random.confusion.sum(axis=0)).max() > 1e-3
+        )
+
+    def test_blocks_give_what_memory_gives(self, pair):
+        source, target, labels = pair
+        some = {int(i): int(labels[i]) for i in range(0, target.n, 7)}
+        by = np.arange(target.n) % 3
+        blocks = Rows.of(target, block_rows=97).in_passes()
+        whole, parts = (every_number(metrics(source, t, labels=some)) for t in (target, blocks))
+        for name, (value, ends) in whole.items():
+            assert parts[name][0] == pytest.approx(value, abs=1e-8), name
+            assert parts[name][1]["low"] == pytest.approx(ends["low"], abs=1e-7), name
+            assert parts[name][1]["high"] == pytest.approx(ends["high"], abs=1e-7), name
+        whole, parts = (sg.slices(source, t, by, labels=some).slices for t in (target, blocks))
+        for a, b in zip(whole, parts, strict=True):
+            assert (b.error, b.low, b.high) == pytest.approx((a.error, a.low, a.high), abs=1e-7)
 
     def test_they_are_refused_with_a_named_method(self, pair):
         source, target, labels = pair

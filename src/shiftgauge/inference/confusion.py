@@ -277,7 +277,7 @@ def metrics(
     values: dict[str, Array] = {}
     ranges: dict[str, Ranges] = {}
     for one in numbers(pair, sums, costs):
-        centre = _average_centre(one.name, values) if one.kind in AVERAGES else None
+        centre = _average_centre(one.name, values) if one.kind == "average" else None
         own, found = cases.ranges(one.kind, one.values, one.noise, one.rows, one.counted, one.bounds, centre)
         if one.name == "f1":  # J, the share of right rows among those of the class or predicted as it
             own, found = _f1(own), tuple(r and Range(r.level, _f1(r.low), _f1(r.high), r.kind) for r in found)
@@ -427,13 +427,11 @@ def numbers(pair: Pair, sums: Sums, costs: Array | None = None) -> Iterator[Numb
     for name in AVERAGED:
         of_class = noise[name]
         for average, weight in (("macro", np.full(k, 1.0 / k)), ("weighted", share)):
-            if (average, name) == ACCURACY:
-                continue
             means = (
                 values[name].mean(axis=1) if average == "macro" else (values[name] * sums.share).sum(axis=1)
             )
             joint = np.array([np.sqrt(((weight * of_class) ** 2).sum())])
-            yield Number(f"{average} {name}", average, means[:, None], joint, all_rows, _all(known))
+            yield Number(f"{average} {name}", "average", means[:, None], joint, all_rows, _all(known))
     errors = 1.0 - sums.tp.sum(axis=1)
     of_error = binomial_noise(errors[:1], all_rows, n_source, known[:1])
     kappas = np.array([_kappa(own, predicted, e) for own, e in zip(sums.share, errors, strict=True)])

@@ -218,17 +218,14 @@ def slices(
             warnings.append(
                 "groups count in the intervals of a method that is named, not in the ranges of auto"
             )
-        sums = cut.sums(pair.target, cases)
-        errors, ends = _ranges(pair, cases, sums, missed)
-        ranges: Sequence[Interval | None] = ends
-        kind = MEASURED if missed is None else f"{MEASURED}, {SEEN}"
+        sums, kind = cut.sums(pair.target, cases), MEASURED if missed is None else f"{MEASURED}, {SEEN}"
+        errors, ranges = _ranges(pair, cases, sums, missed)
     else:
         replicated = Replicates(pair, settings)
         sums = cut.sums(pair.target, cases, replicated.target.block)
         drawn = _draw(replicated, pair.parts(name, **options), sums.drawn, len(cut.names))
         kind = SAMPLING if missed is None else f"simultaneous, sampling error, {SEEN}"
-        errors = np.clip(sums.errors[0], 0.0, 1.0)
-        ranges = _intervals(pair, sums, drawn, missed, level, kind)
+        errors, ranges = _intervals(pair, sums, drawn, missed, level, kind)
     few = ~sums.enough & (sums.counted.fraction < 1.0)
     if pair.source.n < FEWEST:
         few = sums.counted.fraction < 1.0
@@ -238,9 +235,21 @@ def slices(
     if (sums.mass == 0.0).any():
         without = ", ".join(cut.names[g] for g in np.flatnonzero(sums.mass == 0.0)[:5])
         warnings.append(f"slices whose rows all weigh 0 are left out: {without}")
-    parts = tuple(
+    parts = _slices(cut.names, sums, errors, ranges, few)
+    whole = float(cases.answer.error if cases.measured else sums.mass @ errors)  # type: ignore[arg-type]
+    return Slices(whole, parts, level, kind=kind, warnings=tuple(warnings))
+
+
+def _slices(
+    names: Sequence[str],
+    sums: Sums,
+    errors: Array,
+    ranges: Sequence[Interval | None],
+    few: npt.NDArray[np.bool_],
+) -> tuple[Slice, ...]:
+    return tuple(
         Slice(
-            name=cut.names[g],
+            name=names[g],
             rows=int(sums.rows[g]),
             share=float(sums.mass[g]),
             error=float(errors[g]),
@@ -250,8 +259,6 @@ def slices(
         )
         for g in np.flatnonzero(sums.mass > 0.0).tolist()
     )
-    whole = float(cases.answer.error if cases.measured else sums.mass @ errors)  # type: ignore[arg-type]
-    return Slices(whole, parts, level, kind=kind, warnings=tuple(warnings))
 
 
 def slice_noise(pair: Pair, sums: Sums) -> Array:
@@ -261,14 +268,14 @@ def slice_noise(pair: Pair, sums: Sums) -> Array:
 
 def _ranges(
     pair: Pair, cases: Scenarios, sums: Sums, missed: tuple[Array, Array] | None
-) -> tuple[Array, list[Range | None]]:
+) -> tuple[Array, Sequence[Interval | None]]:
     """(G,) the errors of the slices by `auto`, and their ranges."""
     noise = slice_noise(pair, sums)
     if missed is not None:
         noise = np.hypot(noise, missed[1])
     errors, found = cases.ranges("slice", sums.errors, noise, sums.effective, sums.counted)
     if missed is None:
-        return errors, list(found)
+        return errors, found
     off = missed[0].tolist()
     ends = [
         r
@@ -280,10 +287,10 @@ def _ranges(
 
 def _intervals(
     pair: Pair, sums: Sums, drawn: Array, missed: tuple[Array, Array] | None, level: float, kind: str
-) -> list[Interval]:
-    """Simultaneous intervals of the sampling error, from (1 + B, G) replicates of the slices' errors."""
+) -> tuple[Array, Sequence[Interval | None]]:
+    """(G,) the errors of the slices, and simultaneous intervals of their sampling error, from (1 + B, G) replicates."""
     count = len(sums.mass)
-    low = high = np.clip(sums.errors[0], 0.0, 1.0)
+    low = high = errors = np.clip(sums.errors[0], 0.0, 1.0)
     enough = np.flatnonzero(sums.enough)
     half_width = np.full(count, np.inf)
     half_width[enough] = max_t(drawn[1:, enough], drawn[0, enough], level)
@@ -296,7 +303,7 @@ def _intervals(
     for g in range(count):
         in_slice = joint_rows(pair.source.n_effective, max(float(sums.effective[g]), 1e-9))
         out.append(Interval(level, *widened(float(low[g]), float(high[g]), in_slice, z), kind))
-    return out
+    return errors, out
 
 
 @dataclass(frozen=True)
