@@ -329,7 +329,7 @@ def test_a_set_that_was_unpacked_by_half_is_refused(tmp_path):
     imagenet, task = dataset("imagenet"), breeds._Task(1, 4)
     shutil.rmtree(tmp_path / "imagenet" / "train" / "n02")
     said = (
-        r"train has no image of 1 of the 8 classes that are read from it \(n02\); was it unpacked to the end"
+        r"train has no image of 1 of the 8 classes that are read from it \(n02\); was it unpacked completely"
     )
     for read in (imagenet.training, imagenet.validation):
         with pytest.raises(FileError, match=said):
@@ -420,7 +420,7 @@ def test_breeds_classes_do_not_depend_on_which_folders_are_there(tmp_path):
             path.parent.name: int(label) for path, label in zip(examples.paths, examples.labels, strict=True)
         }
         assert found == label_of
-    with pytest.raises(FileError, match=r"gives 2 superclasses where 17 are known.*modified"):
+    with pytest.raises(FileError, match=r"gives 2 superclasses instead of 17.*modified"):
         breeds._Task(1, 4, classes=17).split(tmp_path)
 
 
