@@ -34,11 +34,11 @@ def monitor(
     workers: Annotated[int, typer.Option(help="Processes that estimate; 0 if they run elsewhere", min=0)] = 1,
     demo: Annotated[bool, typer.Option("--demo", help="Fill an empty folder with 60 days first")] = False,
 ) -> None:
-    """Serve the monitor: calls, pages and a worker, on this machine unless --host says otherwise."""
+    """Serve the monitor: the API, pages and a worker, on this machine unless --host says otherwise."""
     if context.invoked_subcommand is not None:
         return
     _needs_extra()
-    from shiftgauge.monitor.serve import serve
+    from shiftgauge.monitor.run.serve import serve
 
     if demo:
         _fill(data, database)
@@ -50,8 +50,8 @@ def _started(address: str) -> None:
 
 
 def _fill(data: Path, database: str | None) -> None:
-    from shiftgauge.monitor.demo import fill, fill_folder
-    from shiftgauge.monitor.store import open_store
+    from shiftgauge.monitor.db.store import open_store
+    from shiftgauge.monitor.run.demo import fill, fill_folder
 
     with working() as say:
 
@@ -77,11 +77,11 @@ def worker(
 ) -> None:
     """Estimate, without serving: any number of these may share a PostgreSQL database and a folder."""
     _needs_extra()
-    from shiftgauge.monitor.serve import work, work_once
+    from shiftgauge.monitor.run.serve import run_worker, run_worker_once
 
     if not once:
-        return work(str(data), database)
-    done = work_once(data, database)
+        return run_worker(str(data), database)
+    done = run_worker_once(data, database)
     typer.echo(json.dumps({"schema": SCHEMA, "jobs": done}) if as_json else f"{done} jobs done")
 
 
@@ -105,8 +105,8 @@ def replay(
 ) -> None:
     """Let a labelled file happen again, and see what the monitor would have said, beside what turned out."""
     _needs_extra()
-    from shiftgauge.monitor.replay import replay as run
-    from shiftgauge.monitor.store import open_store
+    from shiftgauge.monitor.db.store import open_store
+    from shiftgauge.monitor.run.replay import replay as run
 
     store = open_store(data, database)
     settings: dict[str, Any] = {"window": window, "level": level}
@@ -143,8 +143,8 @@ def export(
 ) -> None:
     """Write everything as Parquet files: rows, labels, windows and all their revisions, alerts."""
     _needs_extra()
-    from shiftgauge.monitor.export import export as write
-    from shiftgauge.monitor.store import open_store
+    from shiftgauge.monitor.db.store import open_store
+    from shiftgauge.monitor.run.export import export as write
 
     store = open_store(data, database)
     counts = write(store, folder)
@@ -171,8 +171,8 @@ def token(
 ) -> None:
     """Make a token, and show it this once; from the first one on, every call needs one."""
     _needs_extra()
-    from shiftgauge.monitor.service.tokens import create_token, list_tokens, revoke_token
-    from shiftgauge.monitor.store import open_store
+    from shiftgauge.monitor.db.store import open_store
+    from shiftgauge.monitor.db.tokens import create_token, list_tokens, revoke_token
 
     if every == (name is not None):
         raise InputError("wanted NAME and --scope for a new token, an id and --revoke, or --list alone")
@@ -206,7 +206,6 @@ def _token_line(token: dict[str, Any]) -> str:
 
 def _needs_extra() -> None:
     try:
-        import alembic  # noqa: F401
         import fastapi  # noqa: F401
         import prometheus_client  # noqa: F401
         import sqlalchemy  # noqa: F401

@@ -49,20 +49,20 @@ def push(
         raise InputError("push: which one? pass --model NAME and --version NAME")
     if source and labels:
         raise InputError("push: --source and --labels say different things; wanted one of them")
-    from shiftgauge.monitor import pushing
+    from shiftgauge.monitor.client import push as pushing
 
     calls: Iterable[Any]
     if source:
-        calls = [pushing.source_call(file, url, model, version)]
+        calls = [pushing.source_request(file, url, model, version)]
     elif labels:
-        calls = pushing.label_calls(file, url, model, id_column or "id", BATCH)
+        calls = pushing.label_requests(file, url, model, id_column or "id", BATCH)
     else:
-        calls = pushing.row_calls(file, url, model, version, id_column, time_column, segment or [], BATCH)
+        calls = pushing.row_requests(file, url, model, version, id_column, time_column, segment or [], BATCH)
     said: dict[str, Any] = {}
     for call in calls:
-        for name, value in _insist(call, token, patience).items():
-            counted = isinstance(value, int) and not isinstance(value, bool)
-            said[name] = said.get(name, 0) + value if counted else value
+        for name, value in _send_with_retries(call, token, patience).items():
+            pluralize = isinstance(value, int) and not isinstance(value, bool)
+            said[name] = said.get(name, 0) + value if pluralize else value
     if as_json:
         typer.echo(json.dumps({"schema": SCHEMA, **said}))
     else:
@@ -81,9 +81,9 @@ def _shown(said: dict[str, Any]) -> list[str]:
     return counts
 
 
-def _insist(call: Any, token: str | None, patience: float) -> dict[str, Any]:
+def _send_with_retries(call: Any, token: str | None, patience: float) -> dict[str, Any]:
     """Send until it is there, as long as the monitor only does not answer."""
-    from shiftgauge.monitor.post import send
+    from shiftgauge.monitor.client.http import send
 
     until, pause = time.monotonic() + patience, 0.5
     while True:
