@@ -88,8 +88,8 @@ def _with_zeros(z: np.ndarray) -> np.ndarray:
 
 def method_answers() -> Iterator[tuple[str, float, Callable[[], Any]]]:
     """Every method in every form, by name: (name, tolerance, what computes it)."""
-    forms = ("logits", "probabilities", "weights", "decisions", "names", "zeros", "ties")
-    grid = [(form, 2000, k) for form in forms for k in (2, 10)]
+    version_formats = ("logits", "probabilities", "weights", "decisions", "names", "zeros", "ties")
+    grid = [(form, 2000, k) for form in version_formats for k in (2, 10)]
     grid += [("logits", 2000, 300), ("logits", 30, 2), ("logits", 30, 10), ("probabilities", 450_000, 10)]
     for form, n, k in grid:
         source, target = samples(form, n, k)
@@ -317,8 +317,8 @@ def _options(command: Any, name: str = "") -> dict[str, list[str]]:
 
 
 def _openapi() -> Any:
-    from shiftgauge.monitor.http.app import create_app
-    from shiftgauge.monitor.store import open_store
+    from shiftgauge.monitor.db.store import open_store
+    from shiftgauge.monitor.run.app import create_app
 
     with tempfile.TemporaryDirectory() as folder:
         return create_app(open_store(folder)).openapi()

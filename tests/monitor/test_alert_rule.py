@@ -4,19 +4,18 @@ import re
 
 import numpy as np
 import pytest
-from monitor_data import K, labels_json, rows_json, settle_down
-from test_calls import post, put_source, windows
+from monitor_data import K, labels_json, rows_json, run_due_jobs
+from test_api import post, put_source, windows
 
-from shiftgauge.monitor.clock import now_us, pretend
-from shiftgauge.monitor.spans import HOUR
-from shiftgauge.monitor.worker import Worker
+from shiftgauge.monitor.periods import HOUR, now_us, simulated_time
+from shiftgauge.monitor.run.worker import Worker
 
 NOT_CONFIRMED = "not confirmed: label some rows"
 
 
 def put_limits(client, **limits):
     client.put("/v1/models/m/settings", json={"limits": limits}).raise_for_status()
-    settle_down(client.store)
+    run_due_jobs(client.store)
 
 
 def alerts(client):
@@ -32,12 +31,12 @@ def day(client, number, n=150, shift=1.7, **more):
     """A day of rows, by default far worse than the source."""
     rows, _ = rows_json(n, seed=number, day=number, prefix=f"d{number}-", shift=shift, **more)
     post(client, rows).raise_for_status()
-    settle_down(client.store)
+    run_due_jobs(client.store)
 
 
 def label(client, labels):
     client.post("/v1/models/m/labels", json={"labels": labels}).raise_for_status()
-    settle_down(client.store)
+    run_due_jobs(client.store)
 
 
 def chosen(number, n, wrong, shift=1.7):
@@ -97,7 +96,7 @@ def test_thirty_labels_within_the_limit_resolve_it(bad, count, resolved):
     if resolved:
         name = windows(bad)[-1]["window"]
         assert alerts(bad)[0]["resolution"] == f"the error by labels of v1 is 10.0% in {name}: within 50.0%"
-        settle_down(bad.store)
+        run_due_jobs(bad.store)
         assert firing(bad) == []  # and it does not come back
 
 
@@ -154,7 +153,7 @@ def test_it_takes_as_many_windows_as_set(bad):
 def test_a_limit_that_is_removed_resolves_its_alert(bad, limits):
     if "not_estimated_hours" in limits:
         day(bad, 8, version="v2")  # it has no source
-    with pretend(now_us() + 48 * HOUR):
+    with simulated_time(now_us() + 48 * HOUR):
         put_limits(bad, **limits)
         assert len(firing(bad)) == 1
         put_limits(bad, **dict.fromkeys(limits))
@@ -219,16 +218,16 @@ def test_five_days_of_digits(lite_client):
             row["probs"] = p
         post(client, like).raise_for_status()
         labels += labels_json(like, y[part])
-    settle_down(client.store)
+    run_due_jobs(client.store)
     newest = windows(client)[-1]
     assert newest["error"] - newest["sampling"] > 0.1 > newest["range"]["low"]
     assert firing(client) == [NOT_CONFIRMED]
     label(client, labels)
     assert firing(client) == []
     held = windows(client)
-    truth = sum(w["realised"]["error"] * w["rows"] for w in held) / sum(w["rows"] for w in held)
+    truth = sum(w["observed"]["error"] * w["rows"] for w in held) / sum(w["rows"] for w in held)
     assert truth < 0.04
-    said = f"the error by labels of v1 is {100 * held[-1]['realised']['error']:.1f}%"
+    said = f"the error by labels of v1 is {100 * held[-1]['observed']['error']:.1f}%"
     assert alerts(client)[0]["resolution"].startswith(said)
 
 
@@ -242,7 +241,7 @@ def test_a_method_that_refuses_says_why_in_the_window_and_another_one_estimates_
         {**row, "prediction": (int(np.argmax(row["logits"])) + (i == 0)) % K} for i, row in enumerate(rows)
     ]
     post(client, decided).raise_for_status()
-    settle_down(client.store)
+    run_due_jobs(client.store)
     (w,) = windows(client)
     assert (w["state"], w["error"]) == ("failed", None)
     assert "cot" in w["reason"]
@@ -250,6 +249,6 @@ def test_a_method_that_refuses_says_why_in_the_window_and_another_one_estimates_
     assert "auto" in w["reason"]  # what to take instead
     assert client.get("/v1/models/m").json()["reason"] == w["reason"]
     client.put("/v1/models/m/settings", json={"method": "auto"}).raise_for_status()
-    settle_down(client.store)
+    run_due_jobs(client.store)
     (w,) = windows(client)
     assert (w["state"], w["reason"]) == ("estimated", None)

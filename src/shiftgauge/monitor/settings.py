@@ -10,9 +10,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from shiftgauge.errors import nearest
-from shiftgauge.monitor.names import check_name
-from shiftgauge.monitor.problems import invalid
-from shiftgauge.monitor.spans import check_spec
+from shiftgauge.methods import METHODS
+from shiftgauge.monitor.periods import check_window_length
+from shiftgauge.monitor.problems import check_name, invalid
 
 #: Segments beyond this many values are counted together and get no series of their own.
 MOST_SEGMENTS = 8
@@ -21,8 +21,8 @@ SECRET_PREFIX = "whsec_"
 
 
 @dataclass(frozen=True)
-class Limits:
-    """When to shout; None for never.
+class AlertLimits:
+    """Alert limits; None for no limit.
 
     Attributes:
         error: the estimate exceeds this by more than its sampling part, or the labels do.
@@ -78,9 +78,9 @@ class Settings:
         level: of all ranges.
         method: whose estimate is shown.
         replicates: of the bootstrap behind the interval.
-        retention_days: rows older than this are forgotten; None keeps them.
-        limits: when to shout.
-        webhook: where to.
+        retention_days: rows older than this are erased; None keeps them.
+        limits: alert limits.
+        webhook: where alerts are sent.
     """
 
     window: str = "day"
@@ -90,7 +90,7 @@ class Settings:
     method: str = "auto"
     replicates: int = 200
     retention_days: float | None = None
-    limits: Limits = field(default_factory=Limits)
+    limits: AlertLimits = field(default_factory=AlertLimits)
     webhook: Webhook | None = None
 
     def to_dict(self, *, secrets: bool = False) -> dict[str, Any]:
@@ -113,11 +113,11 @@ class Settings:
 
 def from_stored(values: Mapping[str, Any]) -> Settings:
     """Settings as the store kept them: checked when they came, trusted now."""
-    held = dict(values)
-    held["segments"] = tuple(held.get("segments", ()))
-    held["limits"] = Limits(**held.get("limits", {}))
-    held["webhook"] = Webhook(**held["webhook"]) if held.get("webhook") else None
-    return Settings(**held)
+    out = dict(values)
+    out["segments"] = tuple(out.get("segments", ()))
+    out["limits"] = AlertLimits(**out.get("limits", {}))
+    out["webhook"] = Webhook(**out["webhook"]) if out.get("webhook") else None
+    return Settings(**out)
 
 
 def _object(given: Any, what: str, known: list[str]) -> dict[str, Any]:
@@ -160,8 +160,6 @@ def _level(value: Any, _: Settings) -> float:
 
 
 def _method(value: Any, _: Settings) -> str:
-    from shiftgauge.methods import METHODS
-
     if not isinstance(value, str) or value not in METHODS or value in ("entropy", "gde"):
         raise invalid(f"method {str(value)[:40]!r}: wanted 'auto' or another method that estimates an error")
     return str(value)
@@ -171,9 +169,9 @@ def _replicates(value: Any, _: Settings) -> int:
     return _whole(value, "replicates", 20, 2000)
 
 
-def _limits(value: Any, held: Settings) -> Limits:
-    given = _object({} if value is None else value, "limits", [f.name for f in fields(Limits)])
-    out = held.limits if value is not None else Limits()
+def _limits(value: Any, old: Settings) -> AlertLimits:
+    given = _object({} if value is None else value, "limits", [f.name for f in fields(AlertLimits)])
+    out = old.limits if value is not None else AlertLimits()
     for name, limit in given.items():
         if name == "windows":
             out = replace(out, windows=_whole(limit, "limits.windows", 1, 100))
@@ -184,24 +182,24 @@ def _limits(value: Any, held: Settings) -> Limits:
     return out
 
 
-def _webhook(value: Any, held: Settings) -> Webhook | None:
+def _webhook(value: Any, old: Settings) -> Webhook | None:
     if value is None:
         return None
     given = _object(value, "webhook", ["url", "secret", "shape", "signed"])
-    url = given.get("url", held.webhook.url if held.webhook else None)
+    url = given.get("url", old.webhook.url if old.webhook else None)
     if not isinstance(url, str) or len(url) > 2000 or not _is_web_address(url):
         raise invalid(
             f"webhook.url {str(url)[:60]!r}: wanted an address that begins with https:// or http://"
         )
     secret = given.get("secret")
     if secret is None:  # not shown, so not sent back: the old one stays
-        secret = held.webhook.secret if held.webhook else ""
+        secret = old.webhook.secret if old.webhook else ""
     if not isinstance(secret, str) or (secret and not _is_secret(secret)):
         raise invalid(
             "webhook.secret: wanted whsec_ and base64 of 24 to 64 bytes (Standard Webhooks); make one with: "
             "openssl rand -base64 32"
         )
-    shape = given.get("shape", held.webhook.shape if held.webhook else "json")
+    shape = given.get("shape", old.webhook.shape if old.webhook else "json")
     if shape not in SHAPES:
         raise invalid(f"webhook.shape {str(shape)[:40]!r}: wanted 'json' or 'slack'")
     return Webhook(url, secret, shape)
@@ -223,7 +221,7 @@ def _is_web_address(url: str) -> bool:
 
 
 _READERS: dict[str, Any] = {
-    "window": lambda value, _: check_spec(value),
+    "window": lambda value, _: check_window_length(value),
     "lateness_minutes": lambda value, _: _number(value, "lateness_minutes", 0.0, 60.0 * 24 * 90),
     "segments": _segments,
     "level": _level,

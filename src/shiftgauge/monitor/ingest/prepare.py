@@ -1,4 +1,4 @@
-"""Prepared rows: checked against their version, hashed and encoded, before any lock is taken."""
+"""Prepared rows: checked against their version, hashed and encoded, before the transaction begins."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from shiftgauge.errors import InputError
-from shiftgauge.monitor.ingest.forms import Form
+from shiftgauge.monitor.db import _kernels
+from shiftgauge.monitor.db.ids import keys_of
+from shiftgauge.monitor.db.models import ScoreFormat
+from shiftgauge.monitor.db.rows import StoredRows, to_arrow_stream, to_table
+from shiftgauge.monitor.ingest.bodies import too_large
+from shiftgauge.monitor.ingest.rows import PostedRows
+from shiftgauge.monitor.periods import group_indices
 from shiftgauge.monitor.problems import conflict, invalid
-from shiftgauge.monitor.spans import grouped
-from shiftgauge.monitor.store.index import keys_of
-from shiftgauge.monitor.store.payloads import Rows, stream, table_of
-from shiftgauge.monitor.wire.bodies import too_large
-from shiftgauge.monitor.wire.rows import Raw
 from shiftgauge.samples import Target
 
 #: At most so many versions in one request: each is a batch of its own.
@@ -34,9 +36,9 @@ class Prepared:
     """
 
     version: str
-    before: Form
-    after: Form
-    rows: Rows
+    before: ScoreFormat
+    after: ScoreFormat
+    rows: StoredRows
     contents: npt.NDArray[np.uint32]
     payload: bytes
 
@@ -45,10 +47,10 @@ class Prepared:
         if not drop.any():
             return self
         rows, contents = self.rows.take(~drop), self.contents[~drop]
-        return replace(self, rows=rows, contents=contents, payload=stream(table_of(rows, contents)))
+        return replace(self, rows=rows, contents=contents, payload=to_arrow_stream(to_table(rows, contents)))
 
 
-def prepare(raw: Raw, held: dict[str, Form], secret: bytes) -> list[Prepared]:
+def prepare(raw: PostedRows, formats: dict[str, ScoreFormat], secret: bytes) -> list[Prepared]:
     """Check scores, predictions and classes; split by version; hash ids with the installation's secret."""
     try:
         Target(raw.scores) if raw.kind == "logits" else Target(probs=raw.scores)
@@ -59,7 +61,7 @@ def prepare(raw: Raw, held: dict[str, Form], secret: bytes) -> list[Prepared]:
         raise too_large(f"rows of {len(names):,} versions", MOST_VERSIONS)
     number = {name: i for i, name in enumerate(names)}
     # Rows of all versions at first, with predictions still to come: each version takes its own.
-    rows = Rows(
+    rows = StoredRows(
         ids=raw.ids,
         keys=keys_of(raw.ids, secret),
         times=raw.times,
@@ -70,20 +72,27 @@ def prepare(raw: Raw, held: dict[str, Form], secret: bytes) -> list[Prepared]:
     )
     if len(names) == 1:
         return [
-            _of_version(raw, names[0], held.get(names[0], Form()), rows, np.arange(len(raw.times)), secret)
+            _of_version(
+                raw, names[0], formats.get(names[0], ScoreFormat()), rows, np.arange(len(raw.times)), secret
+            )
         ]
     versions = np.array([number[name] for name in raw.versions])
     return [
-        _of_version(raw, names[i], held.get(names[i], Form()), rows.take(mine), mine, secret)
-        for i, mine in grouped(versions)
+        _of_version(raw, names[i], formats.get(names[i], ScoreFormat()), rows.take(mine), mine, secret)
+        for i, mine in group_indices(versions)
     ]
 
 
 def _of_version(
-    raw: Raw, version: str, before: Form, rows: Rows, places: npt.NDArray[np.intp], secret: bytes
+    raw: PostedRows,
+    version: str,
+    before: ScoreFormat,
+    rows: StoredRows,
+    places: npt.NDArray[np.intp],
+    secret: bytes,
 ) -> Prepared:
     """Rows of one version; `places` says where they stand in the request."""
-    after = before.fixed_by(raw.kind, raw.scores.shape[1], raw.classes, version)
+    after = before.after_rows(raw.kind, raw.scores.shape[1], raw.classes, version)
     order = after.order(raw.classes)
     rows = replace(
         rows,
@@ -92,33 +101,31 @@ def _of_version(
     )
     contents = content_of(rows, version, secret)
     rows, contents = _once(rows, contents)
-    return Prepared(version, before, after, rows, contents, stream(table_of(rows, contents)))
+    return Prepared(version, before, after, rows, contents, to_arrow_stream(to_table(rows, contents)))
 
 
-def _predictions(raw: Raw, form: Form, version: str, places: npt.NDArray[np.intp]) -> npt.NDArray[np.int32]:
+def _predictions(
+    raw: PostedRows, form: ScoreFormat, version: str, places: npt.NDArray[np.intp]
+) -> npt.NDArray[np.int32]:
     if raw.predictions is None:
         return np.full(len(places), -1, dtype=np.int32)
     texts = [raw.predictions[row] for row in places.tolist()]
     given = np.array([text is not None for text in texts])
-    found = form.index_of([text or "" for text in texts])
-    wrong = given & (found < 0)
+    indices = form.index_of([text or "" for text in texts])
+    wrong = given & (indices < 0)
     if wrong.any():
         row = int(places[np.argmax(wrong)])
         hint = (
             "" if form.classes else "; the classes have no names yet: send their numbers, or the source first"
         )
         raise invalid(
-            f"row {row}: prediction {str(raw.predictions[row])[:60]!r} is no class of version {version!r}{hint}"
+            f"row {row}: prediction {str(raw.predictions[row])[:60]!r} is not a class of version {version!r}{hint}"
         )
-    return np.where(given, found, np.int32(-1)).astype(np.int32)
+    return np.where(given, indices, np.int32(-1)).astype(np.int32)
 
 
-def content_of(rows: Rows, version: str, secret: bytes) -> npt.NDArray[np.uint32]:
+def content_of(rows: StoredRows, version: str, secret: bytes) -> npt.NDArray[np.uint32]:
     """(n,) hashes of everything about each row but its id; equal values hash alike in every precision."""
-    import pyarrow as pa
-
-    from shiftgauge.monitor.store import _kernels
-
     n = len(rows.times)
     out = np.full(n, keys_of(pa.array([version]), secret)[0], dtype=np.uint64)
     weights = np.ones(n) if rows.weights is None else rows.weights
@@ -145,7 +152,7 @@ def content_of(rows: Rows, version: str, secret: bytes) -> npt.NDArray[np.uint32
     return np.asarray(out >> np.uint64(32), dtype=np.uint32)
 
 
-def _once(rows: Rows, contents: npt.NDArray[np.uint32]) -> tuple[Rows, npt.NDArray[np.uint32]]:
+def _once(rows: StoredRows, contents: npt.NDArray[np.uint32]) -> tuple[StoredRows, npt.NDArray[np.uint32]]:
     """The rows with each id once; refuses an id that came twice with different content."""
     _, first, inverse = np.unique(rows.keys, return_index=True, return_inverse=True)
     if len(first) == len(rows.keys):

@@ -1,0 +1,243 @@
+"""Routes for results: models, windows, reports, label requests, alerts, settings; health and metrics."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+from jinja2 import Environment, PackageLoader
+from prometheus_client import CONTENT_TYPE_LATEST
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import HTMLResponse, JSONResponse
+
+from shiftgauge.monitor.api.requests import (
+    body_schema,
+    limits_of,
+    plain_body,
+    query_time,
+    read_body,
+    run_in_reader,
+    store_of,
+)
+from shiftgauge.monitor.api.security import Caller, Reader, require_scope
+from shiftgauge.monitor.db.models import get_settings, put_settings
+from shiftgauge.monitor.db.tokens import forbidden, list_tokens
+from shiftgauge.monitor.db.windows import get_window, list_revisions, list_windows
+from shiftgauge.monitor.estimate.adaptive_range import coverage
+from shiftgauge.monitor.estimate.label_requests import list_requests, request_labels
+from shiftgauge.monitor.ingest.bodies import read_json
+from shiftgauge.monitor.problems import MEDIA_TYPE, ApiProblem, invalid
+from shiftgauge.monitor.views.metrics import exposition
+from shiftgauge.monitor.views.overview import get_model, get_report, list_alerts, list_deliveries, list_models
+
+router = APIRouter(prefix="/v1", tags=["answers out"])
+#: Whether the server runs, and numbers for Prometheus.
+health = APIRouter(tags=["health"])
+READ = [require_scope("read")]
+#: The report is a page with its own style inside, and no script.
+REPORT_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'; sandbox"
+)
+Few = Annotated[int, Query(ge=1, le=5000)]
+Number = Annotated[int | None, Query(ge=1, le=2**31 - 1)]
+
+
+@router.get("/tokens")
+def get_tokens(request: Request, caller: Annotated[Caller, require_scope("admin")]) -> dict[str, Any]:
+    """All tokens without their secrets; for an admin of all models."""
+    if not caller.may("admin", None):
+        raise forbidden("admin", None)
+    return {"tokens": [token.to_dict() for token in list_tokens(store_of(request))]}
+
+
+@router.get("/models")
+def get_models(request: Request, caller: Reader) -> dict[str, Any]:
+    """All models that the caller may see."""
+    return {"models": [model.to_dict() for model in list_models(store_of(request), caller.models())]}
+
+
+@router.get("/models/{model}", dependencies=READ)
+def get_one_model(request: Request, model: str) -> dict[str, Any]:
+    """A model: its state, versions, newest window, and the coverage of its adaptive range."""
+    adaptive = coverage(store_of(request), model)
+    return {
+        **get_model(store_of(request), model).to_dict(),
+        "coverage": {**asdict(adaptive), "share": adaptive.share},
+    }
+
+
+@router.get("/models/{model}/windows", dependencies=READ)
+def get_windows(
+    request: Request,
+    model: str,
+    version: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    as_of: str | None = None,
+    limit: Few = 500,
+) -> dict[str, Any]:
+    """Estimates by window, oldest first; `as_of` shows them with what was known then."""
+    windows_ = list_windows(
+        store_of(request),
+        model,
+        version=version,
+        since=query_time(since, "since"),
+        until=query_time(until, "until"),
+        as_of=query_time(as_of, "as_of"),
+        limit=limit,
+    )
+    return {"model": model, "windows": [window.to_dict() for window in windows_]}
+
+
+@router.get("/models/{model}/windows/{window}", dependencies=READ)
+def get_one_window(request: Request, model: str, window: str, revision: Number = None) -> dict[str, Any]:
+    """One window, as its newest revision or another one shows it."""
+    return get_window(store_of(request), model, window, revision).to_dict()
+
+
+@router.get("/models/{model}/windows/{window}/revisions", dependencies=READ)
+def get_revisions(request: Request, model: str, window: str) -> dict[str, Any]:
+    """Every revision of a window, oldest first."""
+    windows_ = list_revisions(store_of(request), model, window)
+    return {"model": model, "window": window, "revisions": [view.to_dict() for view in windows_]}
+
+
+@router.get("/models/{model}/windows/{window}/report", dependencies=READ)
+def get_the_report(
+    request: Request, model: str, window: str, format: str = "html", revision: Number = None
+) -> Response:
+    """The report of a window: `format=html`, `md` or `json`."""
+    kinds = {
+        "html": "text/html; charset=utf-8",
+        "md": "text/markdown; charset=utf-8",
+        "json": "application/json",
+    }
+    if format not in kinds:
+        raise invalid(f"format={format[:40]!r}: wanted html, md or json")
+    text = get_report(store_of(request), model, window, revision, format)
+    return Response(text, media_type=kinds[format], headers={"content-security-policy": REPORT_POLICY})
+
+
+@router.get("/models/{model}/label-requests", dependencies=[require_scope("ingest")])
+def get_label_requests(request: Request, model: str, window: str | None = None) -> dict[str, Any]:
+    """Which rows of a window were requested and have no label yet; by default of the newest estimated window."""
+    rows = list_requests(store_of(request), model, window)
+    return {"model": model, "rows": [asdict(row) for row in rows]}
+
+
+class LabelRequestBody(BaseModel):
+    """The body of a label request; `labels`, or `margin`, or neither."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    window: str | None = None
+    labels: int | None = Field(None, ge=1, le=1_000_000)
+    margin: float | None = Field(None, gt=0, lt=1)
+
+
+@router.post(
+    "/models/{model}/label-requests",
+    status_code=201,
+    dependencies=[require_scope("ingest")],
+    openapi_extra=body_schema(example={"labels": 100}),
+)
+async def post_label_requests(request: Request, model: str) -> dict[str, Any]:
+    """Pick the rows of a window to label, once: so many `labels`, or as many as give the error to +- `margin`."""
+    body = await read_body(request)
+
+    def work() -> dict[str, Any]:
+        try:
+            wanted = LabelRequestBody.model_validate(read_json(plain_body(request, body), limits_of(request)))
+        except ValidationError as problem:
+            first = problem.errors()[0]
+            where = ".".join(map(str, first["loc"])) or "the body"
+            raise invalid(f"{where[:60]}: {first['msg'][:1].lower()}{first['msg'][1:]}") from None
+        store, window = store_of(request), wanted.window
+        rows = request_labels(store, model, window, labels=wanted.labels, margin=wanted.margin)
+        return {"model": model, "rows": [asdict(row) for row in rows]}
+
+    return await run_in_threadpool(work)
+
+
+@router.get("/models/{model}/settings", dependencies=READ)
+def get_the_settings(request: Request, model: str) -> dict[str, Any]:
+    """The settings of a model, without the webhook's secret."""
+    return get_settings(store_of(request), model).to_dict()
+
+
+@router.put(
+    "/models/{model}/settings",
+    dependencies=[require_scope("admin")],
+    openapi_extra=body_schema(example={"window": "day", "limits": {"error": 0.2, "windows": 2}}),
+)
+async def put_the_settings(request: Request, model: str) -> dict[str, Any]:
+    """Change what is given, keep the rest; makes the model where it is new."""
+    body = await read_body(request)
+
+    def work() -> dict[str, Any]:
+        given = read_json(plain_body(request, body), limits_of(request))
+        return put_settings(store_of(request), model, given).to_dict()
+
+    return await run_in_reader(request, work)
+
+
+@router.get("/models/{model}/alerts", dependencies=READ)
+def get_alerts(request: Request, model: str, firing: bool | None = None, limit: Few = 200) -> dict[str, Any]:
+    """Alerts of a model, newest first, and the messages that could not be delivered yet."""
+    store = store_of(request)
+    late = list_deliveries(store, model, undelivered=True, limit=limit)
+    return {
+        "alerts": [alert.to_dict() for alert in list_alerts(store, model, firing=firing, limit=limit)],
+        "undelivered": [one.to_dict() for one in late],
+    }
+
+
+#: Whether the store can be written to is tried this often.
+CHECK_SECONDS = 1.0
+
+
+@health.get("/healthz")
+def alive() -> dict[str, str]:
+    """The process answers."""
+    return {"status": "alive"}
+
+
+@health.get("/readyz")
+def ready(request: Request) -> Response:
+    """The database and the folder can be written to: rows would be kept now."""
+    state = request.app.state
+    try:
+        if (
+            time.monotonic() > getattr(state, "checked", 0.0) + CHECK_SECONDS
+        ):  # it writes, and anybody may ask
+            store_of(request).check_writable()
+            state.checked = time.monotonic()
+        if not state.committer.alive:
+            raise ApiProblem(503, "not-ready", "the committer has stopped; restart the server")
+    except ApiProblem as problem:
+        return JSONResponse(problem.body(), problem.status, media_type=MEDIA_TYPE)
+    return JSONResponse({"status": "ready"})
+
+
+@health.get("/metrics")
+def get_metrics(request: Request, caller: Reader) -> Response:
+    """Numbers for Prometheus, of the models that the caller may see."""
+    return Response(
+        exposition(store_of(request), caller.models()), headers={"content-type": CONTENT_TYPE_LATEST}
+    )
+
+
+@health.get("/docs", include_in_schema=False)
+def docs(request: Request, caller: Reader) -> HTMLResponse:
+    """Every route on one page; the OpenAPI file is at /openapi.json. Nothing is fetched from elsewhere."""
+    routes: list[dict[str, Any]] = []
+    schema = request.app.openapi()
+    for path, methods in schema["paths"].items():
+        for method, route in methods.items():
+            routes.append({"method": method.upper(), "path": path, **route})
+    jinja = Environment(loader=PackageLoader("shiftgauge.monitor", "api"), autoescape=True)
+    page = jinja.get_template("docs.html.j2").render(routes=routes, info=schema["info"])
+    policy = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'"
+    return HTMLResponse(page, headers={"content-security-policy": policy})
