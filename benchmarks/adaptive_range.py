@@ -26,11 +26,9 @@ import numpy as np
 from natural import targets
 
 import shiftgauge as sg
-from shiftgauge.methods.range import range_of
 from shiftgauge.monitor.estimate.adaptive_range import (
     MIN_HALF_WIDTH,
     PRIOR_MISSES,
-    UNIT_LEVEL,
     Miss,
     miss_quantile,
     range_half_width,
@@ -47,10 +45,8 @@ def window(source: sg.Source, target: sg.Target, labels: np.ndarray, rng: np.ran
     """The miss in units of the half-width, and the half-width, of one window drawn from a target."""
     rows = rng.choice(len(labels), min(ROWS, len(labels)), replace=False)
     drawn = sg.Target(**{target.kind: target.scores[rows]})
-    estimate = sg.estimate(source, drawn, level=0.9)
-    shown = estimate.range
-    unit = range_of(estimate.error, estimate.details, source.n_effective, drawn.n_effective, UNIT_LEVEL)
-    values = {"low": shown.low, "high": shown.high, "range95_low": unit.low, "range95_high": unit.high}
+    estimate = sg.estimate(source, drawn)
+    values = {"scores_low": estimate.range.low, "scores_high": estimate.range.high}
     known = rng.random(len(rows)) < LABELLED
     observed = np.mean(drawn.predictions[known] != labels[rows][known])
     return [abs(observed - estimate.error) / range_half_width(values), range_half_width(values)]

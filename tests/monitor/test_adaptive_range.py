@@ -107,7 +107,9 @@ def test_misses_that_never_come_in_do_not_count_as_late():
 def test_the_band_is_all_or_nothing_at_the_ends():
     assert miss_quantile([Miss(i, i, False, 9.0) for i in range(40)], 0.9) == np.inf
     assert adaptive_range(
-        [Miss(i, i, False, 9.0) for i in range(40)], {"error": 0.3, "low": 0.2, "high": 0.4}, 0.9
+        [Miss(i, i, False, 9.0) for i in range(40)],
+        {"scores_error": 0.3, "scores_low": 0.2, "scores_high": 0.4},
+        0.9,
     ) == (0, 1)
     assert miss_quantile([Miss(i, i, True, 9.0) for i in range(400)], 0.9) == 0.0
     old = [Miss(i, i, i % 10 > 0, 9.0) for i in range(50)] + [
@@ -168,7 +170,9 @@ def test_replay_of_recorded_predictions(tmp_path, capsys):
     assert views[0].created < views[1].created  # as if it were then
     store.close()
     assert (
-        run(["monitor", "replay", str(tmp_path / "val.npz"), "--time", "when", "--store", str(tmp_path / "x")])
+        run(
+            ["monitor", "replay", str(tmp_path / "val.npz"), "--time", "when", "--store", str(tmp_path / "x")]
+        )
         == 2
     )
     assert "no key 'when'" in capsys.readouterr().err

@@ -92,7 +92,9 @@ def test_a_window_says_what_the_library_says(client):
     held = np.load(io.BytesIO(source_npz()))
     source = sg.Source(held["logits"], held["labels"])
     z = np.array([row["logits"] for row in rows])
-    truth = sg.estimate(source, sg.Target(z), "auto", level=0.9)
+    known = dict(enumerate(labels[:150]))
+    truth = sg.estimate(source, sg.Target(z), level=0.9, labels=known, labels_chosen="unknown")
+    alone = sg.estimate(source, sg.Target(z), level=0.9)
     assert window["error"] == pytest.approx(truth.error, abs=1e-12)
     assert window["range"] == {
         "low": pytest.approx(truth.range.low, abs=1e-12),
@@ -100,7 +102,10 @@ def test_a_window_says_what_the_library_says(client):
         "level": 0.9,
         "kind": truth.range.kind,
     }
-    assert window["sampling"] == pytest.approx((truth.sampling.high - truth.sampling.low) / 2)
+    assert window["labels"] == truth.labels.to_dict()
+    assert window["labels"]["scores_error"] == pytest.approx(alone.error, abs=1e-12)
+    sampling = (alone.sampling.high - alone.sampling.low) / 2
+    assert window["sampling"] == pytest.approx(min(sampling, truth.error - truth.range.low))
     assert {"interval", "band", "bound"}.isdisjoint(window)
     assert window["rows"] == 200
     assert window["state"] == "estimated"
@@ -201,7 +206,7 @@ def test_a_corrected_label_replaces_the_old_one_and_both_are_kept(client, tmp_pa
     assert after["revision"] == before["revision"] + 1
     assert after["cause"] == "labels"
     assert abs(after["observed"]["error"] - before["observed"]["error"]) == pytest.approx(1 / 40)
-    assert after["error"] == before["error"]
+    assert after["error"] == pytest.approx(after["observed"]["error"])  # every row is labelled
     from shiftgauge.monitor.run.export import export
 
     export(client.store, tmp_path / "out")
@@ -360,15 +365,15 @@ def test_labels_that_come_many_windows_late_still_have_their_metric(client, monk
     )
 
 
-def test_label_requests_enter_through_the_design(client):
-    """Rows are picked by sg.budget; their labels count through sg.with_labels, and others do not."""
+def test_labels_of_requested_rows_are_a_random_sample(client):
+    """Rows are picked by sg.label_plan; their labels are the evidence, and those of other rows are not."""
     put_source(client)
     rows, labels = rows_json(400, shift=0.5)
     post(client, rows)
     run_due_jobs(client.store)
     name = windows(client)[0]["window"]
-    few = problem(client.post("/v1/models/m/label-requests", json={"window": name, "labels": 2}), 422)
-    assert few.startswith("labels=2: wanted between")
+    many = problem(client.post("/v1/models/m/label-requests", json={"window": name, "labels": 401}), 422)
+    assert many == "labels=401: wanted 1 to 400, the window's rows"
     asked = client.post("/v1/models/m/label-requests", json={"window": name, "labels": 60}).json()["rows"]
     assert len(asked) == 60
     again = client.get("/v1/models/m/label-requests", params={"window": name}).json()["rows"]
@@ -382,16 +387,17 @@ def test_label_requests_enter_through_the_design(client):
     client.post("/v1/models/m/labels", json=body)
     run_due_jobs(client.store)
     assert client.get("/v1/models/m/label-requests", params={"window": name}).json()["rows"] == []
-    found = windows(client)[0]["observed"]
+    (window,) = windows(client)
     held = np.load(io.BytesIO(source_npz()))
-    target = sg.Target(np.array([row["logits"] for row in rows]))
-    plan = sg.budget(sg.Source(held["logits"], held["labels"]), target, count=60, level=0.9)
+    source, target = sg.Source(held["logits"], held["labels"]), sg.Target([row["logits"] for row in rows])
+    plan = sg.label_plan(source, target, n=60)
+    assert [row["id"] for row in asked] == [rows[i]["id"] for i in plan.rows]
     known = {int(i): labels[i] for i in plan.rows}
-    expected = sg.with_labels(plan, target, known, level=0.9)
-    assert found["kind"] == "design"
-    assert found["labels"] == 60
-    assert found["error"] == pytest.approx(expected.error)
-    assert found["high"] == pytest.approx(expected.interval.high)
+    expected = sg.estimate(source, target, labels=known, labels_chosen=plan)
+    assert window["error"] == pytest.approx(expected.error, abs=1e-9)
+    assert window["range"] == pytest.approx(expected.range.to_dict())
+    assert (window["labels"]["n"], window["labels"]["chosen"]) == (60, "random")
+    assert (window["observed"]["labels"], window["observed"]["kind"]) == (160, "sample")
 
 
 def test_an_erased_row_is_not_asked_for_any_more(lite_client):

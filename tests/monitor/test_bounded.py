@@ -195,24 +195,25 @@ def label_each(client, rows, labels, start, gap):
             worker.drain()
 
 
-def test_labels_of_an_hour_are_one_revision(paged):
-    rows, labels = rows_json(30)
+def test_labels_that_trickle_in_make_revisions_in_growing_steps(paged):
+    """A quarter more labels, or an hour: nothing that was shown is overwritten, and the revisions stay few."""
+    rows, labels = rows_json(60)
     paged.post("/v1/models/m/predictions", json=rows).raise_for_status()
     run_due_jobs(paged.store)
-    (window,) = windows(paged)
-    assert window["revision"] == 1
     start = (now_us() // HOUR + 2) * HOUR
-    label_each(paged, rows[:12], labels[:12], start, 60 * SECOND)
+    label_each(paged, rows[:30], labels[:30], start, 60 * SECOND)
     (window,) = windows(paged)
-    assert (window["revision"], window["cause"], window["observed"]["labels"]) == (2, "labels", 12)
-    label_each(paged, rows[12:18], labels[12:18], start + HOUR, 60 * SECOND)
-    (window,) = windows(paged)
-    assert (window["revision"], window["observed"]["labels"]) == (3, 18)
     path = f"/v1/models/m/windows/{window['window']}"
-    held = paged.get(f"{path}/revisions").json()["revisions"]
-    assert [one["revision"] for one in held] == [1, 2, 3]
-    assert [one["observed"] and one["observed"]["labels"] for one in held] == [None, 12, 18]
-    assert paged.get(path, params={"revision": 2}).json() == held[1]
+    shown = paged.get(f"{path}/revisions").json()["revisions"]
+    counts = [one["labels"]["n"] if one["labels"] else 0 for one in shown]
+    assert counts == [0, 1, 2, 3, 4, 5, 7, 9, 12, 15, 19, 24, 30]
+    label_each(paged, rows[30:31], labels[30:31], start + 30 * 60 * SECOND, 0)
+    assert windows(paged)[0]["labels"]["n"] == 30
+    with simulated_time(start + 2 * HOUR):
+        Worker(paged.store).drain()
+    after = paged.get(f"{path}/revisions").json()["revisions"]
+    assert after[: len(shown)] == shown
+    assert [one["labels"]["n"] for one in after[len(shown) :]] == [31]
 
 
 def test_pages_take_as_many_statements_for_many_revisions_as_for_few(paged):

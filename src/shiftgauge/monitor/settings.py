@@ -78,6 +78,7 @@ class Settings:
         level: of all ranges.
         method: whose estimate is shown.
         replicates: of the bootstrap behind the interval.
+        labels_are_random: whether labels that nobody requested are of a random sample of rows, and so narrow the range.
         retention_days: rows older than this are erased; None keeps them.
         limits: alert limits.
         webhook: where alerts are sent.
@@ -89,6 +90,7 @@ class Settings:
     level: float = 0.9
     method: str = "auto"
     replicates: int = 200
+    labels_are_random: bool = False
     retention_days: float | None = None
     limits: AlertLimits = field(default_factory=AlertLimits)
     webhook: Webhook | None = None
@@ -156,7 +158,7 @@ def _segments(value: Any, _: Settings) -> tuple[str, ...]:
 
 
 def _level(value: Any, _: Settings) -> float:
-    return _number(value, "level", 0.5, 0.995)
+    return _number(value, "level", 0.5, 0.99)
 
 
 def _method(value: Any, _: Settings) -> str:
@@ -167,6 +169,12 @@ def _method(value: Any, _: Settings) -> str:
 
 def _replicates(value: Any, _: Settings) -> int:
     return _whole(value, "replicates", 20, 2000)
+
+
+def _flag(value: Any, _: Settings) -> bool:
+    if not isinstance(value, bool):
+        raise invalid(f"labels_are_random {str(value)[:40]!r}: wanted true or false")
+    return value
 
 
 def _limits(value: Any, old: Settings) -> AlertLimits:
@@ -227,6 +235,7 @@ _READERS: dict[str, Any] = {
     "level": _level,
     "method": _method,
     "replicates": _replicates,
+    "labels_are_random": _flag,
     "retention_days": lambda value, _: _optional(value, "retention_days", 1 / 24, 36_500.0),
     "limits": _limits,
     "webhook": _webhook,

@@ -1,17 +1,22 @@
 """The pages over HTTP: what they show, how they refuse, what they never let through."""
 
 import re
+from contextlib import closing
 from html.parser import HTMLParser
+from itertools import pairwise
 from urllib.parse import quote
 
 import pytest
 from conftest import CLASSES, DAYS, HOSTILE
+from fastapi.testclient import TestClient
 from monitor_data import rows_json, run_due_jobs, source_npz
 from sqlalchemy import event
 
+from shiftgauge.monitor.db.store import open_store
 from shiftgauge.monitor.db.tokens import create_token
-from shiftgauge.monitor.db.windows import get_window, list_windows
-from shiftgauge.monitor.pages.format import percent
+from shiftgauge.monitor.db.windows import get_window, list_revisions, list_windows
+from shiftgauge.monitor.pages.format import format_range, percent
+from shiftgauge.monitor.run.app import create_app
 
 VOID = {"meta", "link", "input", "br", "path", "circle", "line", "img"}
 ADDRESSES = ["/", "/alerts", "/models/shop", "/models/shop/alerts", "/models/shop/settings", "/models/waits"]
@@ -283,6 +288,35 @@ def test_a_window_shows_the_estimate_what_turned_out_and_its_revisions(pages, sh
     assert len(revisions) == get_window(shop, "shop", window.name).newest
     get(pages, f"/models/shop/windows/{window.name}?revision=99", 404)
     get(pages, f"/models/shop/windows/{window.name}?revision=x", 404)
+
+
+def test_a_window_shows_how_labels_narrow_its_range(tmp_path):
+    """A line for the scores alone and one for each number of labels; each with its range, in words too."""
+    with (
+        closing(open_store(tmp_path / "data")) as store,
+        TestClient(create_app(store), base_url="http://127.0.0.1") as client,
+    ):
+        client.put("/v1/models/m/versions/v1/source", content=source_npz()).raise_for_status()
+        rows, labels = rows_json(300, shift=0.6)
+        client.post("/v1/models/m/predictions", json={"rows": rows}).raise_for_status()
+        run_due_jobs(store)
+        name = client.get("/v1/models/m/windows").json()["windows"][0]["window"]
+        assert "How labels narrow the range" not in get(client, f"/models/m/windows/{name}").text
+        asked = client.post("/v1/models/m/label-requests", json={"labels": 50}).json()["rows"]
+        truth = {row["id"]: label for row, label in zip(rows, labels, strict=True)}
+        for part in (asked[:20], asked[20:]):
+            body = [{"id": row["id"], "label": truth[row["id"]]} for row in part]
+            client.post("/v1/models/m/labels", json=body).raise_for_status()
+            run_due_jobs(store)
+        views = list_revisions(store, "m", name)
+        page = get(client, f"/models/m/windows/{name}")
+    text = page.text[page.text.index("How labels narrow the range") :]
+    lines = [("scores alone", views[0]), ("20 labels", views[1]), ("50 labels", views[2])]
+    for (words, view), (following, _) in pairwise([*lines, ("The range by number of labels", views[2])]):
+        line = text[text.index(words) : text.index(following)]
+        assert percent(view.error) in line
+        assert format_range(view.low, view.high) in line
+    assert "a random sample of the rows" in page.text
 
 
 def test_alerts_show_what_fires_and_what_could_not_be_delivered(pages):

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from shiftgauge.monitor.db.windows import WindowView
+from shiftgauge.methods.labels import MOST_LABELLED
+from shiftgauge.monitor.db.windows import ENOUGH, WindowView
 from shiftgauge.monitor.periods import HOUR, iso
 from shiftgauge.monitor.settings import AlertLimits
 from shiftgauge.results import percent
+from shiftgauge.validation.target_labels import UNKNOWN
 
 
 def confirmation(confirmed: bool) -> str:
@@ -29,11 +31,9 @@ SETTINGS = {
     "silence": "silence_hours",
     "not-estimated": "not_estimated_hours",
 }
-#: Rules about an error: what an estimate and what labels are called.
-ERRORS = {
-    "error": ("the estimated error", "the error by labels"),
-    "rise": ("the estimated rise over the source's error", "the rise over the source's error by labels"),
-}
+#: Rules about an error, and what its value rests on.
+ERRORS = {"error": "error", "rise": "rise over the source's error"}
+SCORES, BOTH, LABELS = "the estimated {}", "the {} from scores and labels", "the {} by labels"
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,7 @@ class Finding:
         limit, value: what is allowed, and the value it is compared with.
         message: one sentence.
         window: the window that decided, or None.
-        confirmed: whether the range's lower end or labels exceed the limit too; None for rules that are not about
-            an error.
+        confirmed: whether the range's lower end exceeds the limit too; None for rules that are not about an error.
     """
 
     rule: str
@@ -64,11 +63,11 @@ class Finding:
 def window_findings(version: str, newest: Sequence[WindowView], limits: AlertLimits) -> list[Finding]:
     """Rules on windows, read from the last `limits.windows` of them.
 
-    A limit on the error (or on its rise) fires where each of these windows exceeds it: the estimate by more than
-    its sampling part, or the labels by more than theirs. Labels replace the estimate as soon as 30 of them, or
-    all, are there: a window whose observed error lies within the limit does not exceed it, and resolves the
-    alert. Without labels it resolves where every one of these estimates lies within the limit, so that it does
-    not flap.
+    A limit on the error (or on its rise) fires where each of these windows exceeds it by more than its sampling part.
+    The window's error is its answer from scores and labels together. Where a named method answers from scores alone,
+    the observed error replaces it as soon as 30 rows, or all, are labelled. A window with so many labels that lies
+    within the limit resolves the alert; without labels it resolves where every one of these windows lies within the
+    limit, so that it does not flap.
 
     Args:
         version: whose.
@@ -90,66 +89,62 @@ def window_findings(version: str, newest: Sequence[WindowView], limits: AlertLim
 
 def _on_error(rule: str, version: str, last: Sequence[WindowView], limit: float) -> Finding:
     readings = [_read_window(w, w.source_error if rule == "rise" else 0.0) for w in last]
-    labelled = next((one for one in readings if one.observed is not None), None)
+    labelled = next((one for one in readings if one.labelled), None)
     shown, count = readings[0], f" for {len(last)} windows" if len(last) > 1 else ""
     state, where = None, "beyond"
-    if all(one.exceeds(limit) for one in readings):
+    if all(one.value - one.sampling > limit for one in readings):
         state = "fire"
     elif labelled is not None and labelled.value <= limit:
         state, where, shown, count = "resolve", "within", labelled, ""
     elif all(one.value <= limit for one in readings):
         state, where = "resolve", "within"
-    words = ERRORS[rule][shown.observed is not None]
     message = (
-        f"{words} of {version} is {percent(shown.value)} in {shown.window}: {where} {percent(limit)}{count}"
+        f"{shown.basis.format(ERRORS[rule])} of {version} is {percent(shown.value)} in {shown.window}: {where} "
+        f"{percent(limit)}{count}"
     )
-    confirmed = any(one.confirms(limit) for one in readings)
+    confirmed = any(one.floor is not None and one.floor > limit for one in readings)
     return Finding(rule, version, state, limit, shown.value, message, shown.window, confirmed)
 
 
 @dataclass(frozen=True)
 class WindowReading:
-    """What a window says of the error (or of its rise): the estimate, and the labels where they are enough."""
+    """What a window says of the error (or of its rise).
+
+    Attributes:
+        window: its name.
+        basis: what the value rests on, in words.
+        value: the error.
+        sampling: its sampling part.
+        floor: what confirms an alert where it exceeds the limit; None where nothing can.
+        labelled: whether enough rows have labels to resolve an alert.
+    """
 
     window: str
-    estimate: float
+    basis: str
+    value: float
     sampling: float
     floor: float | None
-    observed: float | None
-    observed_low: float | None
-
-    @property
-    def value(self) -> float:
-        """The observed error, or the estimate."""
-        return self.estimate if self.observed is None else self.observed
-
-    def exceeds(self, limit: float) -> bool:
-        """Whether the estimate or the labels exceed the limit by more than their sampling error."""
-        if self.observed is not None and self.observed <= limit:
-            return False
-        by_labels = self.observed_low is not None and self.observed_low > limit
-        return by_labels or self.estimate - self.sampling > limit
-
-    def confirms(self, limit: float) -> bool:
-        """Whether the labels, or without them the range's lower end, exceed the limit."""
-        value = self.floor if self.observed is None else self.observed
-        return value is not None and value > limit
+    labelled: bool
 
 
 def _read_window(w: WindowView, base: float | None) -> WindowReading:
     """A window's error (of an estimated one: it has an estimate and a source), less a base."""
     assert w.error is not None
     assert base is not None
-    # With every row labelled the observed error is exact: nothing is sampled.
-    low = w.observed if w.labels >= w.rows else w.observed_low
-    observed = w.observed if w.has_enough_labels else None
+    if w.evidence is None and w.observed is not None and w.has_enough_labels:
+        # A named method does not use labels. With every row labelled the observed error is exact.
+        low = w.observed if w.labels >= w.rows or w.observed_low is None else w.observed_low
+        observed = w.observed - base
+        return WindowReading(w.name, LABELS, observed, w.observed - low, observed, True)
+    floor, basis, labelled = w.low if w.measured else None, SCORES, False
+    if w.evidence is not None:
+        basis = LABELS if w.evidence["n"] >= w.rows else BOTH
+        labelled = w.evidence["n"] >= min(ENOUGH, w.rows)
+        if floor is not None and w.evidence["chosen"] == UNKNOWN and w.evidence["n"] < MOST_LABELLED * w.rows:
+            # Complaints come first: labels that nobody requested do not confirm what the scores do not say.
+            floor = min(floor, w.evidence["scores_range"]["low"])
     return WindowReading(
-        w.name,
-        w.error - base,
-        w.sampling or 0.0,
-        w.low - base if w.measured and w.low is not None else None,
-        None if observed is None else observed - base,
-        None if observed is None or low is None else low - base,
+        w.name, basis, w.error - base, w.sampling or 0.0, None if floor is None else floor - base, labelled
     )
 
 

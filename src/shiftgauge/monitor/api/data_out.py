@@ -129,12 +129,11 @@ def get_label_requests(request: Request, model: str, window: str | None = None) 
 
 
 class LabelRequestBody(BaseModel):
-    """The body of a label request; `labels`, or `margin`, or neither."""
+    """The body of a label request: how many rows to pick."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
     window: str | None = None
     labels: int | None = Field(None, ge=1, le=1_000_000)
-    margin: float | None = Field(None, gt=0, lt=1)
 
 
 @router.post(
@@ -144,7 +143,7 @@ class LabelRequestBody(BaseModel):
     openapi_extra=body_schema(example={"labels": 100}),
 )
 async def post_label_requests(request: Request, model: str) -> dict[str, Any]:
-    """Pick the rows of a window to label, once: so many `labels`, or as many as give the error to +- `margin`."""
+    """Pick the rows of a window to label, once: so many `labels` (20 by default)."""
     body = await read_body(request)
 
     def work() -> dict[str, Any]:
@@ -154,8 +153,7 @@ async def post_label_requests(request: Request, model: str) -> dict[str, Any]:
             first = problem.errors()[0]
             where = ".".join(map(str, first["loc"])) or "the body"
             raise invalid(f"{where[:60]}: {first['msg'][:1].lower()}{first['msg'][1:]}") from None
-        store, window = store_of(request), wanted.window
-        rows = request_labels(store, model, window, labels=wanted.labels, margin=wanted.margin)
+        rows = request_labels(store_of(request), model, wanted.window, wanted.labels)
         return {"model": model, "rows": [asdict(row) for row in rows]}
 
     return await run_in_threadpool(work)

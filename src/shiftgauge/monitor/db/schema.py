@@ -186,7 +186,7 @@ revisions = Table(
     Column("method", Text),
     *(
         Column(name, Float)
-        for name in ("error", "low", "high", "level", "sampling", "range95_low", "range95_high")
+        for name in ("error", "low", "high", "level", "sampling", "scores_error", "scores_low", "scores_high")
     ),
     *(Column(name, Float) for name in ("adaptive_low", "adaptive_high", "adaptive_level")),
     Column("shift", Text),
@@ -205,14 +205,14 @@ reports = Table(  # the report's summary, compressed: beside the revisions, so t
     Column("revision_id", Id, ForeignKey("revisions.id"), primary_key=True),
     Column("body", LargeBinary, nullable=False),
 )
-plans = Table(  # which rows were requested, and the sampling design
+plans = Table(  # which rows were requested, and how many rows the window had then
     "plans",
     metadata,
     _id(),
     _to("windows"),
     _time("created"),
     Column("labels", Integer, nullable=False),
-    Column("margin", Float, nullable=False),
+    Column("rows", BigInteger, nullable=False),
     Column("payload", LargeBinary, nullable=False),
     UniqueConstraint("window_id"),
 )

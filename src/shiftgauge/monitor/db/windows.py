@@ -58,17 +58,20 @@ class WindowView:
         created: when the revision was made.
         cause: what it was made for: `closed`, `late rows`, `labels`, `source`.
         method: whose estimate.
-        error: the estimate.
+        error: the estimate, from scores and, where there are some, labels (see `evidence`).
         low, high, level: its range. Of `auto` the one that was measured to hold; a named method has only the
             interval of its sampling error (see `measured`).
-        sampling: the part of the range that is sampling error, as a half-width.
-        range95_low, range95_high: the measured range at 95%, whatever the level: the unit of the adaptive range.
+        sampling: the part of the range that is sampling error, as a half-width; where labels have narrowed the range
+            below that, its lower side.
+        scores_error, scores_low, scores_high: the answer from scores alone, and its measured range at 90%, whatever
+            the level: the unit of the adaptive range. A named method has no such range.
         adaptive_low, adaptive_high, adaptive_level: the adaptive range, which learns from past misses.
         shift: `none`, `label` or `other`; None where the method does not say.
         status: the doctor's: `ok`, `caution`, `stop`.
         source_error: of the source that was used.
         observed, observed_low, observed_high: the error by labels.
-        observed_kind: `all rows` (every row is labelled), `sample` (as if drawn at random) or `design` (requested).
+        observed_kind: `all rows` (every row is labelled), `requested` (labels of requested rows alone) or `sample`
+            (as if drawn at random).
         labels: how many labels that rests on.
         warnings: sentences.
         segments: one per value of each watched segment.
@@ -94,8 +97,9 @@ class WindowView:
     high: float | None
     level: float | None
     sampling: float | None
-    range95_low: float | None
-    range95_high: float | None
+    scores_error: float | None
+    scores_low: float | None
+    scores_high: float | None
     adaptive_low: float | None
     adaptive_high: float | None
     adaptive_level: float | None
@@ -114,7 +118,13 @@ class WindowView:
     @property
     def measured(self) -> bool:
         """Whether the range is the one that was measured to hold, not sampling error alone."""
-        return self.low is not None and self.range95_low is not None
+        return self.low is not None and self.scores_low is not None
+
+    @property
+    def evidence(self) -> dict[str, Any] | None:
+        """What labels contributed to the estimate (`shiftgauge.results.LabelSummary`); None where it has none."""
+        labels: dict[str, Any] | None = self.details.get("labels")
+        return labels
 
     @property
     def has_enough_labels(self) -> bool:
@@ -139,6 +149,7 @@ class WindowView:
             "method": self.method,
             "error": self.error,
             "range": _range(self.low, self.high, self.level, self.details.get("range")),
+            "labels": self.evidence,
             "sampling": self.sampling,
             "adaptive_range": _range(self.adaptive_low, self.adaptive_high, self.adaptive_level),
             "shift": self.shift,
@@ -304,9 +315,9 @@ def _window_view(row: Any) -> WindowView:
     by_rows = rows_per_window(row.spec) is not None
     there = row.revision is not None
     same = (
-        "model version name spec reason newest created cause method error low high level sampling range95_low "
-        "range95_high adaptive_low adaptive_high adaptive_level shift status source_error observed observed_low "
-        "observed_high observed_kind"
+        "model version name spec reason newest created cause method error low high level sampling scores_error "
+        "scores_low scores_high adaptive_low adaptive_high adaptive_level shift status source_error observed "
+        "observed_low observed_high observed_kind"
     )
     return WindowView(
         **{name: getattr(row, name) for name in same.split()},

@@ -1,8 +1,9 @@
 """The adaptive range: past misses of the estimates say how wide it must be.
 
-Let s be a window's miss |observed - estimate| in units of the half-width u of its range (the wider of its range and its
-range at 95%, and at least a point). The adaptive range is estimate -+ q u, where q is the quantile at level 1 - a of
-the misses known so far and of twenty from other data, and a is adapted: after each observed error
+Let s be a window's miss |observed - estimate| in units of u, half the width of the range that the scores alone give at
+90%, and at least a point. The estimate is the one from scores alone: labels improve a window's answer, but what is
+learned here is how wrong windows are that have none yet. The adaptive range is estimate -+ q u, where q is the quantile
+at level 1 - a of the misses known so far and of twenty from other data, and a is adapted: after each observed error
 
     a <- a + g (alpha - missed),        alpha = 1 - level,
 
@@ -33,15 +34,13 @@ from shiftgauge.monitor.db.store import Store
 from shiftgauge.monitor.db.windows import ENOUGH
 
 #: Misses of `auto` in units of the half-width, at shares 0.05, 0.10, ..., 0.95 and 0.995, over windows of 300 rows of
-#: seven families of data that count alike: five of natural tables, Fashion-MNIST and CIFAR-10 under corruptions.
+#: 23 families of data that count alike: 21 of natural tables, Fashion-MNIST and CIFAR-10 under corruptions.
 PRIOR_MISSES = (
-    0.02, 0.03, 0.05, 0.07, 0.09, 0.10, 0.12, 0.15, 0.17, 0.20,
-    0.22, 0.25, 0.28, 0.31, 0.35, 0.40, 0.47, 0.55, 0.81, 3.05,
+    0.02, 0.04, 0.07, 0.09, 0.11, 0.14, 0.17, 0.20, 0.23, 0.25,
+    0.29, 0.33, 0.36, 0.40, 0.46, 0.54, 0.64, 0.86, 1.18, 2.28,
 )  # fmt: skip
 #: How far one window moves the level, and how many misses are remembered.
 STEP, MEMORY = 0.05, 200
-#: The level of the range whose half-width is the unit of misses, whatever level the settings ask for.
-UNIT_LEVEL = 0.95
 #: The least half-width, so that a window of very many rows does not promise too much.
 MIN_HALF_WIDTH = 0.01
 
@@ -64,20 +63,17 @@ class Miss:
 
 
 def range_half_width(values: Mapping[str, Any]) -> float:
-    """u: half the wider of the range and the range at 95%, and at least a point."""
-    widths = [
-        (values[f"{name}high"] - values[f"{name}low"]) / 2
-        for name in ("", "range95_")
-        if values.get(f"{name}low") is not None and values.get(f"{name}high") is not None
-    ]
-    return float(max([MIN_HALF_WIDTH, *widths]))
+    """u: half the width of the range from scores alone, or else of a named method's interval; at least a point."""
+    name = "scores_" if values.get("scores_low") is not None else ""
+    low, high = values.get(f"{name}low"), values.get(f"{name}high")
+    return MIN_HALF_WIDTH if low is None or high is None else max(MIN_HALF_WIDTH, float(high - low) / 2)
 
 
 def miss_quantile(past: Sequence[Miss], level: float, elsewhere: Sequence[float] = PRIOR_MISSES) -> float:
     """q after these windows, in order of time; infinite if everything must be allowed for.
 
     >>> miss_quantile([], 0.9), miss_quantile([Miss(i, i, True, i / 10) for i in range(30)], 0.9)
-    (0.55, 1.8)
+    (0.86, 1.8)
     """
     judged = [miss for miss in past if miss.size is not None]
     last = max((i for i, miss in enumerate(past) if miss.size is not None), default=-1)
@@ -92,13 +88,13 @@ def miss_quantile(past: Sequence[Miss], level: float, elsewhere: Sequence[float]
 
 
 def adaptive_range(past: Sequence[Miss], values: Mapping[str, Any], level: float) -> tuple[float, float]:
-    """The range around an estimate, cut to [0, 1].
+    """The range around an estimate from scores, cut to [0, 1].
 
-    >>> adaptive_range([], {"error": 0.5, "low": 0.25, "high": 0.75}, 0.9)
-    (0.3625, 0.6375)
+    >>> adaptive_range([], {"scores_error": 0.5, "scores_low": 0.4, "scores_high": 0.6}, 0.5)
+    (0.475, 0.525)
     """
     half = miss_quantile(past, level) * range_half_width(values)
-    return max(0.0, values["error"] - half), min(1.0, values["error"] + half)
+    return max(0.0, values["scores_error"] - half), min(1.0, values["scores_error"] + half)
 
 
 def history(
@@ -114,7 +110,7 @@ def history(
         select(
             windows.c.id,
             windows.c.low.label("time"),
-            *(first.c[name] for name in ("error", "low", "high", "range95_low", "range95_high")),
+            *(first.c[name] for name in ("scores_error", "scores_low", "scores_high", "low", "high")),
             first.c.adaptive_low,
             first.c.adaptive_high,
             last.c.observed,
@@ -135,7 +131,9 @@ def _miss_of(row: Any) -> Miss:
     if row.observed is None or row.labels < min(ENOUGH, row.rows):
         return Miss(row.id, row.time, None)
     covered = bool(row.adaptive_low <= row.observed <= row.adaptive_high)
-    return Miss(row.id, row.time, covered, abs(row.observed - row.error) / range_half_width(row._mapping))
+    return Miss(
+        row.id, row.time, covered, abs(row.observed - row.scores_error) / range_half_width(row._mapping)
+    )
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The answer for a window: the library's estimate, range, kind of shift, doctor's findings and report."""
+"""The answer for a window: the library's estimate, range, kind of shift, doctor's findings and report; and labels."""
 
 from __future__ import annotations
 
@@ -9,16 +9,19 @@ from typing import Any
 import numpy as np
 
 from shiftgauge.inference import estimate
-from shiftgauge.methods.range import range_of
+from shiftgauge.methods.range import RANGE_LEVEL, ErrorDistribution
+from shiftgauge.methods.registry import DEFAULT
 from shiftgauge.monitor.db.rows import StoredRows
-from shiftgauge.monitor.estimate.adaptive_range import UNIT_LEVEL
+from shiftgauge.monitor.estimate.evidence import WindowLabels
 from shiftgauge.monitor.settings import Settings
 from shiftgauge.reports import report
+from shiftgauge.results import Estimate
 from shiftgauge.samples import Source, Target
 from shiftgauge.validation.labels import MISSING
+from shiftgauge.validation.target_labels import UNKNOWN
 
-#: Beyond this many rows the estimate is still of all of them, but the range and the report rest on a random
-#: choice of so many: resampling takes time in proportion, and the source's noise dominates long before.
+#: Beyond this many rows the estimate is still of all of them, but the report and the interval of a named method rest on
+#: a random choice of so many: resampling takes time in proportion, and the source's noise dominates long before.
 LARGE = 20_000
 #: Only so many values of a segment are estimated one by one, the largest ones.
 MOST_VALUES = 20
@@ -56,7 +59,7 @@ def target_of(rows: StoredRows, kind: str, classes: Sequence[Hashable] | None = 
 def estimate_rows(
     source: Source, rows: StoredRows, kind: str, settings: Settings, about: dict[str, str]
 ) -> WindowEstimate:
-    """Estimate a window's error.
+    """Estimate a window's error from its scores.
 
     Args:
         source: the version's labelled scores.
@@ -78,27 +81,28 @@ def estimate_rows(
         about=about,
     ).summary
     answer = made["answer"]
-    error, ends = answer["error"], answer["range"] or answer.get("interval")
     warnings = list(answer["warnings"])  # those of the interval are among them
     if part is not rows:
-        error, ends = _recentre(source, rows, kind, settings, error, ends)
+        answer = _of_all_rows(source, rows, kind, settings, answer)
+        rests = "the report rests" if answer["range"] else "the interval and the report rest"
         warnings.append(
-            f"the estimate is of all {len(rows.keys):,} rows; range and report rest on {LARGE:,} of them, "
-            "drawn at random"
+            f"the estimate is of all {len(rows.keys):,} rows; {rests} on {LARGE:,} of them, drawn at random"
         )
-    details = answer["details"]
-    unit = None
+    ends, details = answer["range"] or answer.get("interval"), answer["details"]
+    scores = None
     if answer["range"]:
-        unit = range_of(answer["error"], details, source.n_effective, target.n_effective, UNIT_LEVEL)
+        around = ErrorDistribution(answer["error"], details["scale_low"], details["scale_high"])
+        scores = around.range(RANGE_LEVEL)
     values = {
         "method": settings.method,
-        "error": error,
+        "error": answer["error"],
         "low": ends["low"] if ends else None,
         "high": ends["high"] if ends else None,
         "level": ends["level"] if ends else None,
         "sampling": _sampling(answer),
-        "range95_low": unit.low if unit else None,
-        "range95_high": unit.high if unit else None,
+        "scores_error": answer["error"],
+        "scores_low": scores.low if scores else None,
+        "scores_high": scores.high if scores else None,
         "shift": details.get("shift"),
         "status": made["verdict"]["level"],
     }
@@ -127,16 +131,50 @@ def _sampling(answer: dict[str, Any]) -> float | None:
     return None if ends is None else max(0.0, float(answer["error"] - ends["low"]))
 
 
-def _recentre(
-    source: Source, rows: StoredRows, kind: str, settings: Settings, error: float, ends: Any
-) -> tuple[float, Any]:
-    """The estimate of all rows, and the range of some of them around it."""
-    whole = estimate(source, target_of(rows, kind, source.classes), settings.method).error
-    assert whole is not None
-    if ends is None:
-        return whole, None
-    shift = whole - error
-    return whole, {**ends, "low": max(0.0, ends["low"] + shift), "high": min(1.0, ends["high"] + shift)}
+def _of_all_rows(
+    source: Source, rows: StoredRows, kind: str, settings: Settings, answer: dict[str, Any]
+) -> dict[str, Any]:
+    """The estimate of all rows; around that of a named method stands the interval of some of them."""
+    target = target_of(rows, kind, source.classes)
+    whole = estimate(source, target, settings.method, level=settings.level).content()
+    ends = answer.get("interval")
+    if whole["range"] is None and ends is not None:
+        moved = whole["error"] - answer["error"]
+        low, high = max(0.0, ends["low"] + moved), min(1.0, ends["high"] + moved)
+        whole["interval"] = {**ends, "low": low, "high": high}
+    return whole
+
+
+def combine_labels(
+    source: Source, rows: StoredRows, kind: str, level: float, labels: WindowLabels
+) -> Estimate:
+    """The window's answer from its scores and labels together."""
+    target = target_of(rows, kind, source.classes)
+    names = range(target.k) if source.classes is None else source.classes
+    known = {row: names[j] for row, j in labels.classes.items()}
+    return estimate(source, target, DEFAULT, level=level, labels=known, labels_chosen=labels.chosen)
+
+
+def combined_values(combined: Estimate, sampling: float | None) -> dict[str, Any]:
+    """Columns of the table `revisions` that labels change.
+
+    Args:
+        combined: the answer from scores and labels.
+        sampling: the sampling part of the range from scores alone.
+    """
+    assert combined.error is not None
+    assert combined.range is not None
+    assert combined.labels is not None
+    below = combined.error - combined.range.low
+    values = {
+        "error": combined.error,
+        "low": combined.range.low,
+        "high": combined.range.high,
+        "level": combined.range.level,
+        "sampling": below if sampling is None else min(sampling, below),
+    }
+    # The doctor doubts the scores; a random sample of labels does not depend on them.
+    return values if combined.labels.chosen == UNKNOWN else values | {"status": combined.details["grade"]}
 
 
 def _values(rows: StoredRows, name: str) -> Any:

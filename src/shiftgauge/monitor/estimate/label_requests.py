@@ -1,29 +1,30 @@
-"""Label requests: which rows of a window to label, and the design that makes their labels count rightly."""
+"""Label requests: which rows of a window to label, chosen at random so that their labels narrow its range."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from sqlalchemy import Connection, insert, select
 
 from shiftgauge.errors import InputError
-from shiftgauge.inference import Plan, budget
+from shiftgauge.inference import label_plan
 from shiftgauge.monitor.db.erasure import erased_since
-from shiftgauge.monitor.db.ids import Keys, LatestLabels
+from shiftgauge.monitor.db.ids import LatestLabels
 from shiftgauge.monitor.db.models import model_row, read_source_bytes
 from shiftgauge.monitor.db.rows import StoredRows, to_arrow_stream, window_rows
 from shiftgauge.monitor.db.schema import models, plans, sources, versions, windows
 from shiftgauge.monitor.db.store import Store
 from shiftgauge.monitor.db.windows import get_window
 from shiftgauge.monitor.estimate.answer import target_of
+from shiftgauge.monitor.estimate.evidence import LabelDesign, label_design
 from shiftgauge.monitor.periods import now_us
 from shiftgauge.monitor.problems import ApiProblem, conflict, invalid
-from shiftgauge.monitor.settings import from_stored
+
+#: How many rows are picked unless another number is asked for.
+LABELS = 20
 
 
 @dataclass(frozen=True)
@@ -33,72 +34,12 @@ class RequestView:
     Attributes:
         id: of the row.
         window: whose.
-        stratum: of the design.
-        inclusion_probability: with which it was picked.
-        error_probability: how likely it is wrong, by SCOT.
+        error_probability: 1 - confidence, calibrated on the source.
     """
 
     id: str
     window: str
-    stratum: int
-    inclusion_probability: float
     error_probability: float
-
-
-@dataclass(frozen=True)
-class LabelDesign:
-    """A plan as it was kept: every row it knew by the keyed hash of its id, its stratum, and which were picked."""
-
-    table: Any
-    margin: float
-    level: float
-
-    def column(self, name: str) -> npt.NDArray[Any]:
-        """(n,) a column of the table."""
-        return np.asarray(self.table.column(name).to_numpy())
-
-    def placed(self, keys: Keys) -> tuple[Plan | None, npt.NDArray[np.intp]]:
-        """The plan over those of its rows that are still there, and where these stand among `keys`.
-
-        Whoever erases a row does not know which rows were picked. So within a stratum the remaining picks are a
-        random choice of the remaining rows, and the plan is one for these. None if no picked row remains.
-        """
-        order = np.argsort(keys, kind="stable")
-        mine = self.column("key")
-        spots = np.searchsorted(keys, mine, sorter=order)
-        place = order[np.minimum(spots, len(keys) - 1)] if len(keys) else np.zeros(len(mine), dtype=np.intp)
-        there = keys[place] == mine if len(keys) else np.zeros(len(mine), dtype=bool)
-        place = place[there]
-        picked = np.flatnonzero(~np.isnan(self.column("inclusion")[there]))
-        mass = self.column("mass")[there]
-        if not len(picked) or mass.sum() <= 0.0:
-            return None, place
-        _, stratum = np.unique(self.column("stratum")[there], return_inverse=True)
-        stratum = stratum.reshape(-1).astype(np.intp)
-        labels, counts = np.bincount(stratum[picked], minlength=stratum.max() + 1), np.bincount(stratum)
-        probability, mass = self.column("error_probability")[there], mass / mass.sum()
-        plan = Plan(
-            rows=picked,
-            stratum=stratum,
-            inclusion=(labels / counts)[stratum[picked]],
-            error_probability=probability,
-            mass=mass,
-            margin=self.margin,
-            level=self.level,
-            expected=float(mass @ probability),
-            plain=0,
-        )
-        return plan, place
-
-
-def label_design(connection: Connection, window_id: int) -> LabelDesign | None:
-    """The newest plan of a window, or None."""
-    query = select(plans).where(plans.c.window_id == window_id).order_by(plans.c.id.desc())
-    row = connection.execute(query.limit(1)).first()
-    if row is None:
-        return None
-    table = pa.ipc.open_stream(pa.py_buffer(row.payload)).read_all()
-    return LabelDesign(table, row.margin, float(table.schema.metadata[b"level"]))
 
 
 def list_requests(store: Store, model: str, window: str | None = None) -> list[RequestView]:
@@ -121,29 +62,20 @@ def list_requests(store: Store, model: str, window: str | None = None) -> list[R
 
 
 def request_labels(
-    store: Store,
-    model: str,
-    window: str | None = None,
-    *,
-    labels: int | None = None,
-    margin: float | None = None,
+    store: Store, model: str, window: str | None = None, labels: int | None = None
 ) -> list[RequestView]:
-    """Pick the rows of a window (by default the newest that is estimated) to be labelled, by the label budget.
+    """Pick rows of a window (by default the newest that is estimated) to be labelled, by `shiftgauge.label_plan`.
+
+    Every row has the same chance, so what comes back is a random sample. A window has one plan.
 
     Args:
         store: where.
         model, window: whose rows.
-        labels: how many to pick; or
-        margin: pick as many as give the error to within +- margin (2 points by default).
-
-    A window has one plan: a second choice would bias the estimate.
+        labels: how many to pick; 20 by default, or all rows if there are fewer.
     """
     name = window or _newest(store, model)
     get_window(store, model, name)
-    again = conflict(
-        f"rows of window {name!r} were already requested; a second choice would bias the estimate: "
-        "GET this address to see them"
-    )
+    again = conflict(f"rows of window {name!r} were already requested: GET this address to see them")
 
     def work(connection: Connection) -> _PlanInputs:
         row = _window(connection, model, name)
@@ -155,7 +87,7 @@ def request_labels(
         return _PlanInputs(row, model_record, version, source, window_rows(store, connection, row))
 
     known = store.read_rows(work)
-    design, plan = _plan(store, known, labels, margin)
+    design = _plan(store, known, labels)
     with store.write() as connection:
         # Locked, so that of two who ask at once one is refused, and that what is erased meanwhile is not kept.
         connection.execute(select(models.c.id).where(models.c.id == known.model.id).with_for_update()).one()
@@ -163,7 +95,7 @@ def request_labels(
             raise again
         gone = erased_since(connection, known.model.id, known.model.seq)
         table = design.table.filter(~np.isin(design.column("key"), gone))
-        values = {"labels": len(plan.rows), "margin": plan.margin, "payload": to_arrow_stream(table)}
+        values = {"labels": table.num_rows, "rows": design.rows, "payload": to_arrow_stream(table)}
         connection.execute(insert(plans).values(window_id=known.window.id, created=now_us(), **values))
     return list_requests(store, model, name)
 
@@ -179,40 +111,24 @@ class _PlanInputs:
     rows: StoredRows | None
 
 
-def _plan(
-    store: Store, known: _PlanInputs, labels: int | None, margin: float | None
-) -> tuple[LabelDesign, Plan]:
+def _plan(store: Store, known: _PlanInputs, labels: int | None) -> LabelDesign:
     if known.source is None or known.rows is None:
         name = known.window.name
         raise ApiProblem(
             409, "no-source", f"window {name!r} cannot be planned: it has no rows or no source yet"
         )
-    settings = from_stored(json.loads(known.model.settings))
+    count = len(known.rows.keys)
+    if labels is not None and labels > count:
+        raise invalid(f"labels={labels}: wanted 1 to {count:,}, the window's rows")
     path = store.objects.path(known.source.object)
+    source = read_source_bytes(path.read_bytes(), path.suffix[1:])
+    target = target_of(known.rows, known.version.kind, source.classes)
     try:
-        plan = budget(
-            read_source_bytes(path.read_bytes(), path.suffix[1:]),
-            target_of(known.rows, known.version.kind),
-            margin=0.02 if margin is None else margin,
-            count=labels,
-            level=settings.level,
-        )
-    except InputError as problem:  # what the library calls count is labels here
-        raise invalid(str(problem).replace("count ", "labels=", 1)) from None
-    return LabelDesign(_table(plan, known.rows), plan.margin, plan.level), plan
-
-
-def _table(plan: Plan, rows: StoredRows) -> Any:
-    inclusion = np.full(len(rows.keys), np.nan)
-    inclusion[plan.rows] = plan.inclusion
-    columns = {
-        "key": rows.keys,
-        "stratum": plan.stratum.astype(np.int32),
-        "error_probability": plan.error_probability,
-        "mass": plan.mass,
-        "inclusion": inclusion,
-    }
-    return pa.table(columns).replace_schema_metadata({"level": str(plan.level)})
+        plan = label_plan(source, target, labels or min(LABELS, count))
+    except InputError as problem:
+        raise invalid(str(problem)) from None
+    columns = {"key": known.rows.keys[plan.rows], "error_probability": plan.error_probability}
+    return LabelDesign(pa.table(columns), count)
 
 
 def _open(store: Store, connection: Connection, window: Any, design: LabelDesign) -> list[RequestView]:
@@ -220,22 +136,15 @@ def _open(store: Store, connection: Connection, window: Any, design: LabelDesign
     rows = window_rows(store, connection, window)
     if rows is None:
         return []
-    seen_ids = LatestLabels()
-    seen_ids.follow(store, connection, window.model_id)
-    keys, inclusion = design.column("key"), design.column("inclusion")
-    stratum, probability = design.column("stratum"), design.column("error_probability")
+    latest = LatestLabels()
+    latest.follow(store, connection, window.model_id)
+    keys, probability = design.column("key"), design.column("error_probability")
+    known = latest.find(keys) >= 0
     place = {key: i for i, key in enumerate(rows.keys.tolist())}
-    open_ = ~np.isnan(inclusion) & (seen_ids.find(keys) < 0)
     return [
-        RequestView(
-            id=rows.ids[place[key]].as_py(),
-            window=window.name,
-            stratum=int(stratum[i]),
-            inclusion_probability=float(inclusion[i]),
-            error_probability=float(probability[i]),
-        )
-        for i, key in zip(np.flatnonzero(open_).tolist(), keys[open_].tolist(), strict=True)
-        if key in place
+        RequestView(rows.ids[place[key]].as_py(), window.name, float(probability[i]))
+        for i, key in enumerate(keys.tolist())
+        if key in place and not known[i]
     ]
 
 

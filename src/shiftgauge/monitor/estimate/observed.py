@@ -10,13 +10,12 @@ import numpy.typing as npt
 from scipy.special import ndtri
 
 from shiftgauge.binomial import wilson
-from shiftgauge.errors import InputError
-from shiftgauge.inference import with_labels
 from shiftgauge.monitor.db.ids import LatestLabels
 from shiftgauge.monitor.db.models import ScoreFormat
 from shiftgauge.monitor.db.rows import StoredRows
-from shiftgauge.monitor.estimate.answer import target_of
 from shiftgauge.validation.labels import MISSING
+
+NO_WEIGHT = "the labelled rows have no weight"
 
 
 @dataclass(frozen=True)
@@ -26,7 +25,8 @@ class ObservedError:
     Attributes:
         error, low, high: None where the labels do not suffice.
         labels: how many there are.
-        kind: `all rows`, `sample` (as if the labelled rows were drawn at random) or `design` (requested rows).
+        kind: `all rows`, `requested` (only requested rows have labels) or `sample` (as if the labelled rows were drawn
+            at random).
         warnings: sentences.
     """
 
@@ -54,57 +54,35 @@ def is_wrong(rows: StoredRows, truth: npt.NDArray[np.int32]) -> npt.NDArray[np.b
 
 
 def observed_error(
-    rows: StoredRows, truth: npt.NDArray[np.int32], level: float, design: Any = None, kind: str = "probs"
+    rows: StoredRows,
+    truth: npt.NDArray[np.int32],
+    level: float,
+    requested: npt.NDArray[np.bool_] | None = None,
 ) -> ObservedError:
-    """The error by the labels so far.
+    """The error of the labelled rows: the (weighted) share of wrong ones, with Wilson's interval.
 
-    With every row labelled, or rows labelled as they happened to be, it is the (weighted) share of wrong rows
-    with Wilson's interval, for the population that the rows came from (weights by Kish's effective number).
-    Where rows were requested (`design`, see `requests`), only requested ones count, through the unbiased
-    estimator of `shiftgauge.with_labels`, for the error of just these rows.
+    The interval is for the population that the rows came from (weights by Kish's effective number), as if the labelled
+    rows were drawn at random.
+
+    Args:
+        rows: the window's rows.
+        truth: (n,) their classes by labels, -1 where there is none.
+        level: of the interval.
+        requested: (n,) which rows were requested; None for none.
     """
     there = truth >= 0
     count = int(there.sum())
     if not count:
         return ObservedError(None, None, None, 0, None)
-    wrong = is_wrong(rows, truth)
-    if design is not None and count < len(truth):
-        return _by_design(rows, truth, wrong, design, level, kind)
     weights = np.ones(count) if rows.weights is None else rows.weights[there]
     if weights.sum() <= 0:
-        return ObservedError(None, None, None, count, None, ("the labelled rows have no weight",))
-    share = float(weights @ wrong[there] / weights.sum())
+        return ObservedError(None, None, None, count, None, (NO_WEIGHT,))
+    share = float(weights @ is_wrong(rows, truth)[there] / weights.sum())
     low, high = wilson(
         share, float(weights.sum() ** 2 / np.square(weights).sum()), float(ndtri(0.5 + level / 2))
     )
-    return ObservedError(share, low, high, count, "all rows" if count == len(truth) else "sample")
-
-
-def _by_design(
-    rows: StoredRows, truth: Any, wrong: Any, design: Any, level: float, kind: str
-) -> ObservedError:
-    """Through the plan: labels of rows that nobody asked for are not used, since they are no random choice."""
-    plan, place = design.placed(rows.keys)
-    if plan is None:
-        return ObservedError(
-            None, None, None, int((truth >= 0).sum()), None, ("rows of the label request were erased",)
-        )
-    known = {int(row): int(truth[place[row]]) for row in plan.rows if truth[place[row]] >= 0}
-    try:
-        combined = with_labels(plan, target_of(rows.take(place), kind), known, level=level)
-    except InputError as problem:
-        return ObservedError(
-            None, None, None, len(known), None, (f"labels so far do not suffice: {problem}",)
-        )
-    error = min(1.0, max(0.0, combined.error))
-    return ObservedError(
-        error,
-        combined.interval.low,
-        combined.interval.high,
-        combined.labels,
-        "design",
-        tuple(combined.warnings),
-    )
+    kind = "sample" if requested is None or not requested[there].all() else "requested"
+    return ObservedError(share, low, high, count, "all rows" if count == len(truth) else kind)
 
 
 def observed_by_segment(

@@ -1,4 +1,4 @@
-"""Jobs on a window: estimate it anew, or only look at the labels that came; each keeps a new revision."""
+"""Jobs on a window: estimate it anew, or combine its estimate with labels that came; each keeps a new revision."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, insert, select, update
 
 from shiftgauge.errors import InputError
+from shiftgauge.methods.registry import DEFAULT
 from shiftgauge.monitor.db import queue
 from shiftgauge.monitor.db.ids import LatestLabels
 from shiftgauge.monitor.db.models import format_of, read_source_bytes
@@ -18,8 +19,19 @@ from shiftgauge.monitor.db.rows import StoredRows, window_rows
 from shiftgauge.monitor.db.schema import models, reports, revisions, sources, versions, windows
 from shiftgauge.monitor.db.store import Store
 from shiftgauge.monitor.estimate.adaptive_range import adaptive_range, history
-from shiftgauge.monitor.estimate.answer import WindowEstimate, estimate_rows
-from shiftgauge.monitor.estimate.label_requests import LabelDesign, label_design
+from shiftgauge.monitor.estimate.answer import (
+    WindowEstimate,
+    combine_labels,
+    combined_values,
+    estimate_rows,
+)
+from shiftgauge.monitor.estimate.evidence import (
+    LabelDesign,
+    WindowLabels,
+    label_design,
+    requested_rows,
+    window_labels,
+)
 from shiftgauge.monitor.estimate.observed import (
     ObservedError,
     observed_by_segment,
@@ -31,21 +43,26 @@ from shiftgauge.monitor.settings import Settings, from_stored
 from shiftgauge.samples import Source
 
 NO_SOURCE = "no source yet: PUT the labelled validation scores of version {version!r}"
-KEPT = [
+#: A window's labels make a new revision once there are so many times as many as before, once all requested rows or all
+#: rows have one, or after an hour: labels that trickle in would make thousands.
+MORE_LABELS = 1.25
+#: Labels are combined with an estimate until more than this share of its rows was erased.
+MOST_ERASED = 0.1
+#: Columns of a revision that labels do not change.
+KEPT = (
     "method",
-    "error",
-    "low",
-    "high",
-    "level",
-    "sampling",
-    "range95_low",
-    "range95_high",
+    "scores_error",
+    "scores_low",
+    "scores_high",
+    "adaptive_low",
+    "adaptive_high",
+    "adaptive_level",
     "shift",
-    "status",
     "source_id",
-    "rows",
     "seq",
-]
+)
+#: Columns that they change where they are evidence.
+ANSWER = ("error", "low", "high", "level", "sampling", "status")
 
 
 class WindowSnapshot:
@@ -59,9 +76,7 @@ class WindowSnapshot:
         version = select(versions).where(versions.c.id == self.window.version_id)
         self.version = connection.execute(version).one()
         self.settings: Settings = from_stored(json.loads(self.model.settings))
-        self.source = connection.execute(
-            select(sources).where(sources.c.id == self.version.source_id)
-        ).first()
+        self.source = _source_row(connection, self.version.source_id)
         self.rows: StoredRows | None = window_rows(store, connection, self.window)
         seen_ids = labels.setdefault(self.model.id, LatestLabels())
         seen_ids.follow(store, connection, self.model.id)
@@ -71,6 +86,7 @@ class WindowSnapshot:
             revisions.c.window_id == window_id, revisions.c.revision == self.window.revision
         )
         self.last = connection.execute(newest).first()
+        self.last_source = None if self.last is None else _source_row(connection, self.last.source_id)
 
     def closing_time(self) -> int:
         """When a window by time has ended and late rows had their time; 0 for a window by number of rows."""
@@ -79,10 +95,35 @@ class WindowSnapshot:
         return int(self.window.end + self.settings.lateness_minutes * 60 * SECOND)
 
     def observed(self) -> ObservedError:
-        """What the labels say."""
+        """What the labels alone say, whoever asked for them."""
         assert self.rows is not None
         assert self.truth is not None
-        return observed_error(self.rows, self.truth, self.settings.level, self.design, self.version.kind)
+        requested = requested_rows(self.rows, self.design)
+        return observed_error(self.rows, self.truth, self.settings.level, requested)
+
+    def evidence(self, method: str) -> WindowLabels | None:
+        """The labels that combine with the estimate; a named method answers from scores alone.
+
+        None also where more than a few rows were erased since the estimate: an answer for the others is another one.
+        """
+        assert self.rows is not None
+        assert self.truth is not None
+        erased = self.last is not None and len(self.truth) < (1.0 - MOST_ERASED) * self.last.rows
+        if method != DEFAULT or erased:
+            return None
+        return window_labels(self.rows, self.truth, self.design, all_random=self.settings.labels_are_random)
+
+    def complete(self) -> bool:
+        """Whether all rows, or all requested ones, have a label."""
+        assert self.rows is not None
+        assert self.truth is not None
+        requested = requested_rows(self.rows, self.design)
+        labelled = self.truth >= 0
+        return bool(labelled.all() or (requested.any() and labelled[requested].all()))
+
+
+def _source_row(connection: Connection, source_id: int | None) -> Any:
+    return connection.execute(select(sources).where(sources.c.id == source_id)).first()
 
 
 def estimate_window(store: Store, job: Job, labels: dict[int, LatestLabels]) -> None:
@@ -100,7 +141,7 @@ def estimate_window(store: Store, job: Job, labels: dict[int, LatestLabels]) -> 
         snapshot.source.id,
     )
     if same:  # asked for twice
-        return update_observed(store, job, labels)
+        return update_labels(store, job, labels)
     about = {
         "source": f"{snapshot.model.name} {snapshot.version.name} source",
         "target": f"{snapshot.model.name} {snapshot.window.name}",
@@ -114,47 +155,81 @@ def estimate_window(store: Store, job: Job, labels: dict[int, LatestLabels]) -> 
             snapshot.settings,
             about,
         )
+        evidence = snapshot.evidence(snapshot.settings.method)
+        if evidence is not None:
+            estimate = _with_labels(store, snapshot, snapshot.source, evidence, estimate)
     except InputError as problem:
         return _end_job(store, job, "failed", str(problem))
     cause = "closed" if snapshot.last is None else "source" if job.cause == "source" else "late rows"
     _keep(store, job, snapshot, estimate, cause)
 
 
-def update_observed(store: Store, job: Job, labels: dict[int, LatestLabels]) -> None:
-    """Compare a window's estimate with the labels that came; a new revision where they say something new.
-
-    The labels of one hour are one revision, which is brought up to date: labels that trickle in would make thousands.
-    """
+def update_labels(store: Store, job: Job, labels: dict[int, LatestLabels]) -> None:
+    """Combine a window's estimate with the labels that came, in a new revision."""
     snapshot = store.read_rows(lambda connection: WindowSnapshot(store, connection, job.subject, labels))
-    if (
-        snapshot.rows is None or snapshot.last is None
-    ):  # not estimated yet: its estimate will look at the labels
+    last = snapshot.last
+    if snapshot.rows is None or last is None:  # not estimated yet: its estimate will look at the labels
         return _end_job(store, job)
-    observed = snapshot.observed()
-    if observed.error is None and snapshot.last.observed_kind == "design":
-        return _end_job(
-            store, job
-        )  # labels of requested rows were erased, too few remain: what was published stays
+    observed, evidence = snapshot.observed(), snapshot.evidence(last.method)
+    details = json.loads(last.details)
+    if _says_nothing_new(snapshot, observed, evidence, details.get("labels")):
+        return _end_job(store, job)
+    now = now_us()
+    due = min(last.created, now) + HOUR
+    if now < due and observed.labels < MORE_LABELS * last.labels and not snapshot.complete():
+        return _end_job(store, job, again=due)
+    values = {name: getattr(last, name) for name in (*KEPT, *ANSWER)}
+    warnings = json.loads(last.warnings)
+    warnings = [text for text in warnings if not text.startswith(LABEL_WARNING)]
+    segments = json.loads(last.segments)
+    kept = WindowEstimate(values, warnings, segments, details, {})
+    if evidence is not None and snapshot.last_source is not None:
+        kept = _with_labels(store, snapshot, snapshot.last_source, evidence, kept)
     assert snapshot.truth is not None
-    before = (
-        snapshot.last.observed,
-        snapshot.last.observed_low,
-        snapshot.last.observed_high,
-        snapshot.last.labels,
-    )
-    if before == (observed.error, observed.low, observed.high, observed.labels):
-        return _end_job(store, job)
-    kept = {name: getattr(snapshot.last, name) for name in KEPT}
-    kept |= {
-        name: getattr(snapshot.last, name)
-        for name in ("adaptive_low", "adaptive_high", "adaptive_level", "details")
-    }
-    own = [text for text in json.loads(snapshot.last.warnings) if not text.startswith(LABEL_WARNING)]
-    segments = observed_by_segment(json.loads(snapshot.last.segments), snapshot.rows, snapshot.truth)
-    again = snapshot.last.cause == "labels" and snapshot.last.created // HOUR == now_us() // HOUR
+    values = {**kept.values, "details": json.dumps(kept.details), "rows": len(snapshot.rows.keys)}
+    segments = observed_by_segment(segments, snapshot.rows, snapshot.truth)
     with store.write() as connection:
-        _insert(connection, snapshot, "labels", kept, observed, own, segments, again=again)
+        _insert(connection, snapshot, "labels", values, observed, kept.warnings, segments)
         _finish(connection, job, snapshot.model.id)
+
+
+def _says_nothing_new(
+    snapshot: WindowSnapshot,
+    observed: ObservedError,
+    evidence: WindowLabels | None,
+    before: dict[str, Any] | None,
+) -> bool:
+    """Whether the labels say what the newest revision says, or there are fewer: what was published outlives erasure."""
+    last = snapshot.last
+    assert last is not None
+    if observed.labels < last.labels or len(evidence.classes if evidence else ()) < (before or {"n": 0})["n"]:
+        return True
+    same = (last.observed, last.observed_low, last.observed_high, last.labels) == (
+        observed.error,
+        observed.low,
+        observed.high,
+        observed.labels,
+    )
+    if evidence is None or before is None:
+        return same and evidence is None and before is None
+    return same and (before["n"], before["chosen"]) == (len(evidence.classes), evidence.chosen)
+
+
+def _with_labels(
+    store: Store, snapshot: WindowSnapshot, source: Any, evidence: WindowLabels, estimate: WindowEstimate
+) -> WindowEstimate:
+    """The estimate combined with labels; what does not follow from it (segments, the report) stays."""
+    assert snapshot.rows is not None
+    level, kind = snapshot.settings.level, snapshot.version.kind
+    combined = combine_labels(_source(store, source.object), snapshot.rows, kind, level, evidence)
+    assert combined.labels is not None
+    assert combined.range is not None
+    values = {**estimate.values, **combined_values(combined, estimate.values["sampling"])}
+    details = {**estimate.details, "labels": combined.labels.to_dict(), "range": combined.range.kind}
+    about_labels = [LABEL_WARNING + text for text in evidence.warnings]
+    return WindowEstimate(
+        values, [*combined.warnings, *about_labels], estimate.segments, details, estimate.report
+    )
 
 
 #: How warnings about labels begin, so that the next revision can tell them from the estimate's own.
@@ -193,12 +268,10 @@ def _insert(
     observed: ObservedError,
     warnings: list[str],
     segments: list[dict[str, Any]],
-    *,
-    again: bool = False,
 ) -> int:
-    """Keep a new revision, or with `again` the newest one anew; its id."""
+    """Keep a new revision; its id."""
     _check_newest_revision(connection, snapshot)
-    revision = snapshot.window.revision + (not again)
+    revision = snapshot.window.revision + 1
     kept = {
         "created": now_us(),
         "cause": cause,
@@ -211,9 +284,7 @@ def _insert(
         "segments": json.dumps(segments),
         **values,
     }
-    made: Any = insert(revisions).values(window_id=snapshot.window.id, revision=revision, **kept)
-    if again and snapshot.last is not None:
-        made = update(revisions).where(revisions.c.id == snapshot.last.id).values(**kept)
+    made = insert(revisions).values(window_id=snapshot.window.id, revision=revision, **kept)
     number = int(connection.execute(made.returning(revisions.c.id)).scalar_one())
     connection.execute(
         update(windows)

@@ -36,7 +36,7 @@ SHIFTS = {
 KINDS = {
     "all rows": "every row is labelled",
     "sample": "as if the labelled rows were drawn at random",
-    "design": "from the rows that were asked for",
+    "requested": "from the rows that were asked for",
 }
 CAUSES = {
     "closed": "the window closed",

@@ -82,6 +82,13 @@ def _estimate() -> list[Field]:
     return [
         Field("method", "Method", "choice", "whose estimate is form_texts", choices=_methods()),
         Field("level", "Level", "percent", "of all ranges", "%"),
+        Field(
+            "labels_are_random",
+            "Labels are random",
+            "choice",
+            "yes if rows get labels at random, not because of what happened to them; then all labels narrow the range",
+            choices=("no", "yes"),
+        ),
         Field("replicates", "Replicates", "number", "of the bootstrap: segments, named methods, the report"),
     ]
 
@@ -146,6 +153,8 @@ def _field_text(field: Field, value: Any) -> str:
         return ""
     if field.kind == "percent":
         return f"{100 * value:.10g}"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, tuple):
         return ", ".join(value)
     return f"{value:.10g}" if isinstance(value, float) else str(value)
@@ -185,6 +194,8 @@ def read_form(form: Mapping[str, str], settings: Settings) -> dict[str, Any]:
 
 
 def _read_field(field: Field, text: str) -> Any:
+    if field.choices == ("no", "yes"):
+        return text == "yes"
     if field.name == "segments":
         return [name.strip() for name in text.split(",") if name.strip()]
     if field.kind not in ("number", "percent"):

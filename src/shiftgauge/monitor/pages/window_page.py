@@ -8,10 +8,24 @@ from typing import Any
 from shiftgauge.monitor.db.models import get_settings
 from shiftgauge.monitor.db.store import Store
 from shiftgauge.monitor.db.windows import WindowView, get_window, list_revisions, list_windows
-from shiftgauge.monitor.pages.format import format_range, percent, range_name
+from shiftgauge.monitor.pages.format import format_range, percent, pluralize, range_name
 from shiftgauge.monitor.pages.scale import PercentScale, Tick, percent_scale
 from shiftgauge.monitor.problems import unknown
 from shiftgauge.monitor.settings import AlertLimits
+
+#: A name, its look, its value and its ends.
+Bounds = tuple[str, str, float | None, float | None, float | None]
+#: Steps of the picture of a range that labels narrow, at most.
+MOST_STEPS = 8
+CHOSEN = {
+    "random": "a random sample of the rows",
+    "unknown": "labels that nobody requested",
+}
+CLOSING = {
+    "random": "The labelled rows are a random sample: each label narrows the range.",
+    "unknown": "Labels that nobody requested move the estimate. They do not narrow its range until most rows have one: "
+    "request some.",
+}
 
 
 @dataclass(frozen=True)
@@ -46,6 +60,9 @@ def window_values(store: Store, model: str, name: str, revision: str | None) -> 
         "beside": comparison_bars(shown, get_settings(store, model).limits)
         if shown.error is not None
         else None,
+        "closing": closing_bars(revisions),
+        "closing_note": CLOSING[shown.evidence["chosen"]] if shown.evidence else "",
+        "chosen": CHOSEN,
         "before": before,
         "after": after,
     }
@@ -76,11 +93,29 @@ def _neighbours(store: Store, w: WindowView) -> tuple[WindowView | None, WindowV
     return before[-1] if before else None, None
 
 
+def closing_bars(revisions: list[WindowView]) -> ComparisonChart | None:
+    """The range of the scores alone, and how labels narrowed it, by number of labels; None without labels."""
+    by_labels = {view.evidence["n"]: view for view in reversed(revisions) if view.evidence}
+    if not by_labels:
+        return None
+    counts = sorted(by_labels)
+    if len(counts) > MOST_STEPS:  # the first, the last, and some between
+        places = [round(i * (len(counts) - 1) / (MOST_STEPS - 1)) for i in range(MOST_STEPS)]
+        counts = [counts[i] for i in places]
+    newest = by_labels[counts[-1]].evidence or {}
+    scores = newest["scores_range"]
+    rows: list[Bounds] = [("scores alone", "methods", newest["scores_error"], scores["low"], scores["high"])]
+    for count in counts:
+        view = by_labels[count]
+        rows.append((pluralize(count, "label"), "estimate", view.error, view.low, view.high))
+    return _chart(rows)
+
+
 def comparison_bars(w: WindowView, limits: AlertLimits) -> ComparisonChart:
     """The estimate, what surrounds it, and what turned out, on one scale."""
     rise = None if w.source_error is None or limits.rise is None else w.source_error + limits.rise
     answers = (w.details.get("answers") or {}).values()
-    rows: list[tuple[str, str, float | None, float | None, float | None]] = [
+    rows: list[Bounds] = [
         (f"estimate, {range_name(w)}", "estimate", w.error, w.low, w.high),
         ("adaptive range", "learned", None, w.adaptive_low, w.adaptive_high),
         ("all methods", "methods", None, min(answers, default=None), max(answers, default=None)),
@@ -89,7 +124,10 @@ def comparison_bars(w: WindowView, limits: AlertLimits) -> ComparisonChart:
         ("limit on the error", "limit", limits.error, None, None),
         ("limit on the rise", "limit", rise, None, None),
     ]
-    known = [row for row in rows if row[2] is not None or row[3] is not None]
+    return _chart([row for row in rows if row[2] is not None or row[3] is not None])
+
+
+def _chart(known: list[Bounds]) -> ComparisonChart:
     scale = percent_scale([end for row in known for end in row[2:] if end is not None], 0, 100)
     bars = [
         BarRow(

@@ -22,7 +22,7 @@ from shiftgauge.monitor.db.ids import LatestLabels
 from shiftgauge.monitor.db.queue import LEASE, Job, LostLease
 from shiftgauge.monitor.db.schema import models, windows
 from shiftgauge.monitor.db.store import Store, remove_files
-from shiftgauge.monitor.estimate.windows import estimate_window, update_observed
+from shiftgauge.monitor.estimate.windows import estimate_window, update_labels
 from shiftgauge.monitor.periods import SECOND, now_us
 from shiftgauge.monitor.problems import ApiProblem
 from shiftgauge.monitor.settings import from_stored
@@ -85,7 +85,7 @@ class Worker:
         if job.kind == "estimate":
             estimate_window(self.store, job, self.labels)
         elif job.kind == "labels":
-            update_observed(self.store, job, self.labels)
+            update_labels(self.store, job, self.labels)
         elif job.kind == "alerts":
             evaluate_alerts(self.store, job)
         elif job.kind == "deliver":
