@@ -10,7 +10,7 @@ import numpy as np
 
 from shiftgauge.inference import estimate
 from shiftgauge.methods.range import range_of
-from shiftgauge.monitor.db.rows import StoredRows
+from shiftgauge.monitor.db.rows import decisions, scores_of, segment_of, weights_of
 from shiftgauge.monitor.estimate.adaptive_range import UNIT_LEVEL
 from shiftgauge.monitor.settings import Settings
 from shiftgauge.reports import report
@@ -43,18 +43,19 @@ class WindowEstimate:
     report: dict[str, Any]
 
 
-def target_of(rows: StoredRows, kind: str, classes: Sequence[Hashable] | None = None) -> Target:
+def target_of(rows: Any, kind: str, classes: Sequence[Hashable] | None = None) -> Target:
     """The rows as a `Target`; they were checked on arrival, in the precision they had then."""
-    predictions: Any = np.where(rows.predictions >= 0, rows.predictions, rows.scores.argmax(axis=1))
+    predictions: Any = decisions(rows)
     if classes is not None:
         predictions = [classes[j] for j in predictions.tolist()]
-    weights = rows.weights if rows.weights is not None and rows.weights.max() > 0 else None
-    scores: dict[str, Any] = {kind: rows.scores}
+    weights = weights_of(rows)
+    weights = weights if weights is not None and weights.max() > 0 else None
+    scores: dict[str, Any] = {kind: scores_of(rows)}
     return Target(**scores, classes=classes, predictions=predictions, weights=weights, tolerance=0.02)
 
 
 def estimate_rows(
-    source: Source, rows: StoredRows, kind: str, settings: Settings, about: dict[str, str]
+    source: Source, rows: Any, kind: str, settings: Settings, about: dict[str, str]
 ) -> WindowEstimate:
     """Estimate a window's error.
 
@@ -65,7 +66,7 @@ def estimate_rows(
         settings: method, level, replicates, segments.
         about: names for the report.
     """
-    part = rows if len(rows.keys) <= LARGE else rows.take(_sample_rows(len(rows.keys)))
+    part = rows if rows.num_rows <= LARGE else rows.take(_sample_rows(rows.num_rows))
     groups = {name: _values(part, name) for name in settings.segments}
     target = target_of(part, kind, source.classes)
     made = report(
@@ -83,7 +84,7 @@ def estimate_rows(
     if part is not rows:
         error, ends = _recentre(source, rows, kind, settings, error, ends)
         warnings.append(
-            f"the estimate is of all {len(rows.keys):,} rows; range and report rest on {LARGE:,} of them, "
+            f"the estimate is of all {rows.num_rows:,} rows; range and report rest on {LARGE:,} of them, "
             "drawn at random"
         )
     details = answer["details"]
@@ -128,7 +129,7 @@ def _sampling(answer: dict[str, Any]) -> float | None:
 
 
 def _recentre(
-    source: Source, rows: StoredRows, kind: str, settings: Settings, error: float, ends: Any
+    source: Source, rows: Any, kind: str, settings: Settings, error: float, ends: Any
 ) -> tuple[float, Any]:
     """The estimate of all rows, and the range of some of them around it."""
     whole = estimate(source, target_of(rows, kind, source.classes), settings.method).error
@@ -139,11 +140,9 @@ def _recentre(
     return whole, {**ends, "low": max(0.0, ends["low"] + shift), "high": min(1.0, ends["high"] + shift)}
 
 
-def _values(rows: StoredRows, name: str) -> Any:
+def _values(rows: Any, name: str) -> Any:
     """(n,) the segment of each row; the rarest values are counted together."""
-    column = rows.segments.get(name)
-    texts = [None] * len(rows.keys) if column is None else column.to_pylist()
-    shown = np.array([MISSING if text is None or text == "" else text for text in texts], dtype=object)
+    shown = np.array([text or MISSING for text in segment_of(rows, name)], dtype=object)
     names, inverse, count = np.unique(shown.astype(str), return_inverse=True, return_counts=True)
     if len(names) > MOST_VALUES:
         rare = np.argsort(-count, kind="stable")[MOST_VALUES:]

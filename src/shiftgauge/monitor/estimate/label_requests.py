@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from pydantic import Field
 from sqlalchemy import Connection, insert, select
 
 from shiftgauge.errors import InputError
@@ -16,33 +17,25 @@ from shiftgauge.inference import Plan, budget
 from shiftgauge.monitor.db.erasure import erased_since
 from shiftgauge.monitor.db.ids import Keys, LatestLabels
 from shiftgauge.monitor.db.models import model_row, read_source_bytes
-from shiftgauge.monitor.db.rows import StoredRows, to_arrow_stream, window_rows
+from shiftgauge.monitor.db.rows import from_arrow_stream, numbers, to_arrow_stream, window_rows
 from shiftgauge.monitor.db.schema import models, plans, sources, versions, windows
 from shiftgauge.monitor.db.store import Store
 from shiftgauge.monitor.db.windows import get_window
 from shiftgauge.monitor.estimate.answer import target_of
 from shiftgauge.monitor.periods import now_us
 from shiftgauge.monitor.problems import ApiProblem, conflict, invalid
+from shiftgauge.monitor.records import Record
 from shiftgauge.monitor.settings import from_stored
 
 
-@dataclass(frozen=True)
-class RequestView:
-    """A row to be labelled.
-
-    Attributes:
-        id: of the row.
-        window: whose.
-        stratum: of the design.
-        inclusion_probability: with which it was picked.
-        error_probability: how likely it is wrong, by SCOT.
-    """
+class RequestView(Record):
+    """A row to be labelled."""
 
     id: str
     window: str
-    stratum: int
+    stratum: int = Field(description="of the sampling design")
     inclusion_probability: float
-    error_probability: float
+    error_probability: float = Field(description="how likely it is wrong, by SCOT")
 
 
 @dataclass(frozen=True)
@@ -97,7 +90,7 @@ def label_design(connection: Connection, window_id: int) -> LabelDesign | None:
     row = connection.execute(query.limit(1)).first()
     if row is None:
         return None
-    table = pa.ipc.open_stream(pa.py_buffer(row.payload)).read_all()
+    table = from_arrow_stream(row.payload)
     return LabelDesign(table, row.margin, float(table.schema.metadata[b"level"]))
 
 
@@ -176,7 +169,7 @@ class _PlanInputs:
     model: Any
     version: Any
     source: Any
-    rows: StoredRows | None
+    rows: Any
 
 
 def _plan(
@@ -202,11 +195,11 @@ def _plan(
     return LabelDesign(_table(plan, known.rows), plan.margin, plan.level), plan
 
 
-def _table(plan: Plan, rows: StoredRows) -> Any:
-    inclusion = np.full(len(rows.keys), np.nan)
+def _table(plan: Plan, rows: Any) -> Any:
+    inclusion = np.full(rows.num_rows, np.nan)
     inclusion[plan.rows] = plan.inclusion
     columns = {
-        "key": rows.keys,
+        "key": numbers(rows, "key"),
         "stratum": plan.stratum.astype(np.int32),
         "error_probability": plan.error_probability,
         "mass": plan.mass,
@@ -220,15 +213,16 @@ def _open(store: Store, connection: Connection, window: Any, design: LabelDesign
     rows = window_rows(store, connection, window)
     if rows is None:
         return []
-    seen_ids = LatestLabels()
-    seen_ids.follow(store, connection, window.model_id)
+    latest = LatestLabels()
+    latest.follow(store, connection, window.model_id)
     keys, inclusion = design.column("key"), design.column("inclusion")
+    ids = rows.column("id")
     stratum, probability = design.column("stratum"), design.column("error_probability")
-    place = {key: i for i, key in enumerate(rows.keys.tolist())}
-    open_ = ~np.isnan(inclusion) & (seen_ids.find(keys) < 0)
+    place = {key: i for i, key in enumerate(numbers(rows, "key").tolist())}
+    open_ = ~np.isnan(inclusion) & (latest.find(keys) < 0)
     return [
         RequestView(
-            id=rows.ids[place[key]].as_py(),
+            id=ids[place[key]].as_py(),
             window=window.name,
             stratum=int(stratum[i]),
             inclusion_probability=float(inclusion[i]),

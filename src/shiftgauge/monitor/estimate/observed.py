@@ -14,7 +14,7 @@ from shiftgauge.errors import InputError
 from shiftgauge.inference import with_labels
 from shiftgauge.monitor.db.ids import LatestLabels
 from shiftgauge.monitor.db.models import ScoreFormat
-from shiftgauge.monitor.db.rows import StoredRows
+from shiftgauge.monitor.db.rows import decisions, numbers, segment_of, weights_of
 from shiftgauge.monitor.estimate.answer import target_of
 from shiftgauge.validation.labels import MISSING
 
@@ -38,29 +38,33 @@ class ObservedError:
     warnings: tuple[str, ...] = ()
 
 
-def true_classes(rows: StoredRows, labels: LatestLabels, form: ScoreFormat) -> npt.NDArray[np.int32]:
+def true_classes(rows: Any, labels: LatestLabels, form: ScoreFormat) -> npt.NDArray[np.int32]:
     """(n,) the class of each row by its label, as an index; -1 where there is no label, or none of this version."""
-    numbers = labels.find(rows.keys)
+    matched = labels.find(numbers(rows, "key"))
     if not labels.texts:
-        return numbers
+        return matched
     classes = form.index_of(labels.texts)
-    return np.where(numbers >= 0, classes[numbers], np.int32(-1)).astype(np.int32)
+    return np.where(matched >= 0, classes[matched], np.int32(-1)).astype(np.int32)
 
 
-def is_wrong(rows: StoredRows, truth: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
+def is_wrong(rows: Any, truth: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
     """(n,) whether the prediction is not the label (False where there is none)."""
-    predictions = np.where(rows.predictions >= 0, rows.predictions, rows.scores.argmax(axis=1))
-    return np.asarray((truth >= 0) & (predictions != truth))
+    return np.asarray((truth >= 0) & (decisions(rows) != truth))
+
+
+def _weights(rows: Any) -> npt.NDArray[np.float64]:
+    weights = weights_of(rows)
+    return np.ones(rows.num_rows) if weights is None else weights
 
 
 def observed_error(
-    rows: StoredRows, truth: npt.NDArray[np.int32], level: float, design: Any = None, kind: str = "probs"
+    rows: Any, truth: npt.NDArray[np.int32], level: float, design: Any = None, kind: str = "probs"
 ) -> ObservedError:
     """The error by the labels so far.
 
     With every row labelled, or rows labelled as they happened to be, it is the (weighted) share of wrong rows
     with Wilson's interval, for the population that the rows came from (weights by Kish's effective number).
-    Where rows were requested (`design`, see `requests`), only requested ones count, through the unbiased
+    Where rows were requested (`design`, see `label_requests`), only requested ones count, through the unbiased
     estimator of `shiftgauge.with_labels`, for the error of just these rows.
     """
     there = truth >= 0
@@ -70,7 +74,7 @@ def observed_error(
     wrong = is_wrong(rows, truth)
     if design is not None and count < len(truth):
         return _by_design(rows, truth, wrong, design, level, kind)
-    weights = np.ones(count) if rows.weights is None else rows.weights[there]
+    weights = _weights(rows)[there]
     if weights.sum() <= 0:
         return ObservedError(None, None, None, count, None, ("the labelled rows have no weight",))
     share = float(weights @ wrong[there] / weights.sum())
@@ -80,11 +84,9 @@ def observed_error(
     return ObservedError(share, low, high, count, "all rows" if count == len(truth) else "sample")
 
 
-def _by_design(
-    rows: StoredRows, truth: Any, wrong: Any, design: Any, level: float, kind: str
-) -> ObservedError:
-    """Through the plan: labels of rows that nobody asked for are not used, since they are no random choice."""
-    plan, place = design.placed(rows.keys)
+def _by_design(rows: Any, truth: Any, wrong: Any, design: Any, level: float, kind: str) -> ObservedError:
+    """Through the plan: labels of rows that were not requested are not used, since they are not a random choice."""
+    plan, place = design.placed(numbers(rows, "key"))
     if plan is None:
         return ObservedError(
             None, None, None, int((truth >= 0).sum()), None, ("rows of the label request were erased",)
@@ -108,16 +110,14 @@ def _by_design(
 
 
 def observed_by_segment(
-    segments: list[dict[str, Any]], rows: StoredRows, truth: npt.NDArray[np.int32]
+    segments: list[dict[str, Any]], rows: Any, truth: npt.NDArray[np.int32]
 ) -> list[dict[str, Any]]:
     """The segments with their observed errors; values that were counted together have none."""
-    wrong = is_wrong(rows, truth)
+    wrong, weights = is_wrong(rows, truth), _weights(rows)
     out = []
     for segment in segments:
-        column = rows.segments.get(segment["segment"])
-        texts = [None] * len(truth) if column is None else column.to_pylist()
+        texts = segment_of(rows, segment["segment"])
         mine = np.array([(text or MISSING) == segment["value"] for text in texts]) & (truth >= 0)
-        weights = np.ones(len(truth)) if rows.weights is None else rows.weights
         total = float(weights[mine].sum())
         share = float(weights[mine] @ wrong[mine] / total) if total > 0 else None
         out.append({**segment, "observed": share, "labels": int(mine.sum())})
