@@ -5,6 +5,7 @@ import io
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import jsonschema
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
@@ -453,7 +454,6 @@ def test_settings_survive_and_secrets_do_not_come_back(client):
     said = client.put("/v1/models/m/settings", json=given).json()
     assert said["webhook"] == {
         "url": "https://example.org/hook",
-        "secret": None,
         "shape": "json",
         "signed": True,
     }
@@ -461,6 +461,39 @@ def test_settings_survive_and_secrets_do_not_come_back(client):
     client.put("/v1/models/m/settings", json={"level": 0.8})
     held = client.get("/v1/models/m/settings").json()
     assert (held["level"], held["limits"]["error"], held["webhook"]["signed"]) == (0.8, 0.2, True)
+
+
+def test_responses_are_as_the_openapi_describes_them(lite_client):
+    """Every route says what it returns and how problems look; what it returns is checked by `jsonschema`."""
+    put_source(lite_client)
+    lite_client.put(
+        "/v1/models/m/settings", json={"replicates": 20, "segments": ["s"], "limits": {"error": 0.01}}
+    )
+    rows, labels = rows_json(200, segments={"s": "x"})
+    post(lite_client, rows)
+    lite_client.post("/v1/models/m/labels", json=labels_json(rows[:40], labels[:40]))
+    run_due_jobs(lite_client.store)
+    window = windows(lite_client)[0]["window"]
+    lite_client.post("/v1/models/m/label-requests", json={"labels": 50}).raise_for_status()
+    schema = lite_client.get("/openapi.json").json()
+    checked = 0
+    for path, methods in schema["paths"].items():
+        for method, route in methods.items():
+            if not path.startswith("/v1"):
+                continue
+            assert "application/problem+json" in route["responses"]["default"]["content"]
+            good = route["responses"][min(route["responses"])]
+            if method == "get" and not path.endswith("report"):
+                answer = lite_client.get(path.format(model="m", window=window))
+                assert answer.status_code == 200
+                form = {**good["content"]["application/json"]["schema"], "components": schema["components"]}
+                jsonschema.validate(answer.json(), form)
+                assert answer.json()
+                checked += 1
+    assert checked == 9
+    missing = lite_client.get("/v1/models/nobody").json()
+    form = schema["paths"]["/v1/models"]["get"]["responses"]["default"]["content"]["application/problem+json"]
+    jsonschema.validate(missing, form["schema"])
 
 
 def test_a_source_in_every_form(client):

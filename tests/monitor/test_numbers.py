@@ -12,7 +12,7 @@ import shiftgauge as sg
 from shiftgauge.monitor.alerts import evaluate as watching
 from shiftgauge.monitor.client.push import row_requests
 from shiftgauge.monitor.db.models import read_source_bytes
-from shiftgauge.monitor.db.rows import StoredRows
+from shiftgauge.monitor.db.rows import score_column, scores_of, weights_of
 from shiftgauge.monitor.db.windows import get_window
 from shiftgauge.monitor.estimate import answer as answers
 from shiftgauge.monitor.estimate.adaptive_range import history, miss_quantile, range_half_width
@@ -30,13 +30,16 @@ def some_rows(n, seed=0, *, weights=None, shift=0.0, segments=None, deployed=Fal
     predictions = np.full(n, -1, dtype=np.int32)
     if deployed:
         predictions[::5] = (z[::5].argmax(axis=1) + 1) % K
-    ids = pa.array([f"r{i}" for i in range(n)])
-    held = {} if segments is None else {"s": pa.array(segments)}
-    return StoredRows(ids, np.arange(n, dtype=np.uint64), np.arange(n), z, predictions, weights, held)
+    columns = {"id": [f"r{i}" for i in range(n)], "key": np.arange(n, dtype=np.uint64), "time": np.arange(n)}
+    columns |= {"scores": score_column(z), "prediction": predictions}
+    columns |= {} if weights is None else {"weight": weights}
+    columns |= {} if segments is None else {"segment_s": pa.array(segments)}
+    return pa.table(columns)
 
 
 def decided(rows):
-    return np.where(rows.predictions >= 0, rows.predictions, rows.scores.argmax(axis=1))
+    predictions = rows.column("prediction").to_numpy()
+    return np.where(predictions >= 0, predictions, scores_of(rows).argmax(axis=1))
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +52,7 @@ def test_a_window_is_estimated_as_the_settings_say(source, method):
     rows = some_rows(150, weights=np.random.default_rng(1).uniform(0.2, 4.0, 150), shift=0.8, deployed=True)
     settings = Settings(level=0.8, replicates=60, method=method)
     found = estimate_rows(source, rows, "logits", settings, {}).values
-    target = sg.Target(rows.scores, predictions=decided(rows), weights=rows.weights)
+    target = sg.Target(scores_of(rows), predictions=decided(rows), weights=weights_of(rows))
     told = sg.interval(source, target, method, level=0.8, replicates=60)
     assert found["error"] == pytest.approx(told.error, abs=1e-12)
     shown = told.range if method == "auto" else told.interval
@@ -64,7 +67,7 @@ def test_a_large_window_is_estimated_from_all_its_rows(source, monkeypatch):
     monkeypatch.setattr(answers, "LARGE", 100)
     rows = some_rows(400, seed=3)
     found = estimate_rows(source, rows, "logits", Settings(method="doc", replicates=20), {})
-    assert found.values["error"] == sg.estimate(source, sg.Target(rows.scores), "doc").error
+    assert found.values["error"] == sg.estimate(source, sg.Target(scores_of(rows)), "doc").error
     assert found.values["low"] < found.values["error"] < found.values["high"]
     assert any("the interval and the report rest on 100 of them" in said for said in found.warnings)
 
@@ -265,7 +268,7 @@ def test_a_pushed_file_sends_weights_and_decisions(tmp_path):
     rows = some_rows(30, deployed=True)
     weights = np.arange(1.0, 31.0)
     file = tmp_path / "t.npz"
-    np.savez(file, logits=rows.scores, predictions=decided(rows), weights=weights)
+    np.savez(file, logits=scores_of(rows), predictions=decided(rows), weights=weights)
     calls = list(row_requests(file, "http://127.0.0.1:1", "m", "v1", None, None, [], 20))
     sent = pa.concat_tables([pa.ipc.open_stream(call.body).read_all() for call in calls])
     assert [int(name) for name in sent.column("prediction").to_pylist()] == decided(rows).tolist()

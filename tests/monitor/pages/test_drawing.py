@@ -1,7 +1,5 @@
 """What is drawn, against other ways to the same numbers: ticks, points, runs, ranges, words."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -25,7 +23,6 @@ def window(i, spec="day", version="v1", **more):
     at = period_at(spec, BEGIN + i * LENGTH[spec])
     error = 0.1 + 0.05 * np.sin(i)
     values = {
-        **dict.fromkeys(WindowView.__dataclass_fields__),
         "name": f"{at.name}.{version}",
         "model": "m",
         "version": version,
@@ -120,7 +117,7 @@ def test_versions_side_by_side_share_a_place():
 
 def test_a_line_never_crosses_windows_that_are_missing():
     held = [window(i) for i in (0, 1, 2, 5, 6, 9)]
-    held[1] = replace(held[1], error=None, state="waiting", reason="no source yet")
+    held[1] = held[1].model_copy(update={"error": None, "state": "waiting", "reason": "no source yet"})
     parts = runs(to_points(held))
     assert [[p.windows[0].name for p in run] for run in parts] == [
         [held[0].name],
@@ -158,7 +155,7 @@ def test_what_stands_in_the_picture_stands_at_its_number():
 @pytest.mark.parametrize(("rise", "below"), [(0.08, True), (0.5, False), (0.02, False)])
 def test_no_line_strikes_the_name_of_another_through(rise, below):
     """Two limits close together: the lower one's name stands below its line."""
-    held = [replace(window(i), high=0.6) for i in range(10)]
+    held = [window(i).model_copy(update={"high": 0.6}) for i in range(10)]
     drawn = chart(to_points(held), AlertLimits(error=0.16, rise=rise), 0.088, [], "m")
     (level,) = [one for one in drawn.levels if one.text == "limit 16.0%"]
     assert level.below == below
@@ -176,7 +173,10 @@ def test_segments_of_versions_side_by_side_are_one_line():
 
     def parts(i, version):
         values = {"small": 10, "large": 90}
-        return tuple(SegmentView("camera", v, n, 0.1 + i / 100, 0.0, 0.3) for v, n in values.items())
+        return tuple(
+            SegmentView(segment="camera", value=v, rows=n, error=0.1 + i / 100, low=0.0, high=0.3)
+            for v, n in values.items()
+        )
 
     held = [window(i, version=v, segments=parts(i, v)) for i in range(4) for v in ("v1", "v2")]
     ((name, newest, drawn),) = one_model._segments(held)
@@ -207,7 +207,7 @@ def test_presets_count_back_from_the_newest_window():
     assert ranges.read_range({}, newest).name == "90d"
     assert ranges.read_range({}, window(0, "hour")).name == "7d"
     assert ranges.read_range({"range": "all"}, newest).since is None
-    assert ranges.read_range({}, replace(newest, spec="500 rows")).limit == ranges.NEWEST
+    assert ranges.read_range({}, newest.model_copy(update={"spec": "500 rows"})).limit == ranges.NEWEST
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,9 @@ def test_windows_say_when_they_were_and_in_which_zone():
     assert window_title(window(0)) == "Mon 7 Oct 2024 (UTC)"
     assert window_title(window(14, "hour")) == "7 Oct 2024, 14:00 to 15:00 UTC"
     assert window_title(window(0, "week")) == "week of 7 Oct 2024 to 13 Oct 2024 (UTC)"
-    assert window_title(window(0, spec="day")) != window_title(replace(window(0), spec="1000 rows"))
+    assert window_title(window(0, spec="day")) != window_title(
+        window(0).model_copy(update={"spec": "1000 rows"})
+    )
 
 
 def test_shares_are_cut_to_the_panel():

@@ -138,11 +138,11 @@ def _read_window(w: WindowView, base: float | None) -> WindowReading:
         return WindowReading(w.name, LABELS, observed, w.observed - low, observed, True)
     floor, basis, labelled = w.low if w.measured else None, SCORES, False
     if w.evidence is not None:
-        basis = LABELS if w.evidence["n"] >= w.rows else BOTH
-        labelled = w.evidence["n"] >= min(ENOUGH, w.rows)
-        if floor is not None and w.evidence["chosen"] == UNKNOWN and w.evidence["n"] < MOST_LABELLED * w.rows:
+        basis = LABELS if w.evidence.n >= w.rows else BOTH
+        labelled = w.evidence.n >= min(ENOUGH, w.rows)
+        if floor is not None and w.evidence.chosen == UNKNOWN and w.evidence.n < MOST_LABELLED * w.rows:
             # Complaints come first: labels that nobody requested do not confirm what the scores do not say.
-            floor = min(floor, w.evidence["scores_range"]["low"])
+            floor = min(floor, w.evidence.scores_range.low)
     return WindowReading(
         w.name, basis, w.error - base, w.sampling or 0.0, None if floor is None else floor - base, labelled
     )

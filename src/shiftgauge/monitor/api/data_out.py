@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 from jinja2 import Environment, PackageLoader
 from prometheus_client import CONTENT_TYPE_LATEST
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import HTMLResponse, JSONResponse
 
 from shiftgauge.monitor.api.requests import (
+    PROBLEMS,
     body_schema,
     limits_of,
     plain_body,
@@ -24,16 +24,27 @@ from shiftgauge.monitor.api.requests import (
 )
 from shiftgauge.monitor.api.security import Caller, Reader, require_scope
 from shiftgauge.monitor.db.models import get_settings, put_settings
-from shiftgauge.monitor.db.tokens import forbidden, list_tokens
-from shiftgauge.monitor.db.windows import get_window, list_revisions, list_windows
-from shiftgauge.monitor.estimate.adaptive_range import coverage
-from shiftgauge.monitor.estimate.label_requests import list_requests, request_labels
+from shiftgauge.monitor.db.tokens import TokenView, forbidden, list_tokens
+from shiftgauge.monitor.db.windows import WindowView, get_window, list_revisions, list_windows
+from shiftgauge.monitor.estimate.adaptive_range import Coverage, coverage
+from shiftgauge.monitor.estimate.label_requests import RequestView, list_requests, request_labels
 from shiftgauge.monitor.ingest.bodies import read_json
 from shiftgauge.monitor.problems import MEDIA_TYPE, ApiProblem, invalid
+from shiftgauge.monitor.records import Record, explain
+from shiftgauge.monitor.settings import Settings
 from shiftgauge.monitor.views.metrics import exposition
-from shiftgauge.monitor.views.overview import get_model, get_report, list_alerts, list_deliveries, list_models
+from shiftgauge.monitor.views.overview import (
+    AlertView,
+    DeliveryView,
+    ModelView,
+    get_model,
+    get_report,
+    list_alerts,
+    list_deliveries,
+    list_models,
+)
 
-router = APIRouter(prefix="/v1", tags=["answers out"])
+router = APIRouter(prefix="/v1", tags=["results"], responses=PROBLEMS)
 #: Whether the server runs, and numbers for Prometheus.
 health = APIRouter(tags=["health"])
 READ = [require_scope("read")]
@@ -45,28 +56,72 @@ Few = Annotated[int, Query(ge=1, le=5000)]
 Number = Annotated[int | None, Query(ge=1, le=2**31 - 1)]
 
 
+class TokenList(Record):
+    """All tokens."""
+
+    tokens: list[TokenView]
+
+
+class ModelList(Record):
+    """Models by name."""
+
+    models: list[ModelView]
+
+
+class ModelDetail(ModelView):
+    """A model and the coverage of its adaptive range."""
+
+    coverage: Coverage
+
+
+class WindowList(Record):
+    """Windows of a model, oldest first."""
+
+    model: str
+    windows: list[WindowView]
+
+
+class RevisionList(Record):
+    """All revisions of a window, oldest first."""
+
+    model: str
+    window: str
+    revisions: list[WindowView]
+
+
+class LabelRequests(Record):
+    """Rows that were picked and have no label yet."""
+
+    model: str
+    rows: list[RequestView]
+
+
+class AlertList(Record):
+    """Alerts, newest first, and messages to webhooks that could not be delivered yet."""
+
+    alerts: list[AlertView]
+    undelivered: list[DeliveryView]
+
+
 @router.get("/tokens")
-def get_tokens(request: Request, caller: Annotated[Caller, require_scope("admin")]) -> dict[str, Any]:
+def get_tokens(request: Request, caller: Annotated[Caller, require_scope("admin")]) -> TokenList:
     """All tokens without their secrets; for an admin of all models."""
     if not caller.may("admin", None):
         raise forbidden("admin", None)
-    return {"tokens": [token.to_dict() for token in list_tokens(store_of(request))]}
+    return TokenList(tokens=list_tokens(store_of(request)))
 
 
 @router.get("/models")
-def get_models(request: Request, caller: Reader) -> dict[str, Any]:
+def get_models(request: Request, caller: Reader) -> ModelList:
     """All models that the caller may see."""
-    return {"models": [model.to_dict() for model in list_models(store_of(request), caller.models())]}
+    return ModelList(models=list_models(store_of(request), caller.models()))
 
 
 @router.get("/models/{model}", dependencies=READ)
-def get_one_model(request: Request, model: str) -> dict[str, Any]:
+def get_one_model(request: Request, model: str) -> ModelDetail:
     """A model: its state, versions, newest window, and the coverage of its adaptive range."""
-    adaptive = coverage(store_of(request), model)
-    return {
-        **get_model(store_of(request), model).to_dict(),
-        "coverage": {**asdict(adaptive), "share": adaptive.share},
-    }
+    store = store_of(request)
+    return ModelDetail(coverage=coverage(store, model), **dict(get_model(store, model)))
 
 
 @router.get("/models/{model}/windows", dependencies=READ)
@@ -78,7 +133,7 @@ def get_windows(
     until: str | None = None,
     as_of: str | None = None,
     limit: Few = 500,
-) -> dict[str, Any]:
+) -> WindowList:
     """Estimates by window, oldest first; `as_of` shows them with what was known then."""
     windows_ = list_windows(
         store_of(request),
@@ -89,20 +144,20 @@ def get_windows(
         as_of=query_time(as_of, "as_of"),
         limit=limit,
     )
-    return {"model": model, "windows": [window.to_dict() for window in windows_]}
+    return WindowList(model=model, windows=windows_)
 
 
 @router.get("/models/{model}/windows/{window}", dependencies=READ)
-def get_one_window(request: Request, model: str, window: str, revision: Number = None) -> dict[str, Any]:
+def get_one_window(request: Request, model: str, window: str, revision: Number = None) -> WindowView:
     """One window, as its newest revision or another one shows it."""
-    return get_window(store_of(request), model, window, revision).to_dict()
+    return get_window(store_of(request), model, window, revision)
 
 
 @router.get("/models/{model}/windows/{window}/revisions", dependencies=READ)
-def get_revisions(request: Request, model: str, window: str) -> dict[str, Any]:
+def get_revisions(request: Request, model: str, window: str) -> RevisionList:
     """Every revision of a window, oldest first."""
     windows_ = list_revisions(store_of(request), model, window)
-    return {"model": model, "window": window, "revisions": [view.to_dict() for view in windows_]}
+    return RevisionList(model=model, window=window, revisions=windows_)
 
 
 @router.get("/models/{model}/windows/{window}/report", dependencies=READ)
@@ -122,18 +177,17 @@ def get_the_report(
 
 
 @router.get("/models/{model}/label-requests", dependencies=[require_scope("ingest")])
-def get_label_requests(request: Request, model: str, window: str | None = None) -> dict[str, Any]:
+def get_label_requests(request: Request, model: str, window: str | None = None) -> LabelRequests:
     """Which rows of a window were requested and have no label yet; by default of the newest estimated window."""
     rows = list_requests(store_of(request), model, window)
-    return {"model": model, "rows": [asdict(row) for row in rows]}
+    return LabelRequests(model=model, rows=rows)
 
 
-class LabelRequestBody(BaseModel):
+class LabelRequestBody(Record, strict=True):
     """The body of a label request: how many rows to pick."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     window: str | None = None
-    labels: int | None = Field(None, ge=1, le=1_000_000)
+    labels: int | None = Field(default=None, ge=1, le=1_000_000)
 
 
 @router.post(
@@ -142,27 +196,26 @@ class LabelRequestBody(BaseModel):
     dependencies=[require_scope("ingest")],
     openapi_extra=body_schema(example={"labels": 100}),
 )
-async def post_label_requests(request: Request, model: str) -> dict[str, Any]:
+async def post_label_requests(request: Request, model: str) -> LabelRequests:
     """Pick the rows of a window to label, once: so many `labels` (20 by default)."""
     body = await read_body(request)
 
-    def work() -> dict[str, Any]:
+    def work() -> LabelRequests:
         try:
             wanted = LabelRequestBody.model_validate(read_json(plain_body(request, body), limits_of(request)))
-        except ValidationError as problem:
-            first = problem.errors()[0]
-            where = ".".join(map(str, first["loc"])) or "the body"
-            raise invalid(f"{where[:60]}: {first['msg'][:1].lower()}{first['msg'][1:]}") from None
+        except ValidationError as error:
+            known = {"": list(LabelRequestBody.model_fields)}
+            raise explain(error, "the body", known) from None
         rows = request_labels(store_of(request), model, wanted.window, wanted.labels)
-        return {"model": model, "rows": [asdict(row) for row in rows]}
+        return LabelRequests(model=model, rows=rows)
 
     return await run_in_threadpool(work)
 
 
 @router.get("/models/{model}/settings", dependencies=READ)
-def get_the_settings(request: Request, model: str) -> dict[str, Any]:
+def get_the_settings(request: Request, model: str) -> Settings:
     """The settings of a model, without the webhook's secret."""
-    return get_settings(store_of(request), model).to_dict()
+    return get_settings(store_of(request), model)
 
 
 @router.put(
@@ -170,26 +223,23 @@ def get_the_settings(request: Request, model: str) -> dict[str, Any]:
     dependencies=[require_scope("admin")],
     openapi_extra=body_schema(example={"window": "day", "limits": {"error": 0.2, "windows": 2}}),
 )
-async def put_the_settings(request: Request, model: str) -> dict[str, Any]:
+async def put_the_settings(request: Request, model: str) -> Settings:
     """Change what is given, keep the rest; makes the model where it is new."""
     body = await read_body(request)
 
-    def work() -> dict[str, Any]:
+    def work() -> Settings:
         given = read_json(plain_body(request, body), limits_of(request))
-        return put_settings(store_of(request), model, given).to_dict()
+        return put_settings(store_of(request), model, given)
 
     return await run_in_reader(request, work)
 
 
 @router.get("/models/{model}/alerts", dependencies=READ)
-def get_alerts(request: Request, model: str, firing: bool | None = None, limit: Few = 200) -> dict[str, Any]:
+def get_alerts(request: Request, model: str, firing: bool | None = None, limit: Few = 200) -> AlertList:
     """Alerts of a model, newest first, and the messages that could not be delivered yet."""
     store = store_of(request)
     late = list_deliveries(store, model, undelivered=True, limit=limit)
-    return {
-        "alerts": [alert.to_dict() for alert in list_alerts(store, model, firing=firing, limit=limit)],
-        "undelivered": [one.to_dict() for one in late],
-    }
+    return AlertList(alerts=list_alerts(store, model, firing=firing, limit=limit), undelivered=late)
 
 
 #: Whether the store can be written to is tried this often.

@@ -14,12 +14,20 @@ from shiftgauge.monitor.db.store import Store
 from shiftgauge.monitor.ingest.bodies import RequestLimits, decompress, too_large
 from shiftgauge.monitor.ingest.commit import Committer
 from shiftgauge.monitor.periods import parse_time
-from shiftgauge.monitor.problems import ApiProblem, invalid
+from shiftgauge.monitor.problems import MEDIA_TYPE, ApiProblem, invalid
+from shiftgauge.monitor.records import ProblemBody
 
 _KEY = re.compile(r"[\x21-\x7e]{1,200}")
 #: So many bodies are unpacked and checked at the same time; the others wait.
 READERS = 4
 T = TypeVar("T")
+#: What OpenAPI says of every route's problems.
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    "default": {
+        "description": "A problem (RFC 9457)",
+        "content": {MEDIA_TYPE: {"schema": ProblemBody.model_json_schema(mode="serialization")}},
+    }
+}
 
 
 def store_of(request: Request) -> Store:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -82,36 +81,78 @@ def row_requests(
     batch: int,
 ) -> Iterator[PushRequest]:
     """Predictions in batches; the same file gives the same ids and times, so that it may be sent again."""
-    import pyarrow as pa
 
     target = read_target(file)
     ids = _ids(file, id_column, target.n)
     times = _times(file, time_column, target.n)
-    scores = np.ascontiguousarray(target.scores)
+    names = target.classes
+    table = rows_table(
+        target.kind,
+        target.scores,
+        names,
+        ids=ids,
+        times=times,
+        version=version,
+        predictions=[str(j if names is None else names[j]) for j in target.predictions.tolist()],
+        # As they stand in the file: what `target` keeps are proportions among its rows.
+        weights=None if target.weights is None else np.asarray(read_column(file, "weights"), np.float64),
+        segments={name: _segment(read_column(file, name)) for name in segments},
+    )
+    yield from _batched_requests(
+        table, address(url, "models", model, "predictions"), batch, ("accepted", "duplicates")
+    )
+
+
+def rows_table(
+    kind: str,
+    scores: Any,
+    classes: Sequence[Any] | None,
+    *,
+    ids: Sequence[str],
+    times: Any,
+    version: str,
+    predictions: Sequence[str] | None = None,
+    weights: Any = None,
+    segments: Mapping[str, Sequence[str | None]] | None = None,
+) -> Any:
+    """Predictions as the Arrow table that the monitor reads.
+
+    Args:
+        kind: `logits` or `probs`.
+        scores: (n, K).
+        classes: K names, or None for numbered classes.
+        ids: n texts.
+        times: (n,) microseconds since 1970.
+        version: of the model.
+        predictions: n class names or numbers; the argmax where they are None.
+        weights: (n,), or None.
+        segments: by name, n texts or None.
+    """
+    import pyarrow as pa
+
+    scores = np.ascontiguousarray(scores)
     scores = scores.astype(np.float32) if scores.dtype.itemsize < 4 else scores
     columns: dict[str, Any] = {
         "id": pa.array(ids, pa.string()),
-        "time": pa.array(times).cast(pa.timestamp("us", tz="UTC")),
-        "version": pa.array([version] * target.n, pa.string()),
+        "time": pa.array(np.asarray(times, dtype=np.int64)).cast(pa.timestamp("us", tz="UTC")),
+        "version": pa.array([version] * len(scores), pa.string()),
     }
-    if target.classes is None:
-        columns[target.kind] = pa.FixedSizeListArray.from_arrays(pa.array(scores.reshape(-1)), target.k)
+    if classes is None:
+        columns[kind] = pa.FixedSizeListArray.from_arrays(pa.array(scores.reshape(-1)), scores.shape[1])
     else:
-        prefix = {"logits": "logit_", "probs": "prob_"}[target.kind]
-        columns |= {f"{prefix}{name}": pa.array(scores[:, j]) for j, name in enumerate(target.classes)}
-    names = target.classes
-    columns["prediction"] = pa.array(
-        [str(j if names is None else names[j]) for j in target.predictions.tolist()]
-    )
-    if target.weights is not None:
-        # As they stand in the file: what `target` keeps are proportions among its rows.
-        columns["weight"] = pa.array(np.asarray(read_column(file, "weights"), dtype=np.float64))
-    for name in segments:
-        values = np.asarray(read_column(file, name)).tolist()
-        columns[f"segment_{name}"] = pa.array([None if v is None else str(v) for v in values], pa.string())
-    yield from _batched_requests(
-        pa.table(columns), address(url, "models", model, "predictions"), batch, ("accepted", "duplicates")
-    )
+        prefix = {"logits": "logit_", "probs": "prob_"}[kind]
+        columns |= {f"{prefix}{name}": pa.array(scores[:, j]) for j, name in enumerate(classes)}
+    if predictions is not None:
+        columns["prediction"] = pa.array(predictions, pa.string())
+    if weights is not None:
+        columns["weight"] = pa.array(np.asarray(weights, dtype=np.float64))
+    for name, values in (segments or {}).items():
+        columns[f"segment_{name}"] = pa.array(values, pa.string())
+    return pa.table(columns)
+
+
+def _segment(values: Any) -> list[str | None]:
+    return [None if value is None else str(value) for value in np.asarray(values).tolist()]
 
 
 def label_requests(file: Path, url: str, model: str, id_column: str, batch: int) -> Iterator[PushRequest]:
@@ -150,6 +191,5 @@ def _times(file: Path, column: str | None, n: int) -> Any:
             modified = file.stat().st_mtime
         except OSError as problem:
             raise FileError(f"{file}: cannot be read ({problem.strerror})") from None
-        moment = datetime.fromtimestamp(int(modified), timezone.utc).replace(tzinfo=None)
-        return np.full(n, np.datetime64(moment, "us"))
-    return times_of(read_column(file, column), column, str(file)).astype("datetime64[us]")
+        return np.full(n, int(modified) * SECOND)
+    return times_of(read_column(file, column), column, str(file))

@@ -6,12 +6,17 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 from sqlalchemy import Connection, delete, insert, select
 
 from shiftgauge.monitor.db import queue
 from shiftgauge.monitor.db.queue import Job, LostLease
-from shiftgauge.monitor.db.rows import read_payload, to_arrow_stream, to_parquet
+from shiftgauge.monitor.db.rows import (
+    concat_rows,
+    read_payload,
+    to_arrow_stream,
+    to_parquet,
+    with_commit_columns,
+)
 from shiftgauge.monitor.db.schema import batches, models
 from shiftgauge.monitor.db.store import (
     Store,
@@ -37,7 +42,7 @@ def compact(store: Store, job: Job) -> None:
             ]
         if len(group) < 2:
             break
-        replace(store, group, _merged(tables))
+        replace(store, group, concat_rows(tables))
         queue.renew(store, job)
     with store.write() as connection:
         if not queue.finish(connection, job):
@@ -62,32 +67,6 @@ def _group(connection: Connection, model_id: int) -> list[Any]:
         if len(group) > 1:
             return group
     return []
-
-
-def with_commit_columns(table: Any, seq: int, first: int) -> Any:
-    """The table with columns that say with which commit each row came, and its number."""
-    n = table.num_rows
-    if "seq" not in table.column_names:
-        table = table.append_column("seq", pa.array(np.full(n, seq, dtype=np.int64)))
-    if "number" not in table.column_names:
-        table = table.append_column("number", pa.array(np.arange(first, first + n, dtype=np.int64)))
-    return table
-
-
-def _merged(tables: list[Any]) -> Any:
-    if "scores" not in tables[0].column_names:
-        return pa.concat_tables(tables)
-    types = {table.schema.field("scores").type for table in tables}
-    if len(types) > 1:  # some rows came in single, some in double precision: double holds both
-        k = next(iter(types)).list_size
-        tables = [_to_double(table, k) for table in tables]
-    return pa.concat_tables(tables, promote_options="default")
-
-
-def _to_double(table: Any, k: int) -> Any:
-    at = table.schema.get_field_index("scores")
-    values = pa.concat_arrays([chunk.flatten() for chunk in table.column("scores").chunks])
-    return table.set_column(at, "scores", pa.FixedSizeListArray.from_arrays(values.cast(pa.float64()), k))
 
 
 def replace(store: Store, group: list[Any], table: Any) -> bool:

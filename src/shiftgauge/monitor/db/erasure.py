@@ -17,10 +17,10 @@ import pyarrow as pa
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 from shiftgauge.monitor.db import queue
-from shiftgauge.monitor.db.compaction import lock_model, replace, replace_batches, with_commit_columns
+from shiftgauge.monitor.db.compaction import lock_model, replace, replace_batches
 from shiftgauge.monitor.db.ids import Keys, keys_of
 from shiftgauge.monitor.db.models import model_row
-from shiftgauge.monitor.db.rows import read_payload, to_arrow_stream
+from shiftgauge.monitor.db.rows import from_arrow_stream, read_payload, to_arrow_stream, with_commit_columns
 from shiftgauge.monitor.db.schema import batches, erasures, models, plans, sources, windows
 from shiftgauge.monitor.db.store import Store, cancel_files, remove_files
 from shiftgauge.monitor.periods import SECOND, now_us
@@ -57,18 +57,16 @@ class Erasure:
         return mine if kind == "rows" else mine | np.isin(keys, self.label_keys)
 
 
-def erase_rows(
-    store: Store, model: str, *, before: int | None = None, id: str | None = None
-) -> dict[str, Any]:
+def erase_rows(store: Store, model: str, *, before: int | None = None, id: str | None = None) -> int:
     """Erase the rows before a time, which are refused from then on, or all of one id, which may be sent again."""
     if (before is None) == (id is None):
         raise invalid("rows: wanted either before=TIME or id=ID, exactly one of them")
     with store.read() as connection:
         row = model_row(connection, model)
     if before is not None:
-        return {"model": model, "erased": erase_before(store, row.id, before)}
+        return erase_before(store, row.id, before)
     rows, labels = _erase(store, row.id, Erasure(keys_of(pa.array([id]), store.secret), NONE))
-    return {"model": model, "erased": rows + labels}
+    return rows + labels
 
 
 def erase_before(store: Store, model_id: int, before: int) -> int:
@@ -193,7 +191,7 @@ def _erase_from_plans(connection: Connection, model_id: int, keys: Keys) -> None
         select(plans).join(windows, windows.c.id == plans.c.window_id).where(windows.c.model_id == model_id)
     )
     for row in connection.execute(query).all():
-        table = pa.ipc.open_stream(pa.py_buffer(row.payload)).read_all()
+        table = from_arrow_stream(row.payload)
         mine = np.isin(table.column("key").to_numpy(), keys)
         if mine.all():
             connection.execute(delete(plans).where(plans.c.id == row.id))

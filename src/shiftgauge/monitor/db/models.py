@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 from sqlalchemy import Connection, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
@@ -21,8 +22,21 @@ from shiftgauge.monitor.db.schema import models, sources, specs, versions, windo
 from shiftgauge.monitor.db.store import Store
 from shiftgauge.monitor.periods import next_boundary, now_us, rows_per_window
 from shiftgauge.monitor.problems import ApiProblem, check_name, conflict, invalid, unknown
+from shiftgauge.monitor.records import Record
 from shiftgauge.monitor.settings import Settings, from_stored
 from shiftgauge.samples import Source
+
+
+class SourceView(Record):
+    """The labelled source of a version."""
+
+    model: str
+    version: str
+    rows: int
+    classes: tuple[str, ...] | None = Field(description="names; null where the classes are numbered")
+    k: int = Field(description="number of classes")
+    error: float
+    changed: bool = Field(description="false if the version had this source already")
 
 
 @dataclass(frozen=True)
@@ -104,7 +118,7 @@ def ensure_model(connection: Connection, name: str) -> Any:
     settings = Settings()
     new = (sqlite if connection.dialect.name == "sqlite" else postgresql).insert(models)
     made = new.values(
-        name=name, created=now_us(), settings=json.dumps(settings.to_dict(secrets=True)), seq=0
+        name=name, created=now_us(), settings=json.dumps(settings.to_stored()), seq=0
     ).on_conflict_do_nothing(index_elements=["name"])
     row = connection.execute(made.returning(models)).first()
     if row is None:  # another process made it meanwhile: this insert waited for that one
@@ -114,7 +128,7 @@ def ensure_model(connection: Connection, name: str) -> Any:
     return row
 
 
-def put_source(store: Store, model: str, version: str, body: bytes, ending: str) -> dict[str, Any]:
+def put_source(store: Store, model: str, version: str, body: bytes, ending: str) -> SourceView:
     """Take the labelled validation scores of a version; its windows that waited for them are estimated.
 
     A second, different source replaces the first for windows estimated from then on; the first is kept.
@@ -135,7 +149,7 @@ def put_source(store: Store, model: str, version: str, body: bytes, ending: str)
         _check_form(version_row, source, version)
         last = connection.execute(select(sources).where(sources.c.id == version_row.source_id)).first()
         if last is not None and last.sha256 == digest:
-            return _source_summary(model, version, source, changed=False)
+            return _source_view(model, version, source, changed=False)
         name = store.objects.put("sources", version_row.id, ending, body)
         made = insert(sources).values(
             version_id=version_row.id,
@@ -156,7 +170,7 @@ def put_source(store: Store, model: str, version: str, body: bytes, ending: str)
             windows.c.version_id == version_row.id, windows.c.state.in_(["waiting", "failed"])
         )
         queue.enqueue(connection, "estimate", connection.execute(wait).scalars().all(), now_us(), "source")
-    return _source_summary(model, version, source, changed=True)
+    return _source_view(model, version, source, changed=True)
 
 
 def read_source_bytes(body: bytes, ending: str) -> Source:
@@ -205,16 +219,17 @@ def _check_form(row: Any, source: Source, version: str) -> None:
         )
 
 
-def _source_summary(model: str, version: str, source: Source, *, changed: bool) -> dict[str, Any]:
-    return {
-        "model": model,
-        "version": version,
-        "rows": source.n,
-        "classes": None if source.classes is None else [str(c) for c in source.classes],
-        "k": source.k,
-        "error": source.error,
-        "changed": changed,
-    }
+def _source_view(model: str, version: str, source: Source, *, changed: bool) -> SourceView:
+    classes = None if source.classes is None else tuple(str(c) for c in source.classes)
+    return SourceView(
+        model=model,
+        version=version,
+        rows=source.n,
+        classes=classes,
+        k=source.k,
+        error=source.error,
+        changed=changed,
+    )
 
 
 def get_settings(store: Store, model: str) -> Settings:
@@ -236,7 +251,7 @@ def put_settings(store: Store, model: str, given: Any) -> Settings:
         if new.window != old.window:
             _change_window(connection, row.id, old.window, new.window)
         connection.execute(
-            update(models).where(models.c.id == row.id).values(settings=json.dumps(new.to_dict(secrets=True)))
+            update(models).where(models.c.id == row.id).values(settings=json.dumps(new.to_stored()))
         )
         if new.method != old.method:  # what one method refused, another may estimate
             failed = select(windows.c.id).where(windows.c.model_id == row.id, windows.c.state == "failed")

@@ -1,15 +1,20 @@
-"""Stored rows: batches as bytes (an Arrow stream, or a Parquet file once compacted), and the rows of a window."""
+"""Stored rows: one Arrow table, kept as an Arrow stream in a batch or, once compacted, as a Parquet file.
+
+A table of rows of one version has the columns `id` (text), `key` (the keyed hash of the id), `time` (microseconds since
+1970), `scores` (a fixed-size list), `prediction` (a class index, -1 where the argmax counts), `content` (a hash of
+everything but the id), and where they were sent `weight` and `segment_NAME`. `seq` (the commit that brought the row)
+and `number` (its number within the version) are columns of compacted tables; for other batches they follow from the
+batch. A table of labels has `key`, `label` and `received`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pyarrow import compute
 from pyarrow import parquet as pq
 from sqlalchemy import Connection, select
 
@@ -20,128 +25,71 @@ from shiftgauge.monitor.periods import rows_per_window
 SEGMENT = "segment_"
 
 
-@dataclass(frozen=True)
-class StoredRows:
-    """Rows of one version.
-
-    Attributes:
-        ids: Arrow array of n texts.
-        keys: (n,) their hashes.
-        times: (n,) microseconds since 1970.
-        scores: (n, K).
-        predictions: (n,) class indices, -1 where the argmax stands.
-        weights: (n,), or None for equal ones.
-        segments: by name, an Arrow array of n texts or nulls.
-        seqs: (n,) the commit that brought each row.
-        numbers: (n,) each row's number within its version.
-    """
-
-    ids: Any
-    keys: npt.NDArray[np.uint64]
-    times: npt.NDArray[np.int64]
-    scores: npt.NDArray[Any]
-    predictions: npt.NDArray[np.int32]
-    weights: npt.NDArray[np.float64] | None
-    segments: dict[str, Any] = field(default_factory=dict)
-    seqs: npt.NDArray[np.int64] | None = None
-    numbers: npt.NDArray[np.int64] | None = None
-
-    def take(self, which: npt.NDArray[Any]) -> StoredRows:
-        """Some of the rows: a mask, or their places in order."""
-        places = np.flatnonzero(which) if which.dtype == bool else which
-        arrow = pa.array(places)
-        return StoredRows(
-            self.ids.take(arrow),
-            self.keys[places],
-            self.times[places],
-            self.scores[places],
-            self.predictions[places],
-            None if self.weights is None else self.weights[places],
-            {name: values.take(arrow) for name, values in self.segments.items()},
-            None if self.seqs is None else self.seqs[places],
-            None if self.numbers is None else self.numbers[places],
-        )
+def score_column(scores: npt.NDArray[Any]) -> Any:
+    """(n, K) scores as an Arrow column, in single or double precision."""
+    scores = np.ascontiguousarray(scores)
+    scores = scores.astype(np.float32) if scores.dtype.itemsize < 4 else scores
+    return pa.FixedSizeListArray.from_arrays(pa.array(scores.reshape(-1)), scores.shape[1])
 
 
-def to_table(rows: StoredRows, contents: npt.NDArray[np.uint32] | None = None) -> Any:
-    """The rows as an Arrow table."""
-    scores = rows.scores if rows.scores.dtype.itemsize >= 4 else rows.scores.astype(np.float32)
-    columns: dict[str, Any] = {
-        "id": rows.ids,
-        "key": rows.keys,
-        "time": rows.times,
-        "scores": pa.FixedSizeListArray.from_arrays(pa.array(scores.reshape(-1)), scores.shape[1]),
-        "prediction": rows.predictions,
-    }
-    if contents is not None:
-        columns["content"] = contents
-    if rows.weights is not None:
-        columns["weight"] = rows.weights
-    if rows.seqs is not None:
-        columns["seq"] = rows.seqs
-    if rows.numbers is not None:
-        columns["number"] = rows.numbers
-    columns |= {SEGMENT + name: values for name, values in rows.segments.items()}
-    return pa.table(columns)
+def numbers(table: Any, name: str) -> npt.NDArray[Any]:
+    """(n,) a column of numbers."""
+    return np.asarray(table.column(name).to_numpy())
 
 
-def from_table(table: Any, seq: int, first: int) -> StoredRows:
-    """The rows of a table; those of a batch that is not compacted all came with commit `seq`, numbered from `first`."""
+def scores_of(table: Any) -> npt.NDArray[Any]:
+    """(n, K) the scores."""
+    column = table.column("scores")
+    parts = [chunk.flatten().to_numpy(False) for chunk in column.chunks]
+    flat = parts[0] if len(parts) == 1 else np.concatenate(parts)
+    return np.asarray(flat).reshape(table.num_rows, column.type.list_size)
 
-    def column(name: str) -> npt.NDArray[Any]:
-        return np.asarray(table.column(name).to_numpy())
 
+def decisions(table: Any) -> npt.NDArray[np.int64]:
+    """(n,) the deployed decisions as class indices; the argmax where none was sent."""
+    predictions = numbers(table, "prediction")
+    return np.where(predictions >= 0, predictions, scores_of(table).argmax(axis=1))
+
+
+def weights_of(table: Any) -> npt.NDArray[np.float64] | None:
+    """(n,) the weights, 1 for rows that came without; None where no row has one."""
+    return (
+        np.asarray(table.column("weight").fill_null(1.0).to_numpy())
+        if "weight" in table.column_names
+        else None
+    )
+
+
+def segment_of(table: Any, name: str) -> list[str | None]:
+    """The value of a segment in each row; None where it is missing."""
+    if SEGMENT + name not in table.column_names:
+        return [None] * int(table.num_rows)
+    values: list[str | None] = table.column(SEGMENT + name).to_pylist()
+    return values
+
+
+def concat_rows(tables: list[Any]) -> Any:
+    """Several tables as one; weights and segments that some lack are null there."""
+    types = {table.schema.field("scores").type for table in tables if "scores" in table.column_names}
+    if len(types) > 1:  # some rows came in single, some in double precision: double holds both
+        wide = np.float64 if any(kind.value_type == pa.float64() for kind in types) else np.float32
+        tables = [
+            table.set_column(
+                table.schema.get_field_index("scores"), "scores", score_column(scores_of(table).astype(wide))
+            )
+            for table in tables
+        ]
+    return pa.concat_tables(tables, promote_options="default")
+
+
+def with_commit_columns(table: Any, seq: int, first: int) -> Any:
+    """The table with the columns `seq` and `number`; `first` is the number of its first row."""
     n = table.num_rows
-    scores = table.column("scores").combine_chunks()
-    if isinstance(scores, pa.ChunkedArray):
-        scores = pa.concat_arrays(scores.chunks)
-    names = table.column_names
-    return StoredRows(
-        ids=_one_chunk(table.column("id")),
-        keys=column("key"),
-        times=column("time"),
-        scores=scores.flatten().to_numpy(False).reshape(n, -1),
-        predictions=column("prediction"),
-        # A compacted file holds rows that came with weights and rows that came without: those count once.
-        weights=np.asarray(table.column("weight").fill_null(1.0).to_numpy()) if "weight" in names else None,
-        segments={
-            name.removeprefix(SEGMENT): _one_chunk(table.column(name))
-            for name in names
-            if name.startswith(SEGMENT)
-        },
-        seqs=column("seq") if "seq" in names else np.full(n, seq, dtype=np.int64),
-        numbers=column("number") if "number" in names else np.arange(first, first + n, dtype=np.int64),
-    )
-
-
-def _one_chunk(column: Any) -> Any:
-    whole = column.combine_chunks()
-    return pa.concat_arrays(whole.chunks) if isinstance(whole, pa.ChunkedArray) else whole
-
-
-def concat_rows(parts: list[StoredRows]) -> StoredRows:
-    """Several batches of one version as one; weights and segments that some lack are filled in."""
-
-    def filled(name: str, part: StoredRows) -> Any:
-        return part.segments.get(name, pa.nulls(len(part.keys), pa.string()))
-
-    if len(parts) == 1:
-        return parts[0]
-    weighted = any(p.weights is not None for p in parts)
-    names = dict.fromkeys(name for p in parts for name in p.segments)
-    return StoredRows(
-        ids=pa.concat_arrays([p.ids for p in parts]),
-        keys=np.concatenate([p.keys for p in parts]),
-        times=np.concatenate([p.times for p in parts]),
-        scores=np.concatenate([p.scores for p in parts]),
-        predictions=np.concatenate([p.predictions for p in parts]),
-        weights=np.concatenate([np.ones(len(p.keys)) if p.weights is None else p.weights for p in parts])
-        if weighted
-        else None,
-        segments={name: pa.concat_arrays([filled(name, p) for p in parts]) for name in names},
-        seqs=np.concatenate([p.seqs for p in parts if p.seqs is not None]),
-        numbers=np.concatenate([p.numbers for p in parts if p.numbers is not None]),
-    )
+    if "seq" not in table.column_names:
+        table = table.append_column("seq", pa.array(np.full(n, seq, dtype=np.int64)))
+    if "number" not in table.column_names:
+        table = table.append_column("number", pa.array(np.arange(first, first + n, dtype=np.int64)))
+    return table
 
 
 def to_arrow_stream(table: Any) -> bytes:
@@ -152,8 +100,13 @@ def to_arrow_stream(table: Any) -> bytes:
     return bytes(out.getvalue().to_pybytes())
 
 
+def from_arrow_stream(body: bytes) -> Any:
+    """The table of an Arrow stream of ours."""
+    return pa.ipc.open_stream(pa.py_buffer(body)).read_all()
+
+
 def to_parquet(table: Any) -> bytes:
-    """A table as a Parquet file, in groups of 100,000 rows so that a time can be found without reading all."""
+    """A table as a Parquet file, in groups of 100,000 rows so that a time is found without reading all."""
     out = pa.BufferOutputStream()
     pq.write_table(table, out, compression="zstd", row_group_size=100_000)
     return bytes(out.getvalue().to_pybytes())
@@ -168,10 +121,10 @@ def read_payload(
 ) -> Any:
     """The table of a batch; of a file, only these columns and roughly (never fewer than) these times.
 
-    Raises `Removed` where the file is gone: whoever reads begins again, with the batches that are there now.
+    Raises `FileReplaced` where the file is gone: the caller begins again, with the batches that are there now.
     """
     if payload is not None:
-        table = pa.ipc.open_stream(pa.py_buffer(payload)).read_all()
+        table = from_arrow_stream(payload)
         return table if columns is None else table.select([c for c in columns if c in table.column_names])
     assert name is not None
     filters = None if between is None else [("time", ">=", between[0]), ("time", "<", between[1])]
@@ -185,31 +138,17 @@ def read_payload(
         raise FileReplaced(name) from None
 
 
-def window_rows(
-    store: Store, connection: Connection, window: Any, seq: int | None = None
-) -> StoredRows | None:
-    """All rows of a window (a row of the table `windows`), by time and then by id; None where there are none."""
-    parts = list(window_parts(store, connection, window, seq))
-    if not parts:
-        return None
-    whole = concat_rows(parts)
-    # By the ids themselves: their hashes differ between installations, and the numbers must not.
-    table = pa.table({"time": whole.times, "id": whole.ids})
-    order = compute.sort_indices(table, [("time", "ascending"), ("id", "ascending")])
-    return whole.take(np.asarray(order).astype(np.intp))
+def window_rows(store: Store, connection: Connection, window: Any) -> Any:
+    """All rows of a window (a row of the table `windows`), by time and then by id; None where there are none.
 
-
-def window_parts(
-    store: Store, connection: Connection, window: Any, seq: int | None = None
-) -> Iterator[StoredRows]:
-    """The rows of a window part by part, in the order they were kept: a large one need not be in memory as a whole.
-
-    Args:
-        store: where.
-        connection: the transaction whose moment is seen.
-        window: the window.
-        seq: only what came with commits up to this one.
+    The order does not depend on how the rows arrived, nor on the hashes of ids, which differ between installations.
     """
+    parts = list(_window_parts(store, connection, window))
+    return concat_rows(parts).sort_by([("time", "ascending"), ("id", "ascending")]) if parts else None
+
+
+def _window_parts(store: Store, connection: Connection, window: Any) -> Iterator[Any]:
+    """The rows of a window from each of its batches."""
     by_rows = rows_per_window(window.spec) is not None
     low, high = (batches.c.first, batches.c.last) if by_rows else (batches.c.low, batches.c.high)
     query = (
@@ -220,12 +159,8 @@ def window_parts(
     between = None if by_rows else (window.start, window.end)
     for batch in connection.execute(query).yield_per(100):
         table = read_payload(store.objects, batch.payload, batch.object, between=between)
-        rows = from_table(table, batch.seq, batch.first)
-        place = rows.numbers if by_rows else rows.times
-        assert place is not None
-        assert rows.seqs is not None
-        mine = (place >= window.start) & (place < window.end)
-        if seq is not None:
-            mine &= rows.seqs <= seq
+        table = with_commit_columns(table, batch.seq, batch.first)
+        position = numbers(table, "number" if by_rows else "time")
+        mine = (position >= window.start) & (position < window.end)
         if mine.any():
-            yield rows if mine.all() else rows.take(mine)
+            yield table if mine.all() else table.filter(pa.array(mine))

@@ -6,46 +6,32 @@ import hashlib
 import hmac
 import re
 import secrets
-from dataclasses import dataclass
 from typing import Any
 
+from pydantic import Field
 from sqlalchemy import insert, select, update
 
 from shiftgauge.monitor.db.schema import tokens
 from shiftgauge.monitor.db.store import Store
-from shiftgauge.monitor.periods import DAY, iso, now_us
+from shiftgauge.monitor.periods import DAY, now_us
 from shiftgauge.monitor.problems import ApiProblem, check_name, invalid, unknown
+from shiftgauge.monitor.records import Record, Time
 
 SCOPES = ("ingest", "read", "admin")
 LONGEST_DAYS = 36_500
 _FORM = re.compile(r"sgm_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 
 
-@dataclass(frozen=True)
-class TokenView:
-    """A token without its secret.
+class TokenView(Record):
+    """A token without its secret."""
 
-    Attributes:
-        id: public; the middle of the token.
-        name: what it is for.
-        scopes: of `ingest`, `read`, `admin`; admin may do everything.
-        model: the only model it is good for; None for all.
-        created, expires, revoked: times.
-    """
-
-    id: str
-    name: str
-    scopes: tuple[str, ...]
-    model: str | None
-    created: int
-    expires: int | None
-    revoked: int | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain values, times as text."""
-        times = {name: getattr(self, name) for name in ("created", "expires", "revoked")}
-        shown = {name: None if time is None else iso(time) for name, time in times.items()}
-        return {"id": self.id, "name": self.name, "scopes": list(self.scopes), "model": self.model, **shown}
+    id: str = Field(description="the middle of the token")
+    name: str = Field(description="what it is for")
+    scopes: tuple[str, ...] = Field(description="some of ingest, read and admin; admin includes the others")
+    model: str | None = Field(description="the only model it is valid for; null for all")
+    created: Time
+    expires: Time | None
+    revoked: Time | None
 
     def allows(self, scope: str, model: str | None) -> bool:
         """Whether it is good for this scope on this model (None: on all of them)."""
@@ -128,14 +114,6 @@ def _hash(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
-def _token_view(row: object) -> TokenView:
-    get = row.__getattribute__
-    return TokenView(
-        get("id"),
-        get("name"),
-        tuple(get("scopes").split()),
-        get("model"),
-        get("created"),
-        get("expires"),
-        get("revoked"),
-    )
+def _token_view(row: Any) -> TokenView:
+    names = ("id", "name", "model", "created", "expires", "revoked")
+    return TokenView(scopes=tuple(row.scopes.split()), **{name: getattr(row, name) for name in names})

@@ -3,117 +3,125 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
 from typing import Any
 
+from pydantic import Field, computed_field
 from sqlalchemy import Connection, Select, and_, func, select
 
 from shiftgauge.monitor.db.models import model_row
 from shiftgauge.monitor.db.schema import models, revisions, sources, versions, windows
 from shiftgauge.monitor.db.store import Store
-from shiftgauge.monitor.periods import iso, rows_per_window
+from shiftgauge.monitor.periods import rows_per_window
 from shiftgauge.monitor.problems import unknown
+from shiftgauge.monitor.records import Record, Time
 
 MOST = 5000
 #: An observed error that rests on fewer labels decides nothing, unless every row has one.
 ENOUGH = 30
 
 
-@dataclass(frozen=True)
-class SegmentView:
-    """The error within one segment of a window.
+class ErrorRange(Record):
+    """A range of the error."""
 
-    Attributes:
-        segment, value: such as `country` and `DE`; `(missing)` where rows have none.
-        rows: how many.
-        error, low, high: estimated, with simultaneous intervals.
-        observed: by labels, or None.
-        labels: how many labels that rests on.
-    """
+    low: float
+    high: float
+    level: float | None
+    kind: str | None = Field(
+        default=None,
+        description="what it covers; adaptive, or sampling error only (a named method's interval)",
+    )
+
+
+class LabelEvidence(Record):
+    """What labels contributed to the estimate, as `shiftgauge.results.LabelSummary` has it."""
+
+    n: int = Field(description="labels that the estimate rests on")
+    errors: int = Field(description="of these, rows whose prediction is wrong")
+    error: float = Field(description="what the labels alone say")
+    range: ErrorRange
+    scores_error: float = Field(description="what the scores alone said")
+    scores_range: ErrorRange
+    chosen: str = Field(description="how the labelled rows were chosen: random or unknown")
+    contradicts: bool = Field(description="whether labels and scores contradict each other")
+
+
+class Observed(Record):
+    """The error by labels."""
+
+    error: float
+    low: float | None
+    high: float | None
+    kind: str | None = Field(
+        description="all rows (every row is labelled), requested (only such rows are), sample (as if drawn at random)"
+    )
+    labels: int
+
+
+class SegmentView(Record):
+    """The error within one value of a segment, such as `country` and `DE`; `(missing)` where rows have none."""
 
     segment: str
     value: str
     rows: int
     error: float
-    low: float
+    low: float = Field(description="of a simultaneous interval for all values")
     high: float
     observed: float | None = None
     labels: int = 0
 
 
-@dataclass(frozen=True)
-class WindowView:
-    """A window as one revision shows it; numbers are None where they are not known.
+def _hidden() -> Any:
+    """A field that JSON shows within a range."""
+    return Field(default=None, exclude=True)
 
-    Attributes:
-        name: such as `2026-03-05.v1`; stands in addresses.
-        model, version: whose.
-        spec: its length: `hour`, `day`, `week`, `1000 rows`.
-        start, end: its span in microseconds since 1970; for windows by rows, the times of the first and last row.
-        rows: as many as the revision was made from (of an open window: so far).
-        state: `"open"`, `"waiting"` (closed, cannot be estimated: see `reason`), `"estimated"` or `"failed"`.
-        reason: one line, for waiting and failed.
-        revision: number of this revision, from 1; 0 where there is none yet.
-        newest: number of the newest revision.
-        created: when the revision was made.
-        cause: what it was made for: `closed`, `late rows`, `labels`, `source`.
-        method: whose estimate.
-        error: the estimate, from scores and, where there are some, labels (see `evidence`).
-        low, high, level: its range. Of `auto` the one that was measured to hold; a named method has only the
-            interval of its sampling error (see `measured`).
-        sampling: the part of the range that is sampling error, as a half-width; where labels have narrowed the range
-            below that, its lower side.
-        scores_error, scores_low, scores_high: the answer from scores alone, and its measured range at 90%, whatever
-            the level: the unit of the adaptive range. A named method has no such range.
-        adaptive_low, adaptive_high, adaptive_level: the adaptive range, which learns from past misses.
-        shift: `none`, `label` or `other`; None where the method does not say.
-        status: the doctor's: `ok`, `caution`, `stop`.
-        source_error: of the source that was used.
-        observed, observed_low, observed_high: the error by labels.
-        observed_kind: `all rows` (every row is labelled), `requested` (labels of requested rows alone) or `sample`
-            (as if drawn at random).
-        labels: how many labels that rests on.
-        warnings: sentences.
-        segments: one per value of each watched segment.
-        details: what the estimate says beyond that, as plain values.
+
+class WindowView(Record):
+    """A window as one revision shows it; numbers are null where they are not known.
+
+    `low`, `high` and `level` are those of the range. For `auto` it was measured to hold; a named method has only the
+    interval of its sampling error (see `measured`). `scores_error`, `scores_low` and `scores_high` are the answer from
+    scores alone and its measured range at 90%, the unit of the adaptive range.
     """
 
-    name: str
+    name: str = Field(serialization_alias="window", description="such as 2026-03-05.v1")
     model: str
     version: str
-    spec: str
-    start: int
-    end: int
-    rows: int
-    state: str
-    reason: str | None
-    revision: int
-    newest: int
-    created: int | None
-    cause: str | None
-    method: str | None
-    error: float | None
-    low: float | None
-    high: float | None
-    level: float | None
-    sampling: float | None
-    scores_error: float | None
-    scores_low: float | None
-    scores_high: float | None
-    adaptive_low: float | None
-    adaptive_high: float | None
-    adaptive_level: float | None
-    shift: str | None
-    status: str | None
-    source_error: float | None
-    observed: float | None
-    observed_low: float | None
-    observed_high: float | None
-    observed_kind: str | None
-    labels: int
-    warnings: tuple[str, ...]
-    segments: tuple[SegmentView, ...]
-    details: dict[str, Any]
+    spec: str = Field(serialization_alias="length", description="hour, day, week, or a number of rows")
+    start: Time = Field(description="of windows by rows, the time of the first row")
+    end: Time
+    rows: int = Field(description="that the revision was made from; of an open window, so far")
+    state: str = Field(description="open, waiting (closed, but see reason), estimated or failed")
+    reason: str | None = None
+    revision: int = Field(description="from 1; 0 where there is none yet")
+    newest: int = Field(exclude=True)
+    created: Time | None = Field(default=None, description="when the revision was made")
+    cause: str | None = Field(default=None, description="closed, late rows, labels or source")
+    method: str | None = None
+    error: float | None = Field(default=None, description="the estimate, from scores and labels")
+    low: float | None = _hidden()
+    high: float | None = _hidden()
+    level: float | None = _hidden()
+    sampling: float | None = Field(
+        default=None,
+        description="half-width of the range's sampling part, or the lower side of a range that labels made narrower",
+    )
+    scores_error: float | None = _hidden()
+    scores_low: float | None = _hidden()
+    scores_high: float | None = _hidden()
+    adaptive_low: float | None = _hidden()
+    adaptive_high: float | None = _hidden()
+    adaptive_level: float | None = _hidden()
+    shift: str | None = Field(default=None, description="none, label or other")
+    status: str | None = Field(default=None, description="the doctor's: ok, caution or stop")
+    source_error: float | None = Field(default=None, description="of the source that was used")
+    observed: float | None = _hidden()
+    observed_low: float | None = _hidden()
+    observed_high: float | None = _hidden()
+    observed_kind: str | None = _hidden()
+    labels: int = Field(default=0, exclude=True)
+    warnings: tuple[str, ...] = ()
+    segments: tuple[SegmentView, ...] = ()
+    details: dict[str, Any] = Field(default_factory=dict, exclude=True)
 
     @property
     def measured(self) -> bool:
@@ -121,60 +129,41 @@ class WindowView:
         return self.low is not None and self.scores_low is not None
 
     @property
-    def evidence(self) -> dict[str, Any] | None:
-        """What labels contributed to the estimate (`shiftgauge.results.LabelSummary`); None where it has none."""
-        labels: dict[str, Any] | None = self.details.get("labels")
-        return labels
-
-    @property
     def has_enough_labels(self) -> bool:
         """Whether 30 rows, or all of them, are labelled; an observed error from fewer decides nothing."""
         return self.observed is not None and self.labels >= min(ENOUGH, self.rows)
 
-    def to_dict(self) -> dict[str, Any]:
-        """As plain values for JSON: times in ISO 8601, ranges as objects."""
-        return {
-            "window": self.name,
-            "model": self.model,
-            "version": self.version,
-            "length": self.spec,
-            "start": iso(self.start),
-            "end": iso(self.end),
-            "rows": self.rows,
-            "state": self.state,
-            "reason": self.reason,
-            "revision": self.revision,
-            "created": iso(self.created),
-            "cause": self.cause,
-            "method": self.method,
-            "error": self.error,
-            "range": _range(self.low, self.high, self.level, self.details.get("range")),
-            "labels": self.evidence,
-            "sampling": self.sampling,
-            "adaptive_range": _range(self.adaptive_low, self.adaptive_high, self.adaptive_level),
-            "shift": self.shift,
-            "status": self.status,
-            "source_error": self.source_error,
-            "observed": None
-            if self.observed is None
-            else {
-                "error": self.observed,
-                "low": self.observed_low,
-                "high": self.observed_high,
-                "kind": self.observed_kind,
-                "labels": self.labels,
-            },
-            "warnings": list(self.warnings),
-            "segments": [vars(s) for s in self.segments],
-        }
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def range(self) -> ErrorRange | None:
+        """The range of the error."""
+        return _range(self.low, self.high, self.level, self.details.get("range"))
+
+    @computed_field(alias="labels")  # type: ignore[prop-decorator]
+    @property
+    def evidence(self) -> LabelEvidence | None:
+        """What labels contributed to the estimate; null where it rests on scores alone."""
+        labels = self.details.get("labels")
+        return None if labels is None else LabelEvidence.model_validate(labels)
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def adaptive_range(self) -> ErrorRange | None:
+        """The adaptive range, which learns from past differences to observed errors."""
+        return _range(self.adaptive_low, self.adaptive_high, self.adaptive_level, "adaptive")
+
+    @computed_field(alias="observed")  # type: ignore[prop-decorator]
+    @property
+    def by_labels(self) -> Observed | None:
+        """The error by labels."""
+        if self.observed is None:
+            return None
+        ends = {"low": self.observed_low, "high": self.observed_high}
+        return Observed(error=self.observed, **ends, kind=self.observed_kind, labels=self.labels)
 
 
-def _range(
-    low: float | None, high: float | None, level: float | None, kind: str | None = None
-) -> dict[str, Any] | None:
-    if low is None or high is None:
-        return None
-    return {"low": low, "high": high, "level": level} | ({} if kind is None else {"kind": kind})
+def _range(low: float | None, high: float | None, level: float | None, kind: str | None) -> ErrorRange | None:
+    return None if low is None or high is None else ErrorRange(low=low, high=high, level=level, kind=kind)
 
 
 def list_windows(
@@ -210,7 +199,11 @@ def list_windows(
         newest = _viewed(as_of).where(*which).order_by(windows.c.low.desc(), windows.c.id.desc())
         rows = connection.execute(newest.limit(min(limit, MOST))).all()
     views = [_window_view(row) for row in reversed(rows)]
-    return views if as_of is None else [replace(view, state="estimated", reason=None) for view in views]
+    return (
+        views
+        if as_of is None
+        else [view.model_copy(update={"state": "estimated", "reason": None}) for view in views]
+    )
 
 
 def get_window(store: Store, model: str, name: str, revision: int | None = None) -> WindowView:

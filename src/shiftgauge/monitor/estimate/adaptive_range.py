@@ -26,12 +26,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import Field, computed_field
 from sqlalchemy import Connection, Select, and_, select
 
 from shiftgauge.monitor.db.models import model_row
 from shiftgauge.monitor.db.schema import revisions, versions, windows
 from shiftgauge.monitor.db.store import Store
 from shiftgauge.monitor.db.windows import ENOUGH
+from shiftgauge.monitor.records import Record
 
 #: Misses of `auto` in units of the half-width, at shares 0.05, 0.10, ..., 0.95 and 0.995, over windows of 300 rows of
 #: 23 families of data that count alike: 21 of natural tables, Fashion-MNIST and CIFAR-10 under corruptions.
@@ -136,20 +138,14 @@ def _miss_of(row: Any) -> Miss:
     )
 
 
-@dataclass(frozen=True)
-class Coverage:
-    """How often the adaptive range covered the observed error.
+class Coverage(Record):
+    """How often the adaptive range covered the observed error."""
 
-    Attributes:
-        windows: how many windows have both an adaptive range and an observed error.
-        covered: how many of them lie inside.
-        level: the nominal level.
-    """
+    windows: int = Field(description="with both an adaptive range and an observed error")
+    covered: int = Field(description="of these, those whose observed error lies within")
+    level: float = Field(description="the nominal level")
 
-    windows: int
-    covered: int
-    level: float
-
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def share(self) -> float | None:
         """covered / windows; None before the first."""
@@ -166,4 +162,4 @@ def coverage(store: Store, model: str, version: str | None = None) -> Coverage:
             ids = ids.where(versions.c.name == version)
         past = history(connection, ids)
     judged = [miss for miss in past if miss.covered is not None]
-    return Coverage(len(judged), sum(bool(miss.covered) for miss in judged), level)
+    return Coverage(windows=len(judged), covered=sum(bool(miss.covered) for miss in judged), level=level)

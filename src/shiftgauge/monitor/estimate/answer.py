@@ -11,7 +11,7 @@ import numpy as np
 from shiftgauge.inference import estimate
 from shiftgauge.methods.range import RANGE_LEVEL, ErrorDistribution
 from shiftgauge.methods.registry import DEFAULT
-from shiftgauge.monitor.db.rows import StoredRows
+from shiftgauge.monitor.db.rows import decisions, scores_of, segment_of, weights_of
 from shiftgauge.monitor.estimate.evidence import WindowLabels
 from shiftgauge.monitor.settings import Settings
 from shiftgauge.reports import report
@@ -46,18 +46,19 @@ class WindowEstimate:
     report: dict[str, Any]
 
 
-def target_of(rows: StoredRows, kind: str, classes: Sequence[Hashable] | None = None) -> Target:
+def target_of(rows: Any, kind: str, classes: Sequence[Hashable] | None = None) -> Target:
     """The rows as a `Target`; they were checked on arrival, in the precision they had then."""
-    predictions: Any = np.where(rows.predictions >= 0, rows.predictions, rows.scores.argmax(axis=1))
+    predictions: Any = decisions(rows)
     if classes is not None:
         predictions = [classes[j] for j in predictions.tolist()]
-    weights = rows.weights if rows.weights is not None and rows.weights.max() > 0 else None
-    scores: dict[str, Any] = {kind: rows.scores}
+    weights = weights_of(rows)
+    weights = weights if weights is not None and weights.max() > 0 else None
+    scores: dict[str, Any] = {kind: scores_of(rows)}
     return Target(**scores, classes=classes, predictions=predictions, weights=weights, tolerance=0.02)
 
 
 def estimate_rows(
-    source: Source, rows: StoredRows, kind: str, settings: Settings, about: dict[str, str]
+    source: Source, rows: Any, kind: str, settings: Settings, about: dict[str, str]
 ) -> WindowEstimate:
     """Estimate a window's error from its scores.
 
@@ -68,7 +69,7 @@ def estimate_rows(
         settings: method, level, replicates, segments.
         about: names for the report.
     """
-    part = rows if len(rows.keys) <= LARGE else rows.take(_sample_rows(len(rows.keys)))
+    part = rows if rows.num_rows <= LARGE else rows.take(_sample_rows(rows.num_rows))
     groups = {name: _values(part, name) for name in settings.segments}
     target = target_of(part, kind, source.classes)
     made = report(
@@ -86,7 +87,7 @@ def estimate_rows(
         answer = _of_all_rows(source, rows, kind, settings, answer)
         rests = "the report rests" if answer["range"] else "the interval and the report rest"
         warnings.append(
-            f"the estimate is of all {len(rows.keys):,} rows; {rests} on {LARGE:,} of them, drawn at random"
+            f"the estimate is of all {rows.num_rows:,} rows; {rests} on {LARGE:,} of them, drawn at random"
         )
     ends, details = answer["range"] or answer.get("interval"), answer["details"]
     scores = None
@@ -132,7 +133,7 @@ def _sampling(answer: dict[str, Any]) -> float | None:
 
 
 def _of_all_rows(
-    source: Source, rows: StoredRows, kind: str, settings: Settings, answer: dict[str, Any]
+    source: Source, rows: Any, kind: str, settings: Settings, answer: dict[str, Any]
 ) -> dict[str, Any]:
     """The estimate of all rows; around that of a named method stands the interval of some of them."""
     target = target_of(rows, kind, source.classes)
@@ -145,9 +146,7 @@ def _of_all_rows(
     return whole
 
 
-def combine_labels(
-    source: Source, rows: StoredRows, kind: str, level: float, labels: WindowLabels
-) -> Estimate:
+def combine_labels(source: Source, rows: Any, kind: str, level: float, labels: WindowLabels) -> Estimate:
     """The window's answer from its scores and labels together."""
     target = target_of(rows, kind, source.classes)
     names = range(target.k) if source.classes is None else source.classes
@@ -177,11 +176,9 @@ def combined_values(combined: Estimate, sampling: float | None) -> dict[str, Any
     return values if combined.labels.chosen == UNKNOWN else values | {"status": combined.details["grade"]}
 
 
-def _values(rows: StoredRows, name: str) -> Any:
+def _values(rows: Any, name: str) -> Any:
     """(n,) the segment of each row; the rarest values are counted together."""
-    column = rows.segments.get(name)
-    texts = [None] * len(rows.keys) if column is None else column.to_pylist()
-    shown = np.array([MISSING if text is None or text == "" else text for text in texts], dtype=object)
+    shown = np.array([text or MISSING for text in segment_of(rows, name)], dtype=object)
     names, inverse, count = np.unique(shown.astype(str), return_inverse=True, return_counts=True)
     if len(names) > MOST_VALUES:
         rare = np.argsort(-count, kind="stable")[MOST_VALUES:]

@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 from sqlalchemy import Connection, select
 
 from shiftgauge.methods.labels import MOST_LABELLED
-from shiftgauge.monitor.db.rows import StoredRows
+from shiftgauge.monitor.db.rows import from_arrow_stream, numbers, weights_of
 from shiftgauge.monitor.db.schema import plans
 from shiftgauge.validation.target_labels import RANDOM, UNKNOWN
 
@@ -47,7 +46,7 @@ def label_design(connection: Connection, window_id: int) -> LabelDesign | None:
     row = connection.execute(select(plans).where(plans.c.window_id == window_id)).first()
     if row is None:
         return None
-    return LabelDesign(pa.ipc.open_stream(pa.py_buffer(row.payload)).read_all(), row.rows)
+    return LabelDesign(from_arrow_stream(row.payload), row.rows)
 
 
 @dataclass(frozen=True)
@@ -65,13 +64,13 @@ class WindowLabels:
     warnings: tuple[str, ...] = ()
 
 
-def requested_rows(rows: StoredRows, design: LabelDesign | None) -> npt.NDArray[np.bool_]:
+def requested_rows(rows: Any, design: LabelDesign | None) -> npt.NDArray[np.bool_]:
     """(n,) which rows of a window were requested."""
-    return np.isin(rows.keys, [] if design is None else design.column("key"))
+    return np.isin(numbers(rows, "key"), [] if design is None else design.column("key"))
 
 
 def window_labels(
-    rows: StoredRows, truth: npt.NDArray[np.int32], design: LabelDesign | None, *, all_random: bool
+    rows: Any, truth: npt.NDArray[np.int32], design: LabelDesign | None, *, all_random: bool
 ) -> WindowLabels | None:
     """The labels that are evidence for a window's error; None if there are none.
 
@@ -93,6 +92,7 @@ def window_labels(
                 f"{100 * later:.0f}% of the rows came after the label request: its labels do not narrow the range"
             )
     places = np.flatnonzero(labelled)
-    if not len(places) or (rows.weights is not None and rows.weights[places].sum() <= 0.0):
+    weights = weights_of(rows)
+    if not len(places) or (weights is not None and weights[places].sum() <= 0.0):
         return None
     return WindowLabels({int(i): int(truth[i]) for i in places}, chosen, tuple(warnings))

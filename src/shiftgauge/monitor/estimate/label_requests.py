@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from pydantic import Field
 from sqlalchemy import Connection, insert, select
 
 from shiftgauge.errors import InputError
@@ -14,7 +15,7 @@ from shiftgauge.inference import label_plan
 from shiftgauge.monitor.db.erasure import erased_since
 from shiftgauge.monitor.db.ids import LatestLabels
 from shiftgauge.monitor.db.models import model_row, read_source_bytes
-from shiftgauge.monitor.db.rows import StoredRows, to_arrow_stream, window_rows
+from shiftgauge.monitor.db.rows import numbers, to_arrow_stream, window_rows
 from shiftgauge.monitor.db.schema import models, plans, sources, versions, windows
 from shiftgauge.monitor.db.store import Store
 from shiftgauge.monitor.db.windows import get_window
@@ -22,24 +23,18 @@ from shiftgauge.monitor.estimate.answer import target_of
 from shiftgauge.monitor.estimate.evidence import LabelDesign, label_design
 from shiftgauge.monitor.periods import now_us
 from shiftgauge.monitor.problems import ApiProblem, conflict, invalid
+from shiftgauge.monitor.records import Record
 
 #: How many rows are picked unless another number is asked for.
 LABELS = 20
 
 
-@dataclass(frozen=True)
-class RequestView:
-    """A row to be labelled.
-
-    Attributes:
-        id: of the row.
-        window: whose.
-        error_probability: 1 - confidence, calibrated on the source.
-    """
+class RequestView(Record):
+    """A row to be labelled."""
 
     id: str
     window: str
-    error_probability: float
+    error_probability: float = Field(description="1 - confidence, calibrated on the source")
 
 
 def list_requests(store: Store, model: str, window: str | None = None) -> list[RequestView]:
@@ -108,7 +103,7 @@ class _PlanInputs:
     model: Any
     version: Any
     source: Any
-    rows: StoredRows | None
+    rows: Any
 
 
 def _plan(store: Store, known: _PlanInputs, labels: int | None) -> LabelDesign:
@@ -117,7 +112,7 @@ def _plan(store: Store, known: _PlanInputs, labels: int | None) -> LabelDesign:
         raise ApiProblem(
             409, "no-source", f"window {name!r} cannot be planned: it has no rows or no source yet"
         )
-    count = len(known.rows.keys)
+    count = known.rows.num_rows
     if labels is not None and labels > count:
         raise invalid(f"labels={labels}: wanted 1 to {count:,}, the window's rows")
     path = store.objects.path(known.source.object)
@@ -127,7 +122,7 @@ def _plan(store: Store, known: _PlanInputs, labels: int | None) -> LabelDesign:
         plan = label_plan(source, target, labels or min(LABELS, count))
     except InputError as problem:
         raise invalid(str(problem)) from None
-    columns = {"key": known.rows.keys[plan.rows], "error_probability": plan.error_probability}
+    columns = {"key": numbers(known.rows, "key")[plan.rows], "error_probability": plan.error_probability}
     return LabelDesign(pa.table(columns), count)
 
 
@@ -139,10 +134,10 @@ def _open(store: Store, connection: Connection, window: Any, design: LabelDesign
     latest = LatestLabels()
     latest.follow(store, connection, window.model_id)
     keys, probability = design.column("key"), design.column("error_probability")
-    known = latest.find(keys) >= 0
-    place = {key: i for i, key in enumerate(rows.keys.tolist())}
+    known, ids = latest.find(keys) >= 0, rows.column("id")
+    place = {key: i for i, key in enumerate(numbers(rows, "key").tolist())}
     return [
-        RequestView(rows.ids[place[key]].as_py(), window.name, float(probability[i]))
+        RequestView(id=ids[place[key]].as_py(), window=window.name, error_probability=float(probability[i]))
         for i, key in enumerate(keys.tolist())
         if key in place and not known[i]
     ]

@@ -12,7 +12,7 @@ from scipy.special import ndtri
 from shiftgauge.binomial import wilson
 from shiftgauge.monitor.db.ids import LatestLabels
 from shiftgauge.monitor.db.models import ScoreFormat
-from shiftgauge.monitor.db.rows import StoredRows
+from shiftgauge.monitor.db.rows import decisions, numbers, segment_of, weights_of
 from shiftgauge.validation.labels import MISSING
 
 NO_WEIGHT = "the labelled rows have no weight"
@@ -38,23 +38,27 @@ class ObservedError:
     warnings: tuple[str, ...] = ()
 
 
-def true_classes(rows: StoredRows, labels: LatestLabels, form: ScoreFormat) -> npt.NDArray[np.int32]:
+def true_classes(rows: Any, labels: LatestLabels, form: ScoreFormat) -> npt.NDArray[np.int32]:
     """(n,) the class of each row by its label, as an index; -1 where there is no label, or none of this version."""
-    numbers = labels.find(rows.keys)
+    matched = labels.find(numbers(rows, "key"))
     if not labels.texts:
-        return numbers
+        return matched
     classes = form.index_of(labels.texts)
-    return np.where(numbers >= 0, classes[numbers], np.int32(-1)).astype(np.int32)
+    return np.where(matched >= 0, classes[matched], np.int32(-1)).astype(np.int32)
 
 
-def is_wrong(rows: StoredRows, truth: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
+def is_wrong(rows: Any, truth: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
     """(n,) whether the prediction is not the label (False where there is none)."""
-    predictions = np.where(rows.predictions >= 0, rows.predictions, rows.scores.argmax(axis=1))
-    return np.asarray((truth >= 0) & (predictions != truth))
+    return np.asarray((truth >= 0) & (decisions(rows) != truth))
+
+
+def _weights(rows: Any) -> npt.NDArray[np.float64]:
+    weights = weights_of(rows)
+    return np.ones(rows.num_rows) if weights is None else weights
 
 
 def observed_error(
-    rows: StoredRows,
+    rows: Any,
     truth: npt.NDArray[np.int32],
     level: float,
     requested: npt.NDArray[np.bool_] | None = None,
@@ -74,7 +78,7 @@ def observed_error(
     count = int(there.sum())
     if not count:
         return ObservedError(None, None, None, 0, None)
-    weights = np.ones(count) if rows.weights is None else rows.weights[there]
+    weights = _weights(rows)[there]
     if weights.sum() <= 0:
         return ObservedError(None, None, None, count, None, (NO_WEIGHT,))
     share = float(weights @ is_wrong(rows, truth)[there] / weights.sum())
@@ -86,16 +90,14 @@ def observed_error(
 
 
 def observed_by_segment(
-    segments: list[dict[str, Any]], rows: StoredRows, truth: npt.NDArray[np.int32]
+    segments: list[dict[str, Any]], rows: Any, truth: npt.NDArray[np.int32]
 ) -> list[dict[str, Any]]:
     """The segments with their observed errors; values that were counted together have none."""
-    wrong = is_wrong(rows, truth)
+    wrong, weights = is_wrong(rows, truth), _weights(rows)
     out = []
     for segment in segments:
-        column = rows.segments.get(segment["segment"])
-        texts = [None] * len(truth) if column is None else column.to_pylist()
+        texts = segment_of(rows, segment["segment"])
         mine = np.array([(text or MISSING) == segment["value"] for text in texts]) & (truth >= 0)
-        weights = np.ones(len(truth)) if rows.weights is None else rows.weights
         total = float(weights[mine].sum())
         share = float(weights[mine] @ wrong[mine] / total) if total > 0 else None
         out.append({**segment, "observed": share, "labels": int(mine.sum())})

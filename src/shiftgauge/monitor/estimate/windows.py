@@ -15,7 +15,7 @@ from shiftgauge.monitor.db import queue
 from shiftgauge.monitor.db.ids import LatestLabels
 from shiftgauge.monitor.db.models import format_of, read_source_bytes
 from shiftgauge.monitor.db.queue import Job, LostLease
-from shiftgauge.monitor.db.rows import StoredRows, window_rows
+from shiftgauge.monitor.db.rows import window_rows
 from shiftgauge.monitor.db.schema import models, reports, revisions, sources, versions, windows
 from shiftgauge.monitor.db.store import Store
 from shiftgauge.monitor.estimate.adaptive_range import adaptive_range, history
@@ -77,7 +77,7 @@ class WindowSnapshot:
         self.version = connection.execute(version).one()
         self.settings: Settings = from_stored(json.loads(self.model.settings))
         self.source = _source_row(connection, self.version.source_id)
-        self.rows: StoredRows | None = window_rows(store, connection, self.window)
+        self.rows: Any = window_rows(store, connection, self.window)
         seen_ids = labels.setdefault(self.model.id, LatestLabels())
         seen_ids.follow(store, connection, self.model.id)
         self.truth = None if self.rows is None else true_classes(self.rows, seen_ids, format_of(self.version))
@@ -186,7 +186,7 @@ def update_labels(store: Store, job: Job, labels: dict[int, LatestLabels]) -> No
     if evidence is not None and snapshot.last_source is not None:
         kept = _with_labels(store, snapshot, snapshot.last_source, evidence, kept)
     assert snapshot.truth is not None
-    values = {**kept.values, "details": json.dumps(kept.details), "rows": len(snapshot.rows.keys)}
+    values = {**kept.values, "details": json.dumps(kept.details), "rows": snapshot.rows.num_rows}
     segments = observed_by_segment(segments, snapshot.rows, snapshot.truth)
     with store.write() as connection:
         _insert(connection, snapshot, "labels", values, observed, kept.warnings, segments)
@@ -248,7 +248,7 @@ def _keep(store: Store, job: Job, snapshot: WindowSnapshot, estimate: WindowEsti
         values |= {
             "source_id": snapshot.source.id,
             "seq": snapshot.window.seq,
-            "rows": len(snapshot.rows.keys),
+            "rows": snapshot.rows.num_rows,
         }
         values["details"] = json.dumps(estimate.details)
         segments = observed_by_segment(estimate.segments, snapshot.rows, snapshot.truth)

@@ -20,7 +20,6 @@ from shiftgauge.monitor.db.store import Store
 from shiftgauge.monitor.ingest.bodies import too_large
 from shiftgauge.monitor.ingest.labels import Labels, ingest_labels
 from shiftgauge.monitor.ingest.prepare import Prepared, prepare
-from shiftgauge.monitor.ingest.rows import PostedRows
 from shiftgauge.monitor.ingest.transaction import MOST_WINDOWS, FormatChanged, ModelTransaction, count_windows
 from shiftgauge.monitor.periods import iso, now_us
 from shiftgauge.monitor.problems import ApiProblem, conflict, invalid
@@ -128,7 +127,7 @@ def _ingest_rows(model: ModelTransaction, parts: list[Prepared]) -> dict[str, An
     for part in new:
         _insert_rows(model, part)
     return {
-        "accepted": sum(len(part.rows.keys) for part in new),
+        "accepted": sum(len(part) for part in new),
         "duplicates": sum(int(known.sum()) for _, known in checked),
     }
 
@@ -137,8 +136,8 @@ def _check_windows(model: ModelTransaction, parts: list[Prepared]) -> None:
     """Refuse rows of too many windows: every window is a row to write while others wait."""
     count = 0
     for part in parts:
-        first, n = model.counts.get(part.version, 0), len(part.rows.keys)
-        count += count_windows(model.specs, part.rows.times, np.arange(first, first + n))
+        first, n = model.counts.get(part.version, 0), len(part)
+        count += count_windows(model.specs, part.times, np.arange(first, first + n))
     if count > MOST_WINDOWS:
         raise too_large(f"rows of {count:,} windows", MOST_WINDOWS)
 
@@ -147,20 +146,20 @@ def _checked(model: ModelTransaction, part: Prepared) -> tuple[Prepared, npt.NDA
     """Which rows are known already; refuses what contradicts."""
     if model.version_formats.get(part.version, ScoreFormat()) != part.before:
         raise FormatChanged
-    if model.row.erased_before is not None and (part.rows.times < model.row.erased_before).any():
-        row = int(np.argmin(part.rows.times))
+    if model.row.erased_before is not None and (part.times < model.row.erased_before).any():
+        row = int(np.argmin(part.times))
         raise invalid(
-            f"row {row}: its time {iso(int(part.rows.times[row]))} is before {iso(model.row.erased_before)}; "
+            f"row {row}: its time {iso(int(part.times[row]))} is before {iso(model.row.erased_before)}; "
             "rows before that were erased and are refused"
         )
-    known = np.zeros(len(part.rows.keys), dtype=bool)
+    known = np.zeros(len(part), dtype=bool)
     for index in (model.seen_ids.index, model.new_ids):
-        places = index.find(part.rows.keys)
+        places = index.find(part.keys)
         here = (places >= 0) & (index.columns["version"][places] >= 0)
         differ = here & (index.columns["content"][places] != part.contents)
         if differ.any():
             rows = np.flatnonzero(differ)
-            names = [part.rows.ids[int(row)].as_py() for row in rows[:10]]
+            names = [part.table.column("id")[int(row)].as_py() for row in rows[:10]]
             raise conflict(
                 f"{len(rows)} ids are stored with other content, such as {names[0]!r}; "
                 "wanted the same row again, or a new id; nothing of this request was kept",
@@ -172,8 +171,8 @@ def _checked(model: ModelTransaction, part: Prepared) -> tuple[Prepared, npt.NDA
 
 def _insert_rows(model: ModelTransaction, part: Prepared) -> None:
     version_id = _version(model, part)
-    seq, first, rows = model.next_seq(), model.counts[part.version], part.rows
-    n = len(rows.keys)
+    seq, first, n = model.next_seq(), model.counts[part.version], len(part)
+    keys, times = part.keys, part.times
     kept = {
         "model_id": model.id,
         "version_id": version_id,
@@ -182,8 +181,8 @@ def _insert_rows(model: ModelTransaction, part: Prepared) -> None:
         "rows": n,
         "first": first,
         "last": first + n - 1,
-        "low": int(rows.times.min()),
-        "high": int(rows.times.max()),
+        "low": int(times.min()),
+        "high": int(times.max()),
         "received": now_us(),
         "payload": part.payload,
     }
@@ -191,10 +190,10 @@ def _insert_rows(model: ModelTransaction, part: Prepared) -> None:
     model.counts[part.version] += n
     model.touched.add(part.version)
     numbers = np.arange(first, first + n)
-    where = position_slots(model.specs[-1][1], rows.times, numbers)
-    model.new_ids.put(rows.keys, content=part.contents, version=version_id, slot=where)
-    model.accepted.append((rows.keys, part.contents, version_id, where))
-    model.assignment.add(part.version, version_id, rows.times, numbers, seq)
+    where = position_slots(model.specs[-1][1], times, numbers)
+    model.new_ids.put(keys, content=part.contents, version=version_id, slot=where)
+    model.accepted.append((keys, part.contents, version_id, where))
+    model.assignment.add(part.version, version_id, times, numbers, seq)
 
 
 def _version(model: ModelTransaction, part: Prepared) -> int:
@@ -294,33 +293,33 @@ TRIES = 5
 
 
 def submit_rows(
-    committer: Committer, model: str, raw: PostedRows, key: str | None, fingerprint: str
+    committer: Committer, model: str, rows: Any, key: str | None, fingerprint: str
 ) -> PendingResponse:
-    """Check rows and put them in line; the answer may be `Stale`: then submit them again."""
+    """Check rows and put them in line; the response may be `FormatChanged`: then submit them again."""
     with committer.store.read() as connection:
         formats = version_formats(connection, model_row(connection, model).id)
     return committer.submit(
-        IngestRequest(model, prepare(raw, formats, committer.store.secret), key=key, fingerprint=fingerprint)
+        IngestRequest(model, prepare(rows, formats, committer.store.secret), key=key, fingerprint=fingerprint)
     )
 
 
 def ingest_rows(
-    committer: Committer, model: str, raw: PostedRows, key: str | None = None, fingerprint: str = ""
+    committer: Committer, model: str, rows: Any, key: str | None = None, fingerprint: str = ""
 ) -> dict[str, Any]:
     """Keep rows; returns how many are new and how many were there already."""
     for _ in range(TRIES):
         try:
-            return submit_rows(committer, model, raw, key, fingerprint).result()
+            return submit_rows(committer, model, rows, key, fingerprint).result()
         except FormatChanged:
             continue
     raise RuntimeError("the version changed again and again while its rows were prepared")
 
 
 def submit_labels(
-    committer: Committer, model: str, ids: Any, labels: list[str], key: str | None, fingerprint: str
+    committer: Committer, model: str, labels: Any, key: str | None = None, fingerprint: str = ""
 ) -> PendingResponse:
     """Put labels in line."""
     with committer.store.read() as connection:
         model_row(connection, model)
-    given = Labels.of(ids, labels, committer.store.secret)
-    return committer.submit(IngestRequest(model, labels=given, key=key, fingerprint=fingerprint))
+    prepared = Labels.of(labels, committer.store.secret)
+    return committer.submit(IngestRequest(model, labels=prepared, key=key, fingerprint=fingerprint))

@@ -29,8 +29,9 @@ class Labels:
     labels: list[str]
 
     @classmethod
-    def of(cls, ids: Any, labels: list[str], secret: bytes) -> Labels:
-        """Each id once; refuses an id that came twice with different labels."""
+    def of(cls, table: Any, secret: bytes) -> Labels:
+        """Labels of a checked table, each id once; refuses an id that came twice with different labels."""
+        ids, labels = table.column("id").combine_chunks(), table.column("label").to_pylist()
         keys = keys_of(ids, secret)
         _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
         if len(first) == len(keys):

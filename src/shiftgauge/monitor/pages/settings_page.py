@@ -13,7 +13,6 @@ from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse
 
-from shiftgauge.methods import METHODS
 from shiftgauge.monitor.api.requests import read_body, store_of
 from shiftgauge.monitor.api.security import Caller, Reader, require_scope
 from shiftgauge.monitor.db.models import get_settings, put_settings
@@ -21,7 +20,7 @@ from shiftgauge.monitor.pages.format import model_path
 from shiftgauge.monitor.pages.render import PageRoute, page
 from shiftgauge.monitor.periods import LENGTHS
 from shiftgauge.monitor.problems import ApiProblem, conflict, invalid
-from shiftgauge.monitor.settings import SHAPES, Settings
+from shiftgauge.monitor.settings import METHOD_NAMES, SHAPES, Settings
 from shiftgauge.monitor.views.overview import SUGGESTED, get_model
 
 
@@ -80,7 +79,7 @@ def _windows() -> list[Field]:
 
 def _estimate() -> list[Field]:
     return [
-        Field("method", "Method", "choice", "whose estimate is form_texts", choices=_methods()),
+        Field("method", "Method", "choice", "whose estimate is form_texts", choices=METHOD_NAMES),
         Field("level", "Level", "percent", "of all ranges", "%"),
         Field(
             "labels_are_random",
@@ -126,10 +125,6 @@ def _webhook() -> list[Field]:
             "whsec_ and base64 of 24 to 64 bytes; never form_texts, empty keeps it",
         ),
     ]
-
-
-def _methods() -> tuple[str, ...]:
-    return ("auto", *sorted(name for name in METHODS if name not in ("auto", "entropy", "gde")))
 
 
 def form_fields() -> list[Field]:
@@ -209,7 +204,7 @@ def _read_field(field: Field, text: str) -> Any:
     if field.kind == "percent":
         # Through text, so that 20 % is 0.2 and not its neighbour.
         return float(f"{number / 100:.12g}")
-    return number
+    return int(number) if number.is_integer() else number
 
 
 router = APIRouter(prefix="/models/{model}/settings", route_class=PageRoute, include_in_schema=False)

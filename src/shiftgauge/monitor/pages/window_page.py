@@ -61,7 +61,7 @@ def window_values(store: Store, model: str, name: str, revision: str | None) -> 
         if shown.error is not None
         else None,
         "closing": closing_bars(revisions),
-        "closing_note": CLOSING[shown.evidence["chosen"]] if shown.evidence else "",
+        "closing_note": CLOSING[shown.evidence.chosen] if shown.evidence else "",
         "chosen": CHOSEN,
         "before": before,
         "after": after,
@@ -95,16 +95,17 @@ def _neighbours(store: Store, w: WindowView) -> tuple[WindowView | None, WindowV
 
 def closing_bars(revisions: list[WindowView]) -> ComparisonChart | None:
     """The range of the scores alone, and how labels narrowed it, by number of labels; None without labels."""
-    by_labels = {view.evidence["n"]: view for view in reversed(revisions) if view.evidence}
+    by_labels = {view.evidence.n: view for view in reversed(revisions) if view.evidence}
     if not by_labels:
         return None
     counts = sorted(by_labels)
     if len(counts) > MOST_STEPS:  # the first, the last, and some between
         places = [round(i * (len(counts) - 1) / (MOST_STEPS - 1)) for i in range(MOST_STEPS)]
         counts = [counts[i] for i in places]
-    newest = by_labels[counts[-1]].evidence or {}
-    scores = newest["scores_range"]
-    rows: list[Bounds] = [("scores alone", "methods", newest["scores_error"], scores["low"], scores["high"])]
+    newest = by_labels[counts[-1]].evidence
+    assert newest is not None
+    scores = newest.scores_range
+    rows: list[Bounds] = [("scores alone", "methods", newest.scores_error, scores.low, scores.high)]
     for count in counts:
         view = by_labels[count]
         rows.append((pluralize(count, "label"), "estimate", view.error, view.low, view.high))

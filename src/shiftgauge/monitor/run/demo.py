@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from shiftgauge.io import Demo, demo_data
+from shiftgauge.monitor.client.push import rows_table
 from shiftgauge.monitor.db.models import put_settings, put_source
 from shiftgauge.monitor.db.store import Store, open_store
-from shiftgauge.monitor.ingest.rows import PostedRows
+from shiftgauge.monitor.ingest.bodies import NO_LIMITS
+from shiftgauge.monitor.ingest.rows import check_rows
 from shiftgauge.monitor.periods import DAY, now_us, simulated_time
 from shiftgauge.monitor.run.replay import History, replay_history
 from shiftgauge.monitor.views.overview import list_models
@@ -94,14 +95,16 @@ def history(demo: Demo, start: int) -> History:
     clocks = np.concatenate([clock + day * DAY for day, (_, _, _, clock) in enumerate(days)])
     truth = np.concatenate([truth for _, truth, _, _ in days])
     known = rng.random(len(truth)) < LABELLED
-    rows = PostedRows(
-        ids=pa.array([f"d{day:02d}-{i:03d}" for day in range(DAYS) for i in range(n[day])]),
-        times=(start + clocks).astype(np.int64),
-        versions=[VERSION] * len(truth),
-        kind="logits",
-        scores=scores,
-        segments={"camera": pa.array(np.concatenate([cameras for _, _, cameras, _ in days]).tolist())},
+    posted = rows_table(
+        "logits",
+        scores,
+        None,
+        ids=[f"d{day:02d}-{i:03d}" for day in range(DAYS) for i in range(n[day])],
+        times=start + clocks,
+        version=VERSION,
+        segments={"camera": np.concatenate([cameras for _, _, cameras, _ in days]).tolist()},
     )
+    rows = check_rows(posted, NO_LIMITS, now_us())
     return History(rows, [str(t) if k else None for t, k in zip(truth, known, strict=True)], LATE * DAY)
 
 

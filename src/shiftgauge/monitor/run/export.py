@@ -15,8 +15,7 @@ from pyarrow import parquet
 from sqlalchemy import Connection, Table, select
 
 from shiftgauge.errors import FileError
-from shiftgauge.monitor.db.compaction import with_commit_columns
-from shiftgauge.monitor.db.rows import read_payload
+from shiftgauge.monitor.db.rows import from_arrow_stream, read_payload, with_commit_columns
 from shiftgauge.monitor.db.schema import (
     alerts,
     batches,
@@ -117,7 +116,7 @@ def _batch(store: Store, path: Path, row: Any) -> int:
 
 
 def _plan(out: Path, row: Any) -> int:
-    table = pa.ipc.open_stream(pa.py_buffer(row.payload)).read_all()
+    table = from_arrow_stream(row.payload)
     (out / "label-requests").mkdir(exist_ok=True)
     parquet.write_table(_with_id_hash(table), out / "label-requests" / f"plan-{row.id}.parquet")
     return int(table.num_rows)

@@ -14,16 +14,18 @@ import pyarrow as pa
 from shiftgauge import validation
 from shiftgauge.errors import InputError
 from shiftgauge.io import ReadOptions, open_source, read_checked, read_column
-from shiftgauge.monitor.client.push import source_npz, times_of
+from shiftgauge.monitor.client.push import rows_table, source_npz, times_of
 from shiftgauge.monitor.db.models import get_settings, put_settings, put_source
+from shiftgauge.monitor.db.rows import numbers
 from shiftgauge.monitor.db.store import Store
 from shiftgauge.monitor.estimate.adaptive_range import coverage
+from shiftgauge.monitor.ingest.bodies import NO_LIMITS
 from shiftgauge.monitor.ingest.commit import Committer, ingest_rows, submit_labels
-from shiftgauge.monitor.ingest.rows import PostedRows
+from shiftgauge.monitor.ingest.rows import check_rows
 from shiftgauge.monitor.ingest.transaction import PAUSE, assign_periods
 from shiftgauge.monitor.periods import DAY, SECOND, simulated_time
 from shiftgauge.monitor.run.worker import Worker
-from shiftgauge.samples import Source, Target
+from shiftgauge.samples import Source
 
 
 @dataclass(frozen=True)
@@ -31,12 +33,12 @@ class History:
     """Rows in order of time, with the labels that came later.
 
     Attributes:
-        rows: the rows.
+        rows: a checked table (see `ingest.rows`).
         labels: n texts, None where no label ever came.
         delay: how long after its row a label came, in microseconds.
     """
 
-    rows: PostedRows
+    rows: Any
     labels: Sequence[str | None]
     delay: int
 
@@ -49,15 +51,15 @@ def replay_history(
     *,
     to_the_end: bool = False,
 ) -> int:
-    """Let a history happen, window by window; how many windows there were.
+    """Replay a history window by window; how many windows there were.
 
     At the end of each window its rows arrive, with the labels whose delay has passed; then the worker does what
-    is due. Played to the end, the labels that are still to come arrive once their delay has passed too.
+    is due. With `to_the_end`, the labels that are still to come arrive once their delay has passed too.
     """
     settings = get_settings(store, model)
     lateness = int(settings.lateness_minutes * 60 * SECOND)
     committer, worker = Committer(store), Worker(store)
-    times = history.rows.times
+    times = numbers(history.rows, "time")
     parts = list(assign_periods([(0, settings.window)], times, np.arange(len(times))))
     waiting = np.array([label is not None for label in history.labels])
     try:
@@ -66,10 +68,10 @@ def replay_history(
                 say(f"{span.name} ({number + 1} of {len(parts)})")
             moment = int(times[mine].max()) + SECOND if span.end < times[0] else span.end
             with simulated_time(moment):
-                ingest_rows(committer, model, select_rows(history.rows, mine))
-                ripe = waiting & (times + history.delay <= moment)
-                _labels(committer, model, history, ripe)
-                waiting &= ~ripe
+                ingest_rows(committer, model, history.rows.take(pa.array(mine)))
+                due = waiting & (times + history.delay <= moment)
+                _labels(committer, model, history, due)
+                waiting &= ~due
             with simulated_time(moment + lateness + PAUSE):
                 worker.drain()
         if to_the_end and waiting.any():
@@ -85,31 +87,9 @@ def replay_history(
 def _labels(committer: Committer, model: str, history: History, which: npt.NDArray[np.bool_]) -> None:
     places = np.flatnonzero(which)
     if len(places):
-        ids = history.rows.ids.take(pa.array(places))
-        submit_labels(
-            committer, model, ids, [str(history.labels[i]) for i in places.tolist()], None, ""
-        ).result()
-
-
-def select_rows(rows: PostedRows, places: npt.NDArray[np.intp]) -> PostedRows:
-    """Some of the rows."""
-    arrow = pa.array(places)
-    return PostedRows(
-        ids=rows.ids.take(arrow),
-        times=rows.times[places],
-        versions=[rows.versions[i] for i in places],
-        kind=rows.kind,
-        scores=rows.scores[places],
-        classes=rows.classes,
-        predictions=None if rows.predictions is None else [rows.predictions[i] for i in places],
-        weights=None if rows.weights is None else rows.weights[places],
-        segments={name: values.take(arrow) for name, values in rows.segments.items()},
-    )
-
-
-def texts(values: Any) -> list[str]:
-    """Labels as the monitor keeps them."""
-    return [str(value) for value in values]
+        labels = pa.array([str(history.labels[i]) for i in places.tolist()])
+        ids = history.rows.column("id").take(pa.array(places))
+        submit_labels(committer, model, pa.table({"id": ids, "label": labels})).result()
 
 
 @dataclass(frozen=True)
@@ -138,7 +118,7 @@ def replay(
     form: ReadOptions | None = None,
     say: Callable[[str], None] | None = None,
 ) -> Replay:
-    """Let a labelled file happen again.
+    """Replay a labelled file.
 
     Args:
         store: an empty one, or one without this model.
@@ -174,27 +154,21 @@ def replay(
             store, model, version, source_npz(known, names if source is None else known.classes), "npz"
         )
         put_settings(store, model, settings or {})
-    rows = _arriving(target, rest, times, version, text, names)
+    posted = rows_table(
+        target.kind,
+        target.scores[rest],
+        names,
+        ids=[f"row-{i}" for i in rest],
+        times=times[rest],
+        version=version,
+        predictions=[text[j] for j in target.predictions[rest]],
+        weights=None if target.weights is None else target.weights[rest],
+    )
+    rows = check_rows(posted, NO_LIMITS, int(times.max()))
     history = History(rows, [text[j] for j in truth[rest]], int(delay_days * DAY))
     count = replay_history(store, model, history, say, to_the_end=True)
     adaptive = coverage(store, model)
     return Replay(model, count, len(rest), adaptive.windows, adaptive.covered, adaptive.level)
-
-
-def _arriving(
-    target: Target, rest: Any, times: Any, version: str, text: Any, names: tuple[str, ...] | None
-) -> PostedRows:
-    """The rows numbered `rest`, as a caller would have posted them."""
-    return PostedRows(
-        ids=pa.array([f"row-{i}" for i in rest]),
-        times=times[rest],
-        versions=[version] * len(rest),
-        kind=target.kind,
-        scores=np.ascontiguousarray(target.scores[rest]),
-        classes=names,
-        predictions=[text[j] for j in target.predictions[rest]],
-        weights=None if target.weights is None else target.weights[rest],
-    )
 
 
 def _indices(labels: Any, target: Any) -> Any:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import threading
 import zlib
-from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any
 
+from pydantic import Field, computed_field
 from sqlalchemy import Connection, func, select
 
 from shiftgauge.monitor.alerts.rules import confirmation
@@ -25,8 +25,8 @@ from shiftgauge.monitor.db.schema import (
 )
 from shiftgauge.monitor.db.store import Store
 from shiftgauge.monitor.db.windows import WindowView, get_window, latest_windows
-from shiftgauge.monitor.periods import iso
 from shiftgauge.monitor.problems import ApiProblem
+from shiftgauge.monitor.records import Record, Time
 from shiftgauge.monitor.settings import from_stored
 from shiftgauge.reports import Report
 
@@ -34,74 +34,40 @@ from shiftgauge.reports import Report
 SUGGESTED = 5
 
 
-@dataclass(frozen=True)
-class VersionView:
-    """A version of a model.
-
-    Attributes:
-        name: as given.
-        rows: how many rows were ever accepted.
-        kind: `"logits"` or `"probs"`, as its rows come; None before the first.
-        k: how many classes; None where nobody has said yet.
-        classes: their names, or None where they are numbered.
-        source_rows, source_error: of its labelled source; None where there is none yet.
-        source_created: when that came.
-    """
+class VersionView(Record):
+    """A version of a model."""
 
     name: str
-    rows: int
-    kind: str | None
-    k: int | None
-    classes: tuple[str, ...] | None
-    source_rows: int | None
+    rows: int = Field(description="ever accepted")
+    kind: str | None = Field(description="logits or probs; null before the first row")
+    k: int | None = Field(description="number of classes; null where it is not known yet")
+    classes: tuple[str, ...] | None = Field(description="their names; null where they are numbered")
+    source_rows: int | None = Field(description="of its labelled source; null where there is none yet")
     source_error: float | None
-    source_created: int | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain values."""
-        return asdict(self)
+    source_created: Time | None
 
 
-@dataclass(frozen=True)
-class ModelView:
-    """A model at a glance.
-
-    Attributes:
-        name: as given.
-        created: when it was made.
-        state: the most urgent of `"alert"` (one is firing), `"waiting"` (windows wait, see `reason`), `"empty"`
-            (no rows yet), `"collecting"` (rows, but no window has closed), `"no-limits"` (the error has no limit)
-            and `"ok"` (within its limits).
-        reason: why, in one line; None for ok.
-        versions: newest first.
-        rows: ever accepted.
-        last_row: when the last one arrived; None before the first.
-        firing: how many alerts are firing.
-        waiting: how many closed windows have no estimate.
-        latest: the newest estimated window of the version whose rows are newest, or None.
-    """
+class ModelView(Record):
+    """A model at a glance."""
 
     name: str
-    created: int
-    state: str
+    created: Time
+    state: str = Field(
+        description="the most urgent of alert, waiting (windows wait, see reason), empty (no rows yet), "
+        "collecting (no window has closed), no-limits (the error has no limit) and ok"
+    )
     reason: str | None
-    versions: tuple[VersionView, ...]
-    rows: int
-    last_row: int | None
-    firing: int
-    waiting: int
-    latest: WindowView | None
+    versions: tuple[VersionView, ...] = Field(description="newest first")
+    rows: int = Field(description="ever accepted")
+    last_row: Time | None = Field(description="when the last row arrived")
+    firing: int = Field(description="number of alerts that fire")
+    waiting: int = Field(description="number of closed windows without an estimate")
+    latest: WindowView | None = Field(description="the newest estimated window")
 
     def source_error(self, version: str | None = None) -> float | None:
         """The error of the newest source, of one version or of all."""
         named = [v for v in self.versions if version in (None, v.name)]
         return next((v.source_error for v in named if v.source_error is not None), None)
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain values."""
-        out = {**vars(self), "versions": [v.to_dict() for v in self.versions]}
-        out["latest"] = self.latest.to_dict() if self.latest else None
-        return out
 
 
 def list_models(store: Store, names: list[str] | None = None) -> list[ModelView]:
@@ -139,8 +105,8 @@ def _version_views(connection: Connection, ids: list[int]) -> dict[int, tuple[Ve
     columns = (
         versions,
         sources.c.rows.label("source_rows"),
-        sources.c.error,
-        sources.c.created.label("came"),
+        sources.c.error.label("source_error"),
+        sources.c.created.label("source_created"),
     )
     query = (
         select(*columns)
@@ -150,10 +116,8 @@ def _version_views(connection: Connection, ids: list[int]) -> dict[int, tuple[Ve
     )
     out: dict[int, tuple[VersionView, ...]] = dict.fromkeys(ids, ())
     for row in connection.execute(query):
-        form = format_of(row)
-        view = VersionView(
-            row.name, row.rows, row.kind, row.k, form.classes, row.source_rows, row.error, row.came
-        )
+        names = ("name", "rows", "kind", "k", "source_rows", "source_error", "source_created")
+        view = VersionView(classes=format_of(row).classes, **{name: getattr(row, name) for name in names})
         out[row.model_id] = (*out[row.model_id], view)
     return out
 
@@ -195,89 +159,64 @@ def _model_view(
     elif not limits.on_error:
         state, reason = "no-limits", "no limits set" if limits.none else "no limit on the error set"
     return ModelView(
-        row.name, row.created, state, reason, version_views, total, row.last_row, firing, waiting, latest
+        name=row.name,
+        created=row.created,
+        state=state,
+        reason=reason,
+        versions=version_views,
+        rows=total,
+        last_row=row.last_row,
+        firing=firing,
+        waiting=waiting,
+        latest=latest,
     )
 
 
-@dataclass(frozen=True)
-class AlertView:
-    """An alert.
-
-    Attributes:
-        id: its number.
-        model, version: whose; version is None for rules about the whole model.
-        rule: `error`, `rise`, `width`, `silence` or `not-estimated`.
-        segment: always None today: limits are on whole windows.
-        limit, value: what was allowed, and what was found when it fired.
-        message: one sentence.
-        window: the name of the window that made it fire, or None.
-        fired, resolved: times; resolved is None while it fires.
-        resolution: one sentence, or None.
-        confirmed: whether the range's lower end or labels exceed the limit too; None for rules that are not about
-            an error.
-    """
+class AlertView(Record):
+    """An alert."""
 
     id: int
     model: str
-    version: str | None
-    rule: str
-    segment: str | None
+    version: str | None = Field(description="null for rules about the whole model")
+    rule: str = Field(description="error, rise, width, silence or not-estimated")
     limit: float | None
-    value: float | None
+    value: float | None = Field(description="when it fired")
     message: str
-    window: str | None
-    fired: int
-    resolved: int | None
+    window: str | None = Field(description="the window that made it fire")
+    fired: Time
+    resolved: Time | None
     resolution: str | None
-    confirmed: bool | None
+    confirmed: bool | None = Field(
+        description="whether the range's lower end or labels exceed the limit too; null for other rules"
+    )
 
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def firing(self) -> bool:
         """Whether it still fires."""
         return self.resolved is None
 
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def confirmation(self) -> str | None:
-        """Whether it is confirmed, in words; None for rules that are not about an error."""
+        """Whether it is confirmed, in words; null for rules that are not about an error."""
         return None if self.confirmed is None else confirmation(self.confirmed)
 
-    def to_dict(self) -> dict[str, Any]:
-        """As plain values; times in ISO 8601."""
-        times = {"fired": iso(self.fired), "resolved": iso(self.resolved)}
-        return {**vars(self), **times, "firing": self.firing, "confirmation": self.confirmation}
 
-
-@dataclass(frozen=True)
-class DeliveryView:
-    """A message to a webhook.
-
-    Attributes:
-        id: its number.
-        model, alert_id: whose.
-        event: `fired`, `confirmed` or `resolved`.
-        state: `delivered`, `waiting` (will be tried at `due`) or `given up`.
-        attempts: how often it was tried.
-        problem: what went wrong last, or None.
-        created, due, delivered: times.
-        body: the message, as plain values.
-    """
+class DeliveryView(Record):
+    """A message to a webhook."""
 
     id: int
     model: str
     alert_id: int
-    event: str
-    state: str
+    event: str = Field(description="fired, confirmed or resolved")
+    state: str = Field(description="delivered, waiting (sent again when due) or given up")
     attempts: int
-    problem: str | None
-    created: int
-    due: int
-    delivered: int | None
+    problem: str | None = Field(description="what went wrong last")
+    created: Time
+    due: Time
+    delivered: Time | None
     body: dict[str, Any]
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain values; times in ISO 8601."""
-        times = {name: iso(getattr(self, name)) for name in ("created", "due", "delivered")}
-        return {**vars(self), **times}
 
 
 def list_alerts(
@@ -291,9 +230,11 @@ def list_alerts(
         if model is not None:
             wanted = wanted.where(alerts.c.model_id == model_row(connection, model).id)
         rows = connection.execute(wanted.order_by(alerts.c.id.desc()).limit(limit)).all()
-    return [
-        AlertView(**{name: getattr(row, name) for name in AlertView.__dataclass_fields__}) for row in rows
-    ]
+    return [AlertView(**{name: getattr(row, name) for name in AlertView.model_fields}) for row in rows]
+
+
+#: Fields of a `DeliveryView` that are columns of the table.
+DELIVERY_COLUMNS = [name for name in DeliveryView.model_fields if name not in ("state", "body")]
 
 
 def list_deliveries(
@@ -309,17 +250,9 @@ def list_deliveries(
         rows = connection.execute(wanted.order_by(outbox.c.id.desc()).limit(limit)).all()
     return [
         DeliveryView(
-            row.id,
-            row.model,
-            row.alert_id,
-            row.event,
-            "delivered" if row.delivered is not None else "given up" if row.given_up else "waiting",
-            row.attempts,
-            row.problem,
-            row.created,
-            row.due,
-            row.delivered,
-            json.loads(row.body),
+            state="delivered" if row.delivered is not None else "given up" if row.given_up else "waiting",
+            body=json.loads(row.body),
+            **{name: getattr(row, name) for name in DELIVERY_COLUMNS},
         )
         for row in rows
     ]
