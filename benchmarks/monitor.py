@@ -27,8 +27,8 @@ import numpy as np
 import pyarrow as pa
 
 import shiftgauge as sg
-from shiftgauge.monitor.replay import source_npz
-from shiftgauge.monitor.spans import DAY, iso
+from shiftgauge.monitor.client.push import source_npz
+from shiftgauge.monitor.periods import DAY, iso
 
 K, BATCH = 10, 1000
 ARROW = "application/vnd.apache.arrow.stream"

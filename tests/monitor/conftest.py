@@ -10,7 +10,7 @@ import pytest
 try:
     from monitor_data import Cluster, client_of, postgres_bin
 
-    from shiftgauge.monitor.store import open_store
+    from shiftgauge.monitor.db.store import open_store
 except ImportError:  # without the extra `monitor` there is nothing to test here
     collect_ignore_glob = ["test_*.py", "pages/*"]
 

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from shiftgauge.monitor.clock import now_us
-from shiftgauge.monitor.spans import DAY
+from shiftgauge.monitor.periods import DAY, now_us
 
 K = 3
 #: Of a webhook, as Standard Webhooks writes them.
@@ -92,7 +91,7 @@ def days_ago(n):
 
 def rows_json(n, seed=1, *, day=3, prefix="r", version="v1", shift=0.0, **more):
     """Rows of one day, and their labels."""
-    from shiftgauge.monitor.spans import iso
+    from shiftgauge.monitor.periods import iso
 
     rng = np.random.default_rng(seed)
     z = rng.normal(size=(n, K)) * (2 - shift)
@@ -118,7 +117,7 @@ def labels_json(rows, labels):
 def client_of(store, **more):
     from fastapi.testclient import TestClient
 
-    from shiftgauge.monitor.http.app import create_app
+    from shiftgauge.monitor.run.app import create_app
 
     with TestClient(
         create_app(store, pages=False, **more), base_url="http://127.0.0.1", raise_server_exceptions=False
@@ -127,13 +126,13 @@ def client_of(store, **more):
         yield client
 
 
-def settle_down(store, limit=200):
+def run_due_jobs(store, limit=200):
     """Let the worker do everything, as if the pauses had passed."""
-    from shiftgauge.monitor.clock import pretend
-    from shiftgauge.monitor.worker import Worker
+    from shiftgauge.monitor.periods import simulated_time
+    from shiftgauge.monitor.run.worker import Worker
 
     worker, done = Worker(store), 0
-    with pretend(now_us() + 10_000_000):
+    with simulated_time(now_us() + 10_000_000):
         while done < limit and worker.step():
             done += 1
     return done

@@ -5,20 +5,19 @@ import shutil
 
 import numpy as np
 import pytest
-from monitor_data import K, client_of, labels_json, rows_json, settle_down
-from test_calls import post, put_source, windows
+from monitor_data import K, client_of, labels_json, rows_json, run_due_jobs
+from test_api import post, put_source, windows
 
-from shiftgauge.monitor.clock import now_us, pretend
-from shiftgauge.monitor.spans import HOUR
-from shiftgauge.monitor.store import open_store
-from shiftgauge.monitor.worker import Worker
+from shiftgauge.monitor.db.store import open_store
+from shiftgauge.monitor.periods import HOUR, now_us, simulated_time
+from shiftgauge.monitor.run.worker import Worker
 
 NOT_CONFIRMED = "not confirmed: label some rows"
 
 
 def put_limits(client, **limits):
     client.put("/v1/models/m/settings", json={"limits": limits}).raise_for_status()
-    settle_down(client.store)
+    run_due_jobs(client.store)
 
 
 def alerts(client):
@@ -34,12 +33,12 @@ def day(client, number, n=150, shift=1.7, **more):
     """A day of rows, by default far worse than the source."""
     rows, _ = rows_json(n, seed=number, day=number, prefix=f"d{number}-", shift=shift, **more)
     post(client, rows).raise_for_status()
-    settle_down(client.store)
+    run_due_jobs(client.store)
 
 
 def label(client, labels):
     client.post("/v1/models/m/labels", json={"labels": labels}).raise_for_status()
-    settle_down(client.store)
+    run_due_jobs(client.store)
 
 
 def chosen(number, n, wrong, shift=1.7):
@@ -111,43 +110,70 @@ def test_thirty_labels_within_the_limit_resolve_it(bad, count, resolved):
     assert (firing(bad) == []) == resolved
     if resolved:
         name = windows(bad)[-1]["window"]
-        assert alerts(bad)[0]["resolution"] == f"the error by labels of v1 is 10.0% in {name}: within 50.0%"
-        settle_down(bad.store)
+        error = 100 * windows(bad)[-1]["error"]
+        said = f"the error from scores and labels of v1 is {error:.1f}% in {name}: within 50.0%"
+        assert alerts(bad)[0]["resolution"] == said
+        run_due_jobs(bad.store)
         assert firing(bad) == []  # and it does not come back
 
 
-def test_labels_of_every_row_of_a_small_window_resolve_it(lite_client):
+def test_labels_of_every_row_are_the_error(lite_client):
     put_source(lite_client)
     day(lite_client, 9, n=20)
     (w,) = windows(lite_client)
     put_limits(lite_client, error=w["error"] - 1.1 * w["sampling"])
     assert firing(lite_client) == [NOT_CONFIRMED]
-    right = chosen(9, 20, wrong=0)
-    label(lite_client, right[:19])
-    assert firing(lite_client) == [NOT_CONFIRMED]
-    label(lite_client, right)
+    label(lite_client, chosen(9, 20, wrong=0))
+    (w,) = windows(lite_client)
+    assert (w["error"], w["range"]["low"], w["range"]["high"]) == (0.0, 0.0, 0.0)
     assert firing(lite_client) == []
+    assert alerts(lite_client)[0]["resolution"].startswith("the error by labels of v1 is 0.0%")
 
 
-def test_labels_beyond_the_limit_confirm_it_for_good(bad):
-    put_limits(bad, error=0.5)
+def random_labels(client, value=True):
+    client.put("/v1/models/m/settings", json={"labels_are_random": value}).raise_for_status()
+
+
+@pytest.mark.parametrize("random", [True, False])
+def test_random_labels_beyond_the_limit_confirm_it_for_good(bad, random):
+    """Labels that nobody requested may be complaints: they do not confirm what the scores alone do not."""
+    random_labels(bad, random)
+    put_limits(bad, error=0.4)
     assert firing(bad) == [NOT_CONFIRMED]
-    label(bad, chosen(9, 150, wrong=20)[:30])
-    assert firing(bad) == ["confirmed"]
+    label(bad, chosen(9, 150, wrong=120)[::2])
+    expected = ["confirmed"] if random else [NOT_CONFIRMED]
+    assert firing(bad) == expected
     day(bad, 8)  # no labels yet
-    assert firing(bad) == ["confirmed"]
+    assert firing(bad) == expected
     assert len(alerts(bad)) == 1
 
 
-def test_labels_alone_fire(lite_client):
-    """The estimate sees nothing, but the labels do: 30 of 40 are wrong."""
+@pytest.mark.parametrize("random", [True, False])
+def test_labels_alone_fire(lite_client, random):
+    """The scores see nothing, but the labels do: 30 of 40 are wrong."""
     put_source(lite_client)
-    put_limits(lite_client, error=0.5)
+    random_labels(lite_client, random)
+    put_limits(lite_client, error=0.45)
     day(lite_client, 9, shift=0.0)
     assert firing(lite_client) == []
     label(lite_client, chosen(9, 150, wrong=30, shift=0.0)[:40])
-    assert firing(lite_client) == ["confirmed"]
-    assert alerts(lite_client)[0]["message"].startswith("the error by labels of v1 is 75.0%")
+    assert firing(lite_client) == ["confirmed" if random else NOT_CONFIRMED]
+    assert alerts(lite_client)[0]["message"].startswith("the error from scores and labels of v1 is ")
+    assert any("contradict" in text for text in windows(lite_client)[0]["warnings"])
+
+
+def test_a_named_method_answers_from_scores_and_labels_replace_it(lite_client):
+    put_source(lite_client)
+    lite_client.put("/v1/models/m/settings", json={"method": "doc", "replicates": 20}).raise_for_status()
+    day(lite_client, 9)
+    (before,) = windows(lite_client)
+    put_limits(lite_client, error=before["error"] - 1.1 * before["sampling"])
+    assert firing(lite_client) == [NOT_CONFIRMED]
+    label(lite_client, chosen(9, 150, wrong=3)[:40])
+    (after,) = windows(lite_client)
+    assert (after["error"], after["labels"]) == (before["error"], None)
+    assert firing(lite_client) == []
+    assert alerts(lite_client)[0]["resolution"].startswith("the error by labels of v1 is 7.5%")
 
 
 def test_it_takes_as_many_windows_as_set(bad):
@@ -169,7 +195,7 @@ def test_it_takes_as_many_windows_as_set(bad):
 def test_a_limit_that_is_removed_resolves_its_alert(bad, limits):
     if "not_estimated_hours" in limits:
         day(bad, 8, version="v2")  # it has no source
-    with pretend(now_us() + 48 * HOUR):
+    with simulated_time(now_us() + 48 * HOUR):
         put_limits(bad, **limits)
         assert len(firing(bad)) == 1
         put_limits(bad, **dict.fromkeys(limits))
@@ -211,7 +237,7 @@ def test_a_named_method_has_no_measured_range_to_confirm_it(lite_client):
 
 
 def test_five_days_of_digits(lite_client):
-    """Each day shows a few of the ten digits: the estimate is far off, and the labels resolve the alert."""
+    """Each day shows a few of the ten digits: neither the estimate nor the labels raise an alert."""
     datasets = pytest.importorskip("sklearn.datasets")
     from sklearn.linear_model import LogisticRegression
 
@@ -234,17 +260,14 @@ def test_five_days_of_digits(lite_client):
             row["probs"] = p
         post(client, like).raise_for_status()
         labels += labels_json(like, y[part])
-    settle_down(client.store)
-    newest = windows(client)[-1]
-    assert newest["error"] - newest["sampling"] > 0.1 > newest["range"]["low"]
-    assert firing(client) == [NOT_CONFIRMED]
-    label(client, labels)
+    run_due_jobs(client.store)
     assert firing(client) == []
+    label(client, labels)
     held = windows(client)
-    truth = sum(w["realised"]["error"] * w["rows"] for w in held) / sum(w["rows"] for w in held)
+    truth = sum(w["observed"]["error"] * w["rows"] for w in held) / sum(w["rows"] for w in held)
     assert truth < 0.04
-    said = f"the error by labels of v1 is {100 * held[-1]['realised']['error']:.1f}%"
-    assert alerts(client)[0]["resolution"].startswith(said)
+    assert [w["error"] for w in held] == pytest.approx([w["observed"]["error"] for w in held])
+    assert firing(client) == []
 
 
 def test_a_method_that_refuses_says_why_in_the_window_and_another_one_estimates_it(lite_client):
@@ -257,7 +280,7 @@ def test_a_method_that_refuses_says_why_in_the_window_and_another_one_estimates_
         {**row, "prediction": (int(np.argmax(row["logits"])) + (i == 0)) % K} for i, row in enumerate(rows)
     ]
     post(client, decided).raise_for_status()
-    settle_down(client.store)
+    run_due_jobs(client.store)
     (w,) = windows(client)
     assert (w["state"], w["error"]) == ("failed", None)
     assert "cot" in w["reason"]
@@ -265,6 +288,6 @@ def test_a_method_that_refuses_says_why_in_the_window_and_another_one_estimates_
     assert "auto" in w["reason"]  # what to take instead
     assert client.get("/v1/models/m").json()["reason"] == w["reason"]
     client.put("/v1/models/m/settings", json={"method": "auto"}).raise_for_status()
-    settle_down(client.store)
+    run_due_jobs(client.store)
     (w,) = windows(client)
     assert (w["state"], w["reason"]) == ("estimated", None)

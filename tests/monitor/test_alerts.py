@@ -12,27 +12,26 @@ from types import SimpleNamespace
 
 import pytest
 import standardwebhooks
-from monitor_data import SECRET, days_ago, labels_json, problem, rows_json, settle_down
-from test_calls import post, put_source
+from monitor_data import SECRET, days_ago, labels_json, problem, rows_json, run_due_jobs
+from test_api import post, put_source
 
-from shiftgauge.monitor.clock import now_us, pretend
-from shiftgauge.monitor.jobs.delivering import FIRST_PAUSE, TRIES, send
-from shiftgauge.monitor.jobs.rules import not_estimated, silence
-from shiftgauge.monitor.service.alerts import list_alerts, list_deliveries
-from shiftgauge.monitor.settings import Limits, Webhook
-from shiftgauge.monitor.spans import DAY, HOUR, SECOND
-from shiftgauge.monitor.worker import Worker
+from shiftgauge.monitor.alerts.rules import not_estimated, silence
+from shiftgauge.monitor.alerts.webhooks import FIRST_PAUSE, TRIES, send
+from shiftgauge.monitor.periods import DAY, HOUR, SECOND, now_us, simulated_time
+from shiftgauge.monitor.run.worker import Worker
+from shiftgauge.monitor.settings import AlertLimits, Webhook
+from shiftgauge.monitor.views.overview import list_alerts, list_deliveries
 
 
 def test_silence_and_windows_that_were_not_estimated():
-    limits = Limits(silence_hours=2, not_estimated_hours=1)
+    limits = AlertLimits(silence_hours=2, not_estimated_hours=1)
     assert silence(limits, 0, 0, 3 * HOUR).state == "fire"
     assert silence(limits, 2 * HOUR, 0, 3 * HOUR).state == "resolve"
     assert silence(limits, None, 0, 3 * HOUR).state == "fire"  # never a row
     late = SimpleNamespace(name="w", due=0, reason="no source yet")
     assert "no source yet" in not_estimated(limits, [late], 2 * HOUR).message
     assert not_estimated(limits, [late], HOUR // 2).state == "resolve"
-    assert silence(Limits(), 0, 0, DAY) is None
+    assert silence(AlertLimits(), 0, 0, DAY) is None
     assert silence(limits, HOUR, 0, 3 * HOUR).state == "resolve"  # just so long is allowed
     assert not_estimated(limits, [late], HOUR).state == "resolve"
 
@@ -73,7 +72,7 @@ def delivered(client, url, **more):
     """Let an alert fire whose message goes there; what the alerts page knows of messages that did not arrive."""
     settings = {"limits": {"silence_hours": 1}, "webhook": {"url": url, **more}}
     client.put("/v1/models/m/settings", json=settings).raise_for_status()
-    with pretend(now_us() + 2 * HOUR):
+    with simulated_time(now_us() + 2 * HOUR):
         Worker(client.store).drain()
     return [one["problem"] for one in client.get("/v1/models/m/alerts").json()["undelivered"]]
 
@@ -83,7 +82,7 @@ def bad_days(client, days, prefix):
         rows, labels = rows_json(150, seed=day, day=day, prefix=f"{prefix}{day}-", shift=1.7)
         post(client, rows)
         client.post("/v1/models/m/labels", json=labels_json(rows, labels))
-    settle_down(client.store)
+    run_due_jobs(client.store)
 
 
 def test_from_rows_to_a_signed_message_and_back(client, receiver):
@@ -105,7 +104,7 @@ def test_from_rows_to_a_signed_message_and_back(client, receiver):
         standardwebhooks.Webhook(SECRET).verify(body + b" ", seen)
     for day in (6, 5):
         post(client, rows_json(150, seed=day, day=day, prefix=f"g{day}-")[0])
-        settle_down(client.store)
+        run_due_jobs(client.store)
     assert list_alerts(client.store, firing=True) == []
     assert json.loads(receiver.seen[1][1])["event"] == "resolved"
     assert (
@@ -125,12 +124,12 @@ def test_a_message_that_cannot_be_delivered_is_retried_and_kept(lite_client, rec
     )
     receiver.answers += [500] * TRIES
     later = now_us() + 2 * HOUR
-    with pretend(later):
+    with simulated_time(later):
         Worker(store).drain()
     (message,) = list_deliveries(store, undelivered=True)
     assert (message.state, message.attempts, message.problem) == ("waiting", 1, "the webhook answered 500")
     assert message.due == later + FIRST_PAUSE
-    with pretend(message.due):
+    with simulated_time(message.due):
         Worker(store).drain()
     (message,) = list_deliveries(store, undelivered=True)
     assert message.attempts == 2
@@ -139,7 +138,7 @@ def test_a_message_that_cannot_be_delivered_is_retried_and_kept(lite_client, rec
         (message,) = list_deliveries(store, undelivered=True)
         if message.state == "given up":
             break
-        with pretend(message.due):
+        with simulated_time(message.due):
             Worker(store).drain()
     assert (message.state, message.attempts) == ("given up", TRIES)
     assert client.get("/v1/models/m/alerts").json()["undelivered"][0]["body"]["rule"] == "silence"
@@ -178,7 +177,7 @@ def test_messages_do_not_go_to_private_addresses(lite_client, monkeypatch):
     for number, host in enumerate(PRIVATE):
         settings = {"limits": {"silence_hours": 1}, "webhook": {"url": f"http://{host}:9/hook"}}
         lite_client.put(f"/v1/models/m{number}/settings", json=settings).raise_for_status()
-    with pretend(now_us() + 2 * HOUR):
+    with simulated_time(now_us() + 2 * HOUR):
         Worker(lite_client.store).drain()
     for number, host in enumerate(PRIVATE):
         (late,) = lite_client.get(f"/v1/models/m{number}/alerts").json()["undelivered"]
@@ -289,7 +288,7 @@ def test_a_version_that_was_replaced_stops_shouting(lite_client):
     bad_days(client, [9], "a")
     assert len(list_alerts(client.store, firing=True)) == 1
     post(client, rows_json(150, day=5, prefix="b", version="v2")[0])
-    settle_down(client.store)
+    run_due_jobs(client.store)
     assert list_alerts(client.store, firing=True) == []
 
 
@@ -298,10 +297,10 @@ def test_retention_forgets_by_itself(lite_client):
     put_source(client)
     post(client, rows_json(40, day=20, prefix="old")[0])
     post(client, rows_json(40, day=2, prefix="new")[0])
-    settle_down(client.store)
+    run_due_jobs(client.store)
     client.put("/v1/models/m/settings", json={"retention_days": 10})
-    settle_down(client.store)
+    run_due_jobs(client.store)
     said = problem(post(client, rows_json(1, day=20, prefix="again")[0]), 422)
-    assert "forgotten" in said
+    assert "erased" in said
     assert post(client, rows_json(40, day=2, prefix="new")[0]).json()["duplicates"] == 40
     assert days_ago(20) < now_us() - 10 * DAY - SECOND

@@ -8,15 +8,14 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 import pytest
-from monitor_data import client_of, labels_json, problem, rows_json, settle_down
+from monitor_data import client_of, labels_json, problem, rows_json, run_due_jobs
 from sqlalchemy import event
-from test_calls import ARROW, PARQUET, arrow_bytes, put_source, windows
+from test_api import ARROW, PARQUET, arrow_bytes, put_source, windows
 from test_damaged import parquet_bytes
 
-from shiftgauge.monitor.clock import now_us, pretend
-from shiftgauge.monitor.spans import HOUR, SECOND
-from shiftgauge.monitor.wire.bodies import Limits
-from shiftgauge.monitor.worker import Worker
+from shiftgauge.monitor.ingest.bodies import RequestLimits
+from shiftgauge.monitor.periods import HOUR, SECOND, now_us, simulated_time
+from shiftgauge.monitor.run.worker import Worker
 
 K = 2
 
@@ -97,10 +96,10 @@ def test_labels_of_many_versions(lite_client):
         return lite_client.post("/v1/models/m/labels", json=[{"id": i, "label": v} for i, v in pairs])
 
     assert label(("r0", 0), ("r1", 1), ("w", "owl"), ("later", "cat"), ("later too", 1)).status_code == 202
-    assert "row 1: label '2' of id 'r5' is no class; wanted one of 0 to 1" in problem(
+    assert "row 1: label '2' of id 'r5' is not a class; wanted one of 0 to 1" in problem(
         label(("r4", 1), ("r5", 2)), 422
     )
-    assert "row 0: label '1' of id 'w' is no class; wanted one of cat, dog, owl" in problem(
+    assert "row 0: label '1' of id 'w' is not a class; wanted one of cat, dog, owl" in problem(
         label(("w", 1)), 422
     )
     assert "'cow'" in problem(label(("later", "cow")), 422)
@@ -128,7 +127,7 @@ def test_json_is_limited_after_decompression(lite_client):
 
 
 def test_a_source_does_not_grow_by_its_longest_text(lite):
-    for client in client_of(lite, limits=Limits(body=100_000)):
+    for client in client_of(lite, limits=RequestLimits(body=100_000)):
         long = {"classes": ["x" * 2000] + ["a"] * 2000}
         path = "/v1/models/m/versions/v1/source"
         answer, most = peak(partial(client.put, path, json=long))
@@ -146,7 +145,7 @@ def test_a_source_does_not_grow_by_its_longest_text(lite):
 
 def test_a_parquet_body_is_as_large_as_its_pages_say(lite):
     """One row of ten million equal numbers is a file of a few kilobytes."""
-    for client in client_of(lite, limits=Limits(body=1_000_000)):
+    for client in client_of(lite, limits=RequestLimits(body=1_000_000)):
         client.put("/v1/models/m/settings", json={})
         held = table(1).set_column(3, "logits", pa.array([np.zeros(1_000_000)]))
         body = parquet_bytes(held, compression="zstd")
@@ -177,7 +176,7 @@ def statements(client, path):
 def paged(lite):
     from fastapi.testclient import TestClient
 
-    from shiftgauge.monitor.http.app import create_app
+    from shiftgauge.monitor.run.app import create_app
 
     with TestClient(create_app(lite), base_url="http://127.0.0.1") as client:
         client.store = lite
@@ -190,36 +189,37 @@ def label_each(client, rows, labels, start, gap):
     """Labels one by one, `gap` microseconds apart; the worker looks after each."""
     worker = Worker(client.store)
     for i, one in enumerate(labels_json(rows, labels)):
-        with pretend(start + i * gap):
+        with simulated_time(start + i * gap):
             client.post("/v1/models/m/labels", json=[one]).raise_for_status()
-        with pretend(start + i * gap + 3 * SECOND):
+        with simulated_time(start + i * gap + 3 * SECOND):
             worker.drain()
 
 
-def test_labels_of_an_hour_are_one_revision(paged):
-    rows, labels = rows_json(30)
+def test_labels_that_trickle_in_make_revisions_in_growing_steps(paged):
+    """A quarter more labels, or an hour: nothing that was shown is overwritten, and the revisions stay few."""
+    rows, labels = rows_json(60)
     paged.post("/v1/models/m/predictions", json=rows).raise_for_status()
-    settle_down(paged.store)
-    (window,) = windows(paged)
-    assert window["revision"] == 1
+    run_due_jobs(paged.store)
     start = (now_us() // HOUR + 2) * HOUR
-    label_each(paged, rows[:12], labels[:12], start, 60 * SECOND)
+    label_each(paged, rows[:30], labels[:30], start, 60 * SECOND)
     (window,) = windows(paged)
-    assert (window["revision"], window["cause"], window["realised"]["labels"]) == (2, "labels", 12)
-    label_each(paged, rows[12:18], labels[12:18], start + HOUR, 60 * SECOND)
-    (window,) = windows(paged)
-    assert (window["revision"], window["realised"]["labels"]) == (3, 18)
     path = f"/v1/models/m/windows/{window['window']}"
-    held = paged.get(f"{path}/revisions").json()["revisions"]
-    assert [one["revision"] for one in held] == [1, 2, 3]
-    assert [one["realised"] and one["realised"]["labels"] for one in held] == [None, 12, 18]
-    assert paged.get(path, params={"revision": 2}).json() == held[1]
+    shown = paged.get(f"{path}/revisions").json()["revisions"]
+    counts = [one["labels"]["n"] if one["labels"] else 0 for one in shown]
+    assert counts == [0, 1, 2, 3, 4, 5, 7, 9, 12, 15, 19, 24, 30]
+    label_each(paged, rows[30:31], labels[30:31], start + 30 * 60 * SECOND, 0)
+    assert windows(paged)[0]["labels"]["n"] == 30
+    with simulated_time(start + 2 * HOUR):
+        Worker(paged.store).drain()
+    after = paged.get(f"{path}/revisions").json()["revisions"]
+    assert after[: len(shown)] == shown
+    assert [one["labels"]["n"] for one in after[len(shown) :]] == [31]
 
 
 def test_pages_take_as_many_statements_for_many_revisions_as_for_few(paged):
     rows, labels = rows_json(30)
     paged.post("/v1/models/m/predictions", json=rows).raise_for_status()
-    settle_down(paged.store)
+    run_due_jobs(paged.store)
     name = windows(paged)[0]["window"]
     start = (now_us() // HOUR + 2) * HOUR
     paths = [
@@ -251,10 +251,10 @@ def test_the_first_commit_after_a_restart_does_not_read_every_row(lite):
             client.put(f"/v1/models/{model}/settings", json={})
             for i in range(posts):
                 assert send(client, table(5, step=SECOND, prefix=f"{i}-"), model).status_code == 202
-        counted = [0]
+        pluralize = [0]
 
         def count():
-            counted[0] += 1
+            pluralize[0] += 1
 
         def watch(connection, *_):
             connection.set_progress_handler(count, 10)
@@ -265,6 +265,6 @@ def test_the_first_commit_after_a_restart_does_not_read_every_row(lite):
             assert send(client, table(1, step=SECOND, prefix="new"), model).status_code == 202
         event.remove(lite.engine, "connect", watch)
         lite.engine.dispose()
-        return counted[0]
+        return pluralize[0]
 
     assert steps(80, "large") < 3 * steps(5, "small")

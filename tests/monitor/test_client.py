@@ -20,8 +20,9 @@ from monitor_data import K, free_port, source_npz
 import shiftgauge as sg
 from shiftgauge.cli.app import run
 from shiftgauge.errors import InputError
-from shiftgauge.monitor.service.models import get_model, put_source
-from shiftgauge.monitor.service.windows import list_windows
+from shiftgauge.monitor.db.models import put_source
+from shiftgauge.monitor.db.windows import list_windows
+from shiftgauge.monitor.views.overview import get_model
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -31,7 +32,7 @@ def served(store, port=None):
     """A real server in this process, on a real port."""
     import uvicorn
 
-    from shiftgauge.monitor.http.app import create_app
+    from shiftgauge.monitor.run.app import create_app
 
     port = port or free_port()
     config = uvicorn.Config(create_app(store, pages=False), port=port, log_level="warning")
@@ -105,11 +106,11 @@ def test_refused_rows_are_kept_with_the_reason(ready, tmp_path):
     ):
         monitor.log(logits=np.zeros((4, K)), ids=list("abcd"))
         assert monitor.flush(60)
-        monitor.log(logits=np.ones((4, K)), ids=list("bxyz"))  # b is held with other content
+        monitor.log(logits=np.ones((4, K)), ids=list("bxyz"))  # b is stored with other content
         assert monitor.flush(60)
         assert (monitor.refused, monitor.sent) == (1, 7)
     (reason,) = (tmp_path / "s" / "refused").glob("*.txt")
-    assert "held with other content" in reason.read_text()
+    assert "stored with other content" in reason.read_text()
     assert reason.with_suffix(".record").exists()
     assert total(ready) == 7
 
@@ -478,7 +479,7 @@ def test_a_killed_client_loses_nothing_that_it_accepted(ready, tmp_path):
 def test_scikit_learn(ready, tmp_path):
     from sklearn.linear_model import LogisticRegression
 
-    from shiftgauge.monitor.helpers import LoggedClassifier
+    from shiftgauge.monitor.client.frameworks import LoggedClassifier
 
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 4))
@@ -497,7 +498,7 @@ def test_scikit_learn(ready, tmp_path):
 @pytest.mark.torch
 def test_torch(ready, tmp_path):
     torch = pytest.importorskip("torch")
-    from shiftgauge.monitor.helpers import log_torch
+    from shiftgauge.monitor.client.frameworks import log_torch
 
     module = torch.nn.Linear(4, K)
     with served(ready) as url, sg.Monitor(url, model="m", version="v1", spool=tmp_path) as monitor:
@@ -517,7 +518,7 @@ def test_fastapi(ready, tmp_path):
     from fastapi import Depends, FastAPI
     from fastapi.testclient import TestClient
 
-    from shiftgauge.monitor.helpers import fastapi_logger
+    from shiftgauge.monitor.client.frameworks import fastapi_logger
 
     app = FastAPI()
     with served(ready) as url, sg.Monitor(url, model="m", version="v1", spool=tmp_path) as monitor:
@@ -537,13 +538,13 @@ def test_push(ready, tmp_path, capsys):
     """A file may be pushed again and again: the same rows, once."""
     rng = np.random.default_rng(0)
     z = rng.normal(size=(50, K))
-    stamp = datetime(2026, 3, 5, tzinfo=timezone.utc)
+    format_time = datetime(2026, 3, 5, tzinfo=timezone.utc)
     table = pa.table(
         {
             **{f"logit_{j}": z[:, j] for j in range(K)},
             "id": [f"p{i}" for i in range(50)],
             "label": [str(v) for v in rng.integers(0, K, 50)],
-            "when": pa.array([stamp] * 50, pa.timestamp("us", tz="UTC")),
+            "when": pa.array([format_time] * 50, pa.timestamp("us", tz="UTC")),
             "country": ["DE", "FR"] * 25,
         }
     )

@@ -11,16 +11,17 @@ from datetime import datetime, timedelta
 
 import numpy as np
 import pytest
-from monitor_data import client_of, free_port, labels_json, rows_json, settle_down, source_npz
-from nursery import Nursery
+from fork_server import ForkServer
+from monitor_data import client_of, free_port, labels_json, rows_json, run_due_jobs, source_npz
 from sqlalchemy import func, select
 
-from shiftgauge.monitor.clock import now_us, pretend
-from shiftgauge.monitor.service.models import get_model, put_source
-from shiftgauge.monitor.service.settings import put_settings
-from shiftgauge.monitor.service.windows import list_windows
-from shiftgauge.monitor.store import open_store, queue
-from shiftgauge.monitor.store.schema import jobs
+from shiftgauge.monitor.db import queue
+from shiftgauge.monitor.db.models import put_settings, put_source
+from shiftgauge.monitor.db.schema import jobs
+from shiftgauge.monitor.db.store import open_store
+from shiftgauge.monitor.db.windows import list_windows
+from shiftgauge.monitor.periods import now_us, simulated_time
+from shiftgauge.monitor.views.overview import get_model
 
 #: Kills of servers, workers and clients on each database: 5 in `make test`, 20 in `make test-all`.
 KILLS = int(os.environ.get("SHIFTGAUGE_KILLS", "5"))
@@ -71,7 +72,7 @@ def undisturbed(folder, todo):
             ]
             assert client.post("/v1/models/m/predictions", json={"rows": rows}).status_code == 202
             client.post("/v1/models/m/labels", json=labels_json(rows, part["labels"])).raise_for_status()
-        settle_down(store)
+        run_due_jobs(store)
     found = final(store)
     store.close()
     return found
@@ -105,7 +106,7 @@ class Wild:
 
     def __init__(self, folder, database, todo, kills):
         self.kills, self.folder = kills, folder
-        self.nursery = Nursery(folder / "log")
+        self.fork_server = ForkServer(folder / "log")
         self.go, self.accepted = folder / "go", folder / "accepted"
         self.go.touch()
         (folder / "parts").write_bytes(pickle.dumps(todo))
@@ -121,14 +122,14 @@ class Wild:
         self.running = {}
 
     def start(self, kind):
-        self.running[kind] = self.nursery.start(kind, **self.words[kind])
+        self.running[kind] = self.fork_server.start(kind, **self.words[kind])
 
     def rage(self, rng):
         """Kill at random moments, also those who have only just begun."""
         for _ in range(self.kills):
             time.sleep(rng.uniform(0.0, 0.25))
             kind = rng.choice(["server", "server", "worker", "client"])
-            self.nursery.kill(self.running[kind])
+            self.fork_server.kill(self.running[kind])
             self.start(kind)
             if rng.random() < 0.5:
                 wait_for(lambda: answers(self.url), "the server did not come back")
@@ -140,8 +141,8 @@ class Wild:
 
     def stop(self):
         for number in self.running.values():
-            self.nursery.kill(number)
-        self.nursery.close()
+            self.fork_server.kill(number)
+        self.fork_server.close()
 
 
 @pytest.fixture(autouse=True)
@@ -171,17 +172,17 @@ def test_killed_at_random_moments(tmp_path, database):
     assert [int(number) for number in said[:-1]] == list(range(BATCHES))
     assert said[-1] == "refused-0"
     assert rows == BATCH * BATCHES
-    assert {view["realised"]["labels"] for view in found.values()} == {rows // DAYS}
+    assert {view["observed"]["labels"] for view in found.values()} == {rows // DAYS}
     assert found == undisturbed(tmp_path / "calm", todo)
 
 
 def test_the_lease_of_a_dead_worker_runs_out(store):
     with store.write() as connection:
-        queue.ask(connection, "estimate", [1], 0)
-    dead = queue.take(store, "dead")
-    assert queue.take(store, "other") is None
-    with pretend(now_us() + queue.LEASE + 1):
-        alive = queue.take(store, "other")
+        queue.enqueue(connection, "estimate", [1], 0)
+    dead = queue.claim(store, "dead")
+    assert queue.claim(store, "other") is None
+    with simulated_time(now_us() + queue.LEASE + 1):
+        alive = queue.claim(store, "other")
         assert alive.id == dead.id
         with store.write() as connection:
             assert not queue.finish(connection, dead)  # what it did may not be kept
@@ -192,30 +193,30 @@ def test_the_lease_of_a_dead_worker_runs_out(store):
 
 def test_a_job_asked_for_while_under_way_is_done_again(store):
     with store.write() as connection:
-        queue.ask(connection, "estimate", [1], 0)
-    job = queue.take(store, "a")
+        queue.enqueue(connection, "estimate", [1], 0)
+    job = queue.claim(store, "a")
     with store.write() as connection:
-        queue.ask(connection, "estimate", [1], 0)
+        queue.enqueue(connection, "estimate", [1], 0)
         assert queue.finish(connection, job)
-    assert queue.take(store, "a") is not None
+    assert queue.claim(store, "a") is not None
 
 
 def test_alerts_do_not_wait_behind_estimates(store):
     with store.write() as connection:
-        queue.ask(connection, "estimate", range(3), 0)
-        queue.ask(connection, "watch", [1], 7)
-        queue.ask(connection, "deliver", [1], 5)
-    assert [queue.take(store, "a").kind for _ in range(5)] == ["deliver", "watch", *["estimate"] * 3]
+        queue.enqueue(connection, "estimate", range(3), 0)
+        queue.enqueue(connection, "alerts", [1], 7)
+        queue.enqueue(connection, "deliver", [1], 5)
+    assert [queue.claim(store, "a").kind for _ in range(5)] == ["deliver", "alerts", *["estimate"] * 3]
 
 
 def test_many_workers_share_jobs(store):
     """Each of 40 jobs is taken by exactly one of 4 workers."""
     with store.write() as connection:
-        queue.ask(connection, "estimate", range(40), 0)
+        queue.enqueue(connection, "estimate", range(40), 0)
     taken, lock = [], threading.Lock()
 
     def work(name):
-        while (job := queue.take(store, name)) is not None:
+        while (job := queue.claim(store, name)) is not None:
             with lock:
                 taken.append(job.subject)
 

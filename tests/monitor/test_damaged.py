@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 from monitor_data import K, free_port, rows_json, source_npz
-from test_calls import ARROW, PARQUET, arrow_bytes, table_of
+from test_api import ARROW, PARQUET, arrow_bytes, to_table
 
 #: Damaged copies of each body: 100 in `make test`, 2,000 in `make test-all`.
 DAMAGED = int(os.environ.get("SHIFTGAUGE_DAMAGED", "100"))
@@ -82,7 +82,7 @@ def parquet_bytes(table, **more):
 
 
 def rows_table():
-    table = table_of(rows_json(12)[0])
+    table = to_table(rows_json(12)[0])
     return table.append_column("segment_country", pa.array(["DE", "FR"] * 6))
 
 

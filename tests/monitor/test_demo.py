@@ -2,9 +2,9 @@
 
 import pytest
 
-from shiftgauge.monitor import demo
-from shiftgauge.monitor.service.windows import list_windows
-from shiftgauge.monitor.store import open_store
+from shiftgauge.monitor.db.store import open_store
+from shiftgauge.monitor.db.windows import list_windows
+from shiftgauge.monitor.run import demo
 
 
 def test_a_demo_that_was_stopped_begins_anew(tmp_path, monkeypatch):

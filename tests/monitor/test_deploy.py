@@ -7,8 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from monitor_data import labels_json, rows_json, settle_down
-from test_calls import post, put_source
+from monitor_data import labels_json, rows_json, run_due_jobs
+from test_api import post, put_source
 
 from shiftgauge.cli.app import app
 
@@ -35,7 +35,7 @@ def served_names(lite_client):
     rows, labels = rows_json(60, segments={"s": "a"})
     post(client, rows)
     client.post("/v1/models/m/labels", json=labels_json(rows, labels))
-    settle_down(client.store)
+    run_due_jobs(client.store)
     return set(re.findall(r"^(shiftgauge_[a-z_]+)\{", client.get("/metrics").text, re.M))
 
 
@@ -119,7 +119,7 @@ def test_promtool(words):
 def test_promtool_likes_our_metrics(lite_client):
     put_source(lite_client)
     post(lite_client, rows_json(60)[0])
-    settle_down(lite_client.store)
+    run_due_jobs(lite_client.store)
     text = lite_client.get("/metrics").text
     done = subprocess.run(
         ["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False, timeout=120

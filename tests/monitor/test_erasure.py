@@ -8,15 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from monitor_data import client_of, days_ago, labels_json, problem, rows_json, settle_down
+from monitor_data import client_of, days_ago, labels_json, problem, rows_json, run_due_jobs
 from sqlalchemy import event, inspect, text
-from test_calls import post, put_source, windows
+from test_api import post, put_source, windows
 
 from shiftgauge.cli.app import run
-from shiftgauge.monitor.clock import now_us, pretend
-from shiftgauge.monitor.export import export
-from shiftgauge.monitor.spans import DAY, iso
-from shiftgauge.monitor.store import open_store
+from shiftgauge.monitor.db.store import open_store
+from shiftgauge.monitor.periods import DAY, iso, now_us, simulated_time
+from shiftgauge.monitor.run.export import export
 
 
 @pytest.fixture(autouse=True)
@@ -66,14 +65,14 @@ def watched(client, n=300):
     rows, labels = rows_json(n, id=lambda i: f"<person-{i}>")
     for i in range(0, n, n // 3):
         assert post(client, rows[i : i + n // 3]).status_code == 202
-    settle_down(client.store)
+    run_due_jobs(client.store)
     picked = [
         row["id"] for row in client.post("/v1/models/m/label-requests", json={"labels": 40}).json()["rows"]
     ]
     truth = {row["id"]: label for row, label in zip(rows, labels, strict=True)}
     answer(client, truth, picked[:-2])
     client.post("/v1/models/m/labels", json=[{"id": "nobody@example.org", "label": 1}])
-    settle_down(client.store)
+    run_due_jobs(client.store)
     assert list(client.store.objects.folder.glob("batches/*/*.parquet"))
     return rows, truth, picked
 
@@ -92,7 +91,7 @@ def test_an_erased_id_stands_nowhere(client, tmp_path):
     name = picked[0]
     assert any(place.endswith(".parquet") for place in places_of(store, name))
     (whole,) = [row for row in exported(store, tmp_path / "before", "rows") if row["id"] == name]
-    assert client.delete("/v1/models/m/rows", params={"id": name}).json()["forgotten"] == 2
+    assert client.delete("/v1/models/m/rows", params={"id": name}).json()["erased"] == 2
     assert places_of(store, name) == []
     if store.is_sqlite:
         assert (store.objects.folder.parent / "monitor.sqlite-wal").stat().st_size == 0
@@ -129,11 +128,11 @@ def test_erasure_by_age_leaves_nothing_behind(client, tmp_path):
     rows, truth, picked = watched(client)
     later, _ = rows_json(30, day=1, prefix="later-")
     early = labels_json(later[:1], [1])  # a label before its row, which is kept
-    with pretend(days_ago(3)):
+    with simulated_time(days_ago(3)):
         client.post("/v1/models/m/labels", json=[*early, {"id": "unmatched", "label": 1}])
     post(client, later)
     cut = days_ago(2)
-    assert client.delete("/v1/models/m/rows", params={"before": iso(cut)}).json()["forgotten"] == 300
+    assert client.delete("/v1/models/m/rows", params={"before": iso(cut)}).json()["erased"] == 300
     for row in rows:
         assert places_of(store, row["id"]) == []
         break
@@ -146,7 +145,7 @@ def test_erasure_by_age_leaves_nothing_behind(client, tmp_path):
     assert [row["id_hash"] for row in labels if row["received"] < cut] == [hashes[later[0]["id"]]]
     assert exported(store, tmp_path / "plans", "label-requests") == []
     answer(client, truth, picked[-1:])  # later than its row
-    with pretend(now_us() + 3 * DAY):
+    with simulated_time(now_us() + 3 * DAY):
         client.delete("/v1/models/m/rows", params={"before": iso(now_us() - DAY)})
     assert exported(store, tmp_path / "end", "labels") == []
 
@@ -155,11 +154,11 @@ def test_retention_erases_labels_and_plans_too(lite_client, tmp_path):
     client, store = lite_client, lite_client.store
     _, truth, picked = watched(client)
     client.put("/v1/models/m/settings", json={"retention_days": 5})
-    settle_down(store)
+    run_due_jobs(store)
     assert len(exported(store, tmp_path / "a", "rows")) == 300
     answer(client, truth, picked[-1:])
-    with pretend(now_us() + 7 * DAY):
-        settle_down(store)
+    with simulated_time(now_us() + 7 * DAY):
+        run_due_jobs(store)
     for kind in ("rows", "labels", "label-requests"):
         assert exported(store, tmp_path / kind, kind) == []
     assert places_of(store, "person-") == []
@@ -191,8 +190,8 @@ def test_the_hashes_of_erased_ids_are_kept_for_a_day(store):
             assert post(second, rows).json()["duplicates"] == 20
             second.post("/v1/models/m/labels", json=labels_json(rows, labels))
             first.delete("/v1/models/m/rows", params={"id": "r3"})
-            with pretend(now_us() + 2 * DAY):
-                settle_down(store)
+            with simulated_time(now_us() + 2 * DAY):
+                run_due_jobs(store)
             with store.read() as connection:
                 held = connection.execute(text("SELECT row_keys, label_keys FROM erasures")).all()
             assert held == [(None, None)]
@@ -220,12 +219,12 @@ def test_readers_that_hold_the_log_delay_only_the_log(lite_client):
     post(client, rows_json(3, prefix="more-")[0])
     client.delete("/v1/models/m/rows", params={"id": "more-1"})
     assert places_of(store, "more-1") == ["monitor.sqlite-wal"]
-    settle_down(store)  # the job tries in vain, and stays
+    run_due_jobs(store)  # the job tries in vain, and stays
     assert places_of(store, "more-1") == ["monitor.sqlite-wal"]
     done.set()
     reader.join()
-    with pretend(now_us() + 15_000_000):
-        settle_down(store)
+    with simulated_time(now_us() + 15_000_000):
+        run_due_jobs(store)
     assert places_of(store, "more-1") == []
 
 
@@ -246,8 +245,8 @@ def test_an_erasure_that_was_cut_off_is_finished_by_the_worker(lite_client, monk
         patch.setattr("pathlib.Path.unlink", stop)
         client.delete("/v1/models/m/rows", params={"id": picked[0]})
     assert file.exists()
-    with pretend(now_us() + 60_000_000):
-        settle_down(store)
+    with simulated_time(now_us() + 60_000_000):
+        run_due_jobs(store)
     assert not file.exists()
     client.delete("/v1/models/m/rows", params={"id": picked[0]})  # whoever got no answer repeats it
     assert places_of(store, picked[0]) == []
@@ -277,7 +276,7 @@ def test_what_is_settled_while_it_is_erased_is_erased_too(client):
     for name, hook in hooks:
         event.listen(store.engine, name, hook)
     try:
-        gone = client.delete("/v1/models/m/rows", params={"id": "<person-7>"}).json()["forgotten"]
+        gone = client.delete("/v1/models/m/rows", params={"id": "<person-7>"}).json()["erased"]
     finally:
         for name, hook in hooks:
             event.remove(store.engine, name, hook)
@@ -288,8 +287,8 @@ def test_what_is_settled_while_it_is_erased_is_erased_too(client):
 
 
 def a_minute_later(store):
-    with pretend(now_us() + 60_000_000):
-        settle_down(store)
+    with simulated_time(now_us() + 60_000_000):
+        run_due_jobs(store)
 
 
 def count_labels(store):
@@ -324,15 +323,15 @@ def test_the_observed_error_of_a_plan_outlives_an_erased_row(client):
     """The estimate of the remaining rows by their own labels, not nothing."""
     store = client.store
     rows, truth, picked = watched(client)
-    before = windows(client)[0]["realised"]
-    assert before["kind"] == "design"
+    before = windows(client)[0]["observed"]
+    assert before["kind"] == "requested"
     other = next(row["id"] for row in rows if row["id"] not in picked)
     for gone in (other, picked[0]):  # one that nobody asked for, one with a label
         client.delete("/v1/models/m/rows", params={"id": gone})
     answer(client, truth, picked[-2:])
-    settle_down(store)
-    after = windows(client)[0]["realised"]
-    assert (after["kind"], after["labels"]) == ("design", 39)
+    run_due_jobs(store)
+    after = windows(client)[0]["observed"]
+    assert (after["kind"], after["labels"]) == ("requested", 39)
     assert abs(after["error"] - before["error"]) < 0.1
     assert after["low"] <= after["error"] <= after["high"]
     asked = {row["id"] for row in client.get("/v1/models/m/label-requests").json()["rows"]}
@@ -342,12 +341,12 @@ def test_the_observed_error_of_a_plan_outlives_an_erased_row(client):
 def test_too_few_labels_after_an_erasure_leave_what_was_published(lite_client):
     client, store = lite_client, lite_client.store
     _, truth, picked = watched(client)
-    before = windows(client)[0]["realised"]
+    before = windows(client)[0]
     for name in picked[:-3]:
         client.delete("/v1/models/m/rows", params={"id": name})
     answer(client, truth, picked[-2:-1])
-    settle_down(store)
-    assert windows(client)[0]["realised"] == before
+    run_due_jobs(store)
+    assert windows(client)[0] == before
 
 
 def test_with_every_row_labelled_a_plan_is_not_needed(client):
@@ -355,8 +354,8 @@ def test_with_every_row_labelled_a_plan_is_not_needed(client):
     store = client.store
     rows, truth, _ = watched(client, n=120)
     answer(client, truth, truth)
-    settle_down(store)
-    found = windows(client)[0]["realised"]
+    run_due_jobs(store)
+    found = windows(client)[0]["observed"]
     wrong = [int(np.argmax(row["logits"])) != truth[row["id"]] for row in rows]
     assert (found["kind"], found["labels"]) == ("all rows", 120)
     assert found["error"] == pytest.approx(np.mean(wrong))
@@ -366,7 +365,7 @@ def test_two_label_requests_at_once_make_one_plan(client):
     put_source(client)
     rows, _ = rows_json(400)
     post(client, rows)
-    settle_down(client.store)
+    run_due_jobs(client.store)
     barrier, said = threading.Barrier(2), []
 
     def ask(labels):
@@ -389,7 +388,7 @@ def test_no_get_writes(store):
     """The content of every table and file is the same after every GET that there is."""
     from fastapi.testclient import TestClient
 
-    from shiftgauge.monitor.http.app import create_app
+    from shiftgauge.monitor.run.app import create_app
 
     app = create_app(store)
     with TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False) as client:
@@ -397,7 +396,7 @@ def test_no_get_writes(store):
         watched(client)
         more, _ = rows_json(60, day=2, prefix="more-")  # the newest window has no plan
         post(client, more)
-        settle_down(store)
+        run_due_jobs(store)
         name = windows(client)[0]["window"]
         before = content(store)
         paths = [(route.path, route.methods) for route in _routes(app)]
@@ -405,7 +404,7 @@ def test_no_get_writes(store):
         assert len(gets) > 20
         for path in gets:
             path = path.format(model="m", version="v1", window=name, digest="x", name="x")
-            params = {"labels": 20, "margin": 0.1, "format": "json"}
+            params = {"labels": 20, "format": "json"}
             assert client.get(path, params=params).status_code < 500, path
         assert content(store) == before
 
@@ -481,7 +480,7 @@ def test_numbers_do_not_depend_on_the_installation(tmp_path):
             rows, _ = rows_json(120)
             moment = rows[0]["time"]
             post(client, [{**row, "time": moment} for row in rows[:: 1 if folder == "a" else -1]])
-            settle_down(store)
+            run_due_jobs(store)
             (window,) = windows(client)
             asked = client.post("/v1/models/m/label-requests", json={"labels": 30}).json()
             found.append(({**window, "created": None}, asked))
@@ -499,5 +498,5 @@ def test_an_erasure_on_a_full_disk_says_so_and_can_be_repeated(lite_client, monk
     with monkeypatch.context() as patch:
         patch.setattr("os.fsync", no_space)
         assert "no space left" in problem(client.delete("/v1/models/m/rows", params={"id": picked[0]}), 507)
-    assert client.delete("/v1/models/m/rows", params={"id": picked[0]}).json()["forgotten"] == 2
+    assert client.delete("/v1/models/m/rows", params={"id": picked[0]}).json()["erased"] == 2
     assert places_of(store, picked[0]) == []

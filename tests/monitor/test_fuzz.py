@@ -1,13 +1,12 @@
 """Every call of the OpenAPI file with arguments and bodies of every kind: an answer, never a 500."""
 
 import json
-from dataclasses import fields
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from monitor_data import rows_json, settle_down, source_npz
-from test_calls import arrow_bytes, post, put_source, table_of
+from monitor_data import rows_json, run_due_jobs, source_npz
+from test_api import arrow_bytes, post, put_source, to_table
 
 from shiftgauge.monitor.settings import Settings
 
@@ -45,7 +44,7 @@ ROW = st.fixed_dictionaries(
     },
 )
 SETTINGS = st.dictionaries(
-    st.sampled_from([field.name for field in fields(Settings)]),
+    st.sampled_from(list(Settings.model_fields)),
     JSON | st.fixed_dictionaries({"url": TEXT}) | st.fixed_dictionaries({"error": st.floats()}),
     max_size=3,
 )
@@ -55,8 +54,8 @@ SETTINGS = st.dictionaries(
 def client(tmp_path_factory):
     from fastapi.testclient import TestClient
 
-    from shiftgauge.monitor.http.app import create_app
-    from shiftgauge.monitor.store import open_store
+    from shiftgauge.monitor.db.store import open_store
+    from shiftgauge.monitor.run.app import create_app
 
     store = open_store(tmp_path_factory.mktemp("fuzz"))
     app = create_app(store, pages=False)
@@ -65,8 +64,8 @@ def client(tmp_path_factory):
         put_source(client)
         rows, _ = rows_json(40)
         post(client, rows)
-        settle_down(store)
-        client.whole = arrow_bytes(table_of(rows))
+        run_due_jobs(store)
+        client.whole = arrow_bytes(to_table(rows))
         yield client
     store.close()
 

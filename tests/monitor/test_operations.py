@@ -13,13 +13,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from monitor_data import client_of, free_port, labels_json, problem, rows_json, settle_down
-from test_calls import post, put_source
+from monitor_data import client_of, free_port, labels_json, problem, rows_json, run_due_jobs
+from test_api import post, put_source
 
 from shiftgauge.cli.app import run
-from shiftgauge.monitor.clock import now_us, pretend
-from shiftgauge.monitor.spans import DAY, HOUR
-from shiftgauge.monitor.worker import Worker
+from shiftgauge.monitor.periods import DAY, HOUR, now_us, simulated_time
+from shiftgauge.monitor.run.worker import Worker
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -33,19 +32,19 @@ def test_a_clock_that_jumps_back_stalls_nothing(client):
     put_source(client)
     client.put("/v1/models/m/settings", json={"limits": {"silence_hours": 1}}).raise_for_status()
     rows, labels = rows_json(60, day=3)
-    with pretend(now_us() + 5 * DAY):
+    with simulated_time(now_us() + 5 * DAY):
         post(client, rows)
         worker = Worker(client.store)
         while worker.step():  # the watch over the model now comes again in five days and a minute
             pass
     assert states(client) == ["open"]
-    settle_down(client.store)
+    run_due_jobs(client.store)
     assert states(client) == ["estimated"]
     client.post("/v1/models/m/labels", json=labels_json(rows, labels)).raise_for_status()
-    settle_down(client.store)
+    run_due_jobs(client.store)
     (window,) = client.get("/v1/models/m/windows").json()["windows"]
-    assert window["realised"]["labels"] == 60
-    with pretend(now_us() + 2 * HOUR):
+    assert window["observed"]["labels"] == 60
+    with simulated_time(now_us() + 2 * HOUR):
         Worker(client.store).drain()
     assert client.get("/v1/models/m/alerts", params={"firing": True}).json()["alerts"]
 
@@ -54,18 +53,18 @@ def test_a_clock_that_jumps_back_closes_no_window_early(lite_client):
     client = lite_client
     put_source(client)
     rows, _ = rows_json(60, day=0)
-    with pretend(now_us() + 5 * DAY):
+    with simulated_time(now_us() + 5 * DAY):
         post(client, rows)
-    settle_down(client.store)
+    run_due_jobs(client.store)
     assert states(client) == ["open"]
-    with pretend(now_us() // DAY * DAY + DAY + 2 * HOUR):
+    with simulated_time(now_us() // DAY * DAY + DAY + 2 * HOUR):
         Worker(client.store).drain()
     assert states(client) == ["estimated"]
 
 
 FULL = """
 import resource, sys
-from shiftgauge.monitor.serve import serve
+from shiftgauge.monitor.run.serve import serve
 serve(sys.argv[1], port=int(sys.argv[2]), workers=0)
 """
 
@@ -122,7 +121,7 @@ def test_a_server_that_cannot_write_is_not_ready(process):
 
 
 def test_the_access_log_has_a_line_per_request_and_no_secrets(process):
-    header = {"authorization": "Bearer lfm_0123456789ab_secret", "x-other": "hidden-header"}
+    header = {"authorization": "Bearer sgm_0123456789ab_secret", "x-other": "hidden-header"}
     for path in ("/v1/models", "/v1/models/m/windows?id=hidden-row", "/hidden-path%0aforged"):
         asked(urllib.request.Request(process.url + path, headers=header))
     until = time.monotonic() + 30
@@ -132,7 +131,7 @@ def test_the_access_log_has_a_line_per_request_and_no_secrets(process):
     assert re.search(r"127\.0\.0\.1 GET /v1/models 200 \d+ ms", text), text
     assert "GET /v1/models/m/windows 404" in text
     assert "GET (unknown path) 404" in text
-    assert not re.search("hidden|lfm_|secret|forged|healthz|readyz", text)
+    assert not re.search("hidden|sgm_|secret|forged|healthz|readyz", text)
 
 
 def listed(data, capsys, *words):
@@ -163,7 +162,7 @@ def test_tokens_are_listed_without_their_secrets(tmp_path, capsys):
 
 
 def test_an_admin_of_all_models_lists_tokens(lite):
-    from shiftgauge.monitor.service.tokens import create_token
+    from shiftgauge.monitor.db.tokens import create_token
 
     secrets = {
         "all": create_token(lite, "boss", ["admin"]),
@@ -202,7 +201,7 @@ def test_reports_for_many_readers_are_those_for_one(lite):
         client.put("/v1/models/m/settings", json={"replicates": 20}).raise_for_status()
         for day in (3, 4, 5):
             post(client, rows_json(60, day=day, seed=day, prefix=f"d{day}-")[0])
-        settle_down(lite)
+        run_due_jobs(lite)
         names = [window["window"] for window in client.get("/v1/models/m/windows").json()["windows"]]
         barrier = threading.Barrier(6)
 

@@ -10,11 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 from monitor_data import K, client_of, problem, rows_json, source_npz
-from test_calls import ARROW, PARQUET, arrow_bytes, post, put_source, table_of
+from test_api import ARROW, PARQUET, arrow_bytes, post, put_source, to_table
 
-from shiftgauge.monitor.clock import now_us
-from shiftgauge.monitor.spans import iso
-from shiftgauge.monitor.wire.bodies import Limits
+from shiftgauge.monitor.ingest.bodies import RequestLimits
+from shiftgauge.monitor.periods import iso, now_us
 
 
 @pytest.fixture
@@ -46,8 +45,8 @@ def changed(**more):
         (changed(time="1960-01-01T00:00:00Z"), "before 1970"),
         (changed(version="../v1"), "version name"),
         (changed(version=None), "version name"),
-        (changed(prediction="cat"), "is no class"),
-        (changed(prediction=K), "is no class"),
+        (changed(prediction="cat"), "is not a class"),
+        (changed(prediction=K), "is not a class"),
         (changed(weight=-1), "weight"),
         (changed(weight="1"), "weight"),
         (changed(segments={"a/b": "x"}), "segment name"),
@@ -91,7 +90,7 @@ def test_nan_is_refused_in_every_form(ready):
     kind = {"content-type": "application/json"}
     assert "NaN" in problem(ready.post("/v1/models/m/predictions", content=text, headers=kind), 400)
     rows[1]["logits"][0] = float("nan")
-    body = arrow_bytes(table_of(rows))
+    body = arrow_bytes(to_table(rows))
     said = problem(ready.post("/v1/models/m/predictions", content=body, headers={"content-type": ARROW}), 422)
     assert "row 1, column 0 is nan" in said
 
@@ -105,7 +104,7 @@ def arrow(client, table, kind=ARROW, body=None):
 
 
 def test_bad_tables(ready):
-    table = table_of(rows_json(4)[0])
+    table = to_table(rows_json(4)[0])
     naive = table.set_column(1, "time", table.column("time").cast(pa.timestamp("us")))
     assert "no zone" in problem(arrow(ready, naive), 422)
     assert "'time' is missing" in problem(arrow(ready, table.drop_columns(["time"])), 422)
@@ -123,7 +122,7 @@ def test_bad_tables(ready):
 
 def test_damaged_arrow_is_refused_before_it_is_touched(ready):
     """Every byte of a valid stream flipped in turn: an answer each time, never a crash."""
-    body = arrow_bytes(table_of(rows_json(4)[0]))
+    body = arrow_bytes(to_table(rows_json(4)[0]))
     rng = np.random.default_rng(0)
     for at in rng.choice(len(body), 300, replace=False):
         broken = bytearray(body)
@@ -133,9 +132,9 @@ def test_damaged_arrow_is_refused_before_it_is_touched(ready):
 
 
 def test_compressed_arrow_is_refused_and_compressed_bodies_have_limits(lite):
-    for client in client_of(lite, limits=Limits(body=100_000)):
+    for client in client_of(lite, limits=RequestLimits(body=100_000)):
         put_source(client, n=100)
-        table = table_of(rows_json(4)[0])
+        table = to_table(rows_json(4)[0])
         body = arrow_bytes(table, compression="lz4")
         assert "compressed" in problem(arrow(client, table, ARROW, body), 422)
         bomb = gzip.compress(b" " * 10_000_000)
@@ -164,7 +163,7 @@ def test_compressed_arrow_is_refused_and_compressed_bodies_have_limits(lite):
         assert len(out.getvalue()) < 100_000
         assert "after decompression" in problem(arrow(client, None, PARQUET, out.getvalue()), 413)
         out = io.BytesIO()
-        long = table_of(rows_json(100)[0]).set_column(2, "version", pa.array(["v" * 50_000] * 100))
+        long = to_table(rows_json(100)[0]).set_column(2, "version", pa.array(["v" * 50_000] * 100))
         pa.parquet.write_table(long, out, compression="zstd")
         assert "50000 characters" in problem(arrow(client, None, PARQUET, out.getvalue()), 422)
 
@@ -178,11 +177,11 @@ def test_a_key_that_stands_twice_is_refused(ready):
 
 
 def test_limits_of_rows_and_columns(lite):
-    for client in client_of(lite, limits=Limits(rows=10, classes=4, segments=2)):
+    for client in client_of(lite, limits=RequestLimits(rows=10, classes=4, segments=2)):
         put_source(client)
         rows, _ = rows_json(11)
         assert "11 rows" in problem(post(client, rows), 413)
-        assert "more than 10 rows" in problem(arrow(client, table_of(rows)), 413)
+        assert "more than 10 rows" in problem(arrow(client, to_table(rows)), 413)
         many = [{**rows[0], "segments": {str(i): "x" for i in range(3)}}]
         assert "segments" in problem(post(client, many), 413)
         assert "classes" in problem(post(client, [{**rows[0], "logits": [0.0] * 5}]), 413)
@@ -220,7 +219,7 @@ def test_bad_labels(ready):
         return ready.post("/v1/models/m/labels", json=[{"id": i, "label": value} for i, value in pairs])
 
     assert "row 1: label '3'" in problem(labels(("r0", 1), ("r1", 3)), 422)
-    assert "is no class" in problem(labels(("later", "cat")), 422)
+    assert "is not a class" in problem(labels(("later", "cat")), 422)
     assert "wanted the name or the number" in problem(labels(("r0", None)), 422)
     assert "wanted the name or the number" in problem(labels(("r0", 1.5)), 422)
     assert "stands twice" in problem(labels(("r0", 1), ("r0", 2)), 409)

@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
-from monitor_data import labels_json, rows_json, settle_down
-from test_calls import post, put_source, windows
+from monitor_data import labels_json, rows_json, run_due_jobs
+from test_api import post, put_source, windows
 
-MANY = 8
+COMPACT_FROM_BATCHES = 8
 
 
 class Database:
@@ -80,23 +80,23 @@ def test_labels_of_a_refused_group_are_kept(client, other):
     def send(one):
         return lambda: client.post("/v1/models/m/labels", json=[one])
 
-    answers = at_once(other, [send(one) for one in given[:MANY]])
-    assert [answer.status_code for answer in answers] == [202] * MANY
-    assert [answer.json()["accepted"] for answer in answers] == [1] * MANY
-    settle_down(client.store)
-    assert windows(client)[0]["realised"]["labels"] == MANY
+    answers = at_once(other, [send(one) for one in given[:COMPACT_FROM_BATCHES]])
+    assert [answer.status_code for answer in answers] == [202] * COMPACT_FROM_BATCHES
+    assert [answer.json()["accepted"] for answer in answers] == [1] * COMPACT_FROM_BATCHES
+    run_due_jobs(client.store)
+    assert windows(client)[0]["observed"]["labels"] == COMPACT_FROM_BATCHES
 
 
 def test_rows_of_a_refused_group_are_kept(client, other):
     put_source(client)
     client.put("/v1/models/m/settings", json={"replicates": 20})
-    rows, _ = rows_json(MANY)
+    rows, _ = rows_json(COMPACT_FROM_BATCHES)
     post(client, rows_json(3, prefix="first")[0])
     other.refuse_groups()
     answers = at_once(other, [lambda row=row: post(client, [row]) for row in rows])
-    assert [answer.json() for answer in answers] == [{"accepted": 1, "duplicates": 0}] * MANY
-    settle_down(client.store)
-    assert windows(client)[0]["rows"] == MANY + 3
+    assert [answer.json() for answer in answers] == [{"accepted": 1, "duplicates": 0}] * COMPACT_FROM_BATCHES
+    run_due_jobs(client.store)
+    assert windows(client)[0]["rows"] == COMPACT_FROM_BATCHES + 3
 
 
 def test_labels_are_kept_when_the_connection_is_cut(client, other, cluster, database):
@@ -124,5 +124,5 @@ def test_labels_are_kept_when_the_connection_is_cut(client, other, cluster, data
     assert first.status_code in (202, 503), first.text
     again = client.post("/v1/models/m/labels", json=given)
     assert again.status_code == 202, again.text
-    settle_down(client.store)
-    assert windows(client)[0]["realised"]["labels"] == 2
+    run_due_jobs(client.store)
+    assert windows(client)[0]["observed"]["labels"] == 2

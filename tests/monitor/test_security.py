@@ -4,16 +4,15 @@ import base64
 import hmac
 
 import pytest
-from monitor_data import problem, rows_json, settle_down, source_npz
+from monitor_data import problem, rows_json, run_due_jobs, source_npz
 from sqlalchemy import select
-from test_calls import post, put_source
+from test_api import post, put_source
 
 from shiftgauge.errors import InputError
-from shiftgauge.monitor.clock import now_us, pretend
-from shiftgauge.monitor.serve import check_host
-from shiftgauge.monitor.service import tokens
-from shiftgauge.monitor.spans import DAY
-from shiftgauge.monitor.store.schema import tokens as table
+from shiftgauge.monitor.db import tokens
+from shiftgauge.monitor.db.schema import tokens as table
+from shiftgauge.monitor.periods import DAY, now_us, simulated_time
+from shiftgauge.monitor.run.serve import check_host
 
 
 def bearer(token):
@@ -23,7 +22,7 @@ def bearer(token):
 @pytest.fixture
 def guarded(lite_client, monkeypatch):
     """A server with one model and a token of each kind."""
-    monkeypatch.setattr("shiftgauge.monitor.http.security.LOOK", 0.0)
+    monkeypatch.setattr("shiftgauge.monitor.api.security.TOKEN_CHECK_SECONDS", 0.0)
     put_source(lite_client)
     make = tokens.create_token
     store = lite_client.store
@@ -79,7 +78,7 @@ def test_scopes(guarded, method, path, scope):
     """No token, a wrong one, one without the scope, one for another model: refused; the right one: not."""
     held = guarded.tokens
     problem(guarded.request(method, path), 401)
-    problem(guarded.request(method, path, headers=bearer("lfm_000000000000_" + "x" * 43)), 401)
+    problem(guarded.request(method, path, headers=bearer("sgm_000000000000_" + "x" * 43)), 401)
     right = guarded.request(method, path, headers=bearer(held[scope]))
     assert right.status_code not in (401, 403)
     assert guarded.request(method, path, headers=bearer(held["admin"])).status_code not in (401, 403)
@@ -117,7 +116,7 @@ def test_tokens_are_kept_as_hashes_and_compared_in_constant_time(guarded, monkey
     seen = []
     true = hmac.compare_digest
     monkeypatch.setattr(
-        "shiftgauge.monitor.service.tokens.hmac.compare_digest", lambda a, b: seen.append(1) or true(a, b)
+        "shiftgauge.monitor.db.tokens.hmac.compare_digest", lambda a, b: seen.append(1) or true(a, b)
     )
     tokens.check_token(guarded.store, "nonsense")
     tokens.check_token(guarded.store, guarded.tokens["read"])
@@ -130,7 +129,7 @@ def test_revoked_and_expired_tokens_do_not_hold(guarded):
     problem(guarded.get("/v1/models", headers=bearer(token)), 401)
     short = tokens.create_token(guarded.store, "s", ["read"], days=1)
     assert guarded.get("/v1/models", headers=bearer(short)).status_code == 200
-    with pretend(now_us() + 2 * DAY):
+    with simulated_time(now_us() + 2 * DAY):
         problem(guarded.get("/v1/models", headers=bearer(short)), 401)
 
 
@@ -187,7 +186,7 @@ def test_a_page_elsewhere_cannot_request_labels(lite_client):
     client = lite_client
     put_source(client)
     post(client, rows_json(200)[0])
-    settle_down(client.store)
+    run_due_jobs(client.store)
     path = "/v1/models/m/label-requests"
     image = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors", "sec-fetch-dest": "image"}
     problem(client.get(path, params={"labels": 25}, headers=image), 404)
@@ -232,5 +231,5 @@ def test_internal_errors_say_nothing(lite_client, monkeypatch):
     def broken(*_):
         raise RuntimeError("secret detail")
 
-    monkeypatch.setattr("shiftgauge.monitor.http.reading.list_models", broken)
+    monkeypatch.setattr("shiftgauge.monitor.api.data_out.list_models", broken)
     assert "secret" not in problem(lite_client.get("/v1/models"), 500)

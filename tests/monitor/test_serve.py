@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 pytest.importorskip("fastapi")
-from shiftgauge.monitor.serve import _listen
+from shiftgauge.monitor.run.serve import _listen
 
 
 def _has_ipv6():

@@ -1,4 +1,4 @@
-"""The store: migrations, the id index, settled and forgotten batches, a full disk, a database that goes away."""
+"""The store: the schema, the id index, settled and forgotten batches, a full disk, a database that goes away."""
 
 import multiprocessing
 import sqlite3
@@ -8,36 +8,38 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from alembic.autogenerate import compare_metadata
-from alembic.runtime.migration import MigrationContext
-from monitor_data import SECRET, client_of, labels_json, problem, rows_json, settle_down
+from monitor_data import SECRET, client_of, labels_json, problem, rows_json, run_due_jobs
 from sqlalchemy import event, select, text
-from test_calls import post, put_source, windows
+from test_api import post, put_source, windows
 
 from shiftgauge.cli.app import run
 from shiftgauge.errors import FileError
-from shiftgauge.monitor.clock import now_us
-from shiftgauge.monitor.ingest.book import Book
-from shiftgauge.monitor.jobs.settling import settle
-from shiftgauge.monitor.service.rows import sweep
-from shiftgauge.monitor.store import open_store, queue
-from shiftgauge.monitor.store.index import Index, keys_of
-from shiftgauge.monitor.store.schema import batches, metadata
+from shiftgauge.monitor.db import queue
+from shiftgauge.monitor.db.compaction import compact
+from shiftgauge.monitor.db.erasure import remove_unreferenced_files
+from shiftgauge.monitor.db.ids import IdIndex, SeenIds, keys_of
+from shiftgauge.monitor.db.schema import batches
+from shiftgauge.monitor.db.store import open_store
+from shiftgauge.monitor.periods import now_us
 
 
-def test_the_migrations_lead_to_the_tables(store):
-    with store.engine.connect() as connection, connection.begin():
-        assert compare_metadata(MigrationContext.configure(connection), metadata) == []
-
-
-def test_a_newer_database_is_refused_with_one_line(store, tmp_path, capsys):
+def test_a_database_of_another_schema_is_refused_with_one_line(store, tmp_path, capsys):
     with store.write() as connection:
-        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
-    with pytest.raises(FileError, match="newer shiftgauge"):
+        connection.execute(text("UPDATE installation SET schema = '0-of-before'"))
+    with pytest.raises(FileError, match=r"0-of-before.*monitor export"):
         open_store(tmp_path / "data", _url(store))
     if store.is_sqlite:
         assert run(["monitor", "worker", "--once", "--store", str(tmp_path / "data")]) == 2
-        assert len(capsys.readouterr().err.splitlines()) == 1
+        said = capsys.readouterr().err.splitlines()
+        assert len(said) == 1
+        assert str(tmp_path / "data") in said[0]
+
+
+def test_a_database_from_before_schemas_had_names_is_refused(lite, tmp_path):
+    with lite.write() as connection:
+        connection.execute(text("DROP TABLE installation"))
+    with pytest.raises(FileError, match="another version of shiftgauge wrote this database"):
+        open_store(tmp_path / "lite")
 
 
 def _url(store):
@@ -52,7 +54,7 @@ def _open(folder, url):
 @pytest.mark.slow
 def test_many_processes_may_open_a_new_database_at_once(tmp_path, database):
     context = multiprocessing.get_context("forkserver")  # imports once, so that the four do begin together
-    context.set_forkserver_preload(["shiftgauge.monitor.store.migrate"])
+    context.set_forkserver_preload(["shiftgauge.monitor.db.store"])
     processes = [context.Process(target=_open, args=(tmp_path / "new", database)) for _ in range(4)]
     for process in processes:
         process.start()
@@ -74,7 +76,7 @@ def test_what_is_no_database_is_refused(tmp_path):
 
 def test_the_index_agrees_with_a_dictionary():
     rng = np.random.default_rng(0)
-    index, truth = Index({"value": np.int32}), {}
+    index, truth = IdIndex({"value": np.int32}), {}
     for _ in range(60):
         keys = rng.integers(2, 5000, rng.integers(1, 300)).astype(np.uint64)
         values = rng.integers(0, 10**6, len(keys)).astype(np.int32)
@@ -134,7 +136,7 @@ def test_hashes_of_ids_are_those_of_siphash():
 def test_the_index_drops_keys():
     """What was dropped is gone, also from memory; the rest is found, also after growing."""
     rng = np.random.default_rng(1)
-    index, truth = Index({"value": np.int32}), {}
+    index, truth = IdIndex({"value": np.int32}), {}
     for _ in range(40):
         keys = np.unique(rng.integers(2, 4000, 300).astype(np.uint64))
         index.put(keys, value=keys.astype(np.int32))
@@ -157,9 +159,9 @@ def everything(store):
 
 def settled(store):
     with store.write() as connection:
-        queue.ask(connection, "settle", [1], 0)
-    job = queue.take(store, "test", ["settle"])
-    settle(store, job)
+        queue.enqueue(connection, "compact", [1], 0)
+    job = queue.claim(store, "test", ["compact"])
+    compact(store, job)
 
 
 def test_settling_changes_no_number(client):
@@ -171,7 +173,7 @@ def test_settling_changes_no_number(client):
     for i in range(0, 90, 10):
         post(client, rows[i : i + 10])
         client.post("/v1/models/m/labels", json=labels_json(rows[i : i + 10], labels[i : i + 10]))
-    settle_down(client.store)
+    run_due_jobs(client.store)
     before = windows(client)
     settled(client.store)
     held = everything(client.store)
@@ -181,16 +183,16 @@ def test_settling_changes_no_number(client):
     ]
     with client.store.write() as connection:  # estimate it all again, from the file
         connection.execute(text("UPDATE windows SET seq = seq + 1"))
-        queue.ask(connection, "estimate", [1], 0)
-    settle_down(client.store)
+        queue.enqueue(connection, "estimate", [1], 0)
+    run_due_jobs(client.store)
     (after,) = windows(client)
     assert after["revision"] == before[0]["revision"] + 1
-    same = ("error", "range", "sampling", "rows", "realised", "warnings")
+    same = ("error", "range", "sampling", "rows", "observed", "warnings")
     assert {name: after[name] for name in same} == {name: before[0][name] for name in same}
     assert post(client, rows).json() == {"accepted": 0, "duplicates": 90}
     for another in client_of(client.store):  # a process that starts anew reads the file
         assert post(another, rows).json() == {"accepted": 0, "duplicates": 90}
-    assert client.delete("/v1/models/m/rows", params={"id": "r7"}).json()["forgotten"] == 2
+    assert client.delete("/v1/models/m/rows", params={"id": "r7"}).json()["erased"] == 2
     assert post(client, rows[:9]).json() == {"accepted": 1, "duplicates": 8}
 
 
@@ -201,12 +203,12 @@ def test_files_that_nothing_names_are_swept_after_a_while(lite_client):
         post(client, rows_json(5, seed=i, prefix=f"p{i}-")[0])
     settled(store)
     store.objects.put("sources", 1, "npz", b"nobody names it")
-    assert sweep(store) == 0
+    assert remove_unreferenced_files(store) == 0
     import os
 
     for name, _ in store.objects.names():
         os.utime(store.objects.folder / name, (0, 0))
-    assert sweep(store) == 1
+    assert remove_unreferenced_files(store) == 1
     assert post(client, rows_json(5, seed=2, prefix="p2-")[0]).json()["duplicates"] == 5
 
 
@@ -235,13 +237,13 @@ def test_a_book_reads_erasures_in_their_order(lite_client):
     post(client, rows)
     client.delete("/v1/models/m/rows", params={"id": "r1"})
     post(client, rows)
-    book = Book()
+    seen_ids = SeenIds()
     with store.read() as connection:
-        book.follow(store, connection, 1, "day")
-    places = book.index.find(keys_of(pa.array(["r0", "r1", "r2", "r9"]), store.secret))
+        seen_ids.follow(store, connection, 1, "day")
+    places = seen_ids.index.find(keys_of(pa.array(["r0", "r1", "r2", "r9"]), store.secret))
     assert (places[:3] >= 0).all()
     assert places[3] == -1
-    assert (book.index.columns["version"][places[:3]] > 0).all()
+    assert (seen_ids.index.columns["version"][places[:3]] > 0).all()
 
 
 def test_a_full_disk_refuses_with_507_and_goes_on_when_there_is_room(lite_client):
@@ -265,7 +267,7 @@ def test_a_full_disk_refuses_with_507_and_goes_on_when_there_is_room(lite_client
 
 
 def test_a_locked_database_answers_503(tmp_path, monkeypatch):
-    monkeypatch.setattr("shiftgauge.monitor.store.database.PATIENCE", 0.2)
+    monkeypatch.setattr("shiftgauge.monitor.db.store.LOCK_TIMEOUT_SECONDS", 0.2)
     store = open_store(tmp_path)
     for client in client_of(store):
         put_source(client)
@@ -301,7 +303,7 @@ def test_a_database_that_goes_away_comes_back(cluster, tmp_path):
         while client.get("/readyz").status_code != 200 and time.monotonic() < until:
             time.sleep(0.1)
         assert post(client, rows).json() == {"accepted": 20, "duplicates": 20}
-        settle_down(store)
+        run_due_jobs(store)
         assert windows(client)[0]["rows"] == 40
     store.close()
 
@@ -312,8 +314,8 @@ def test_export_holds_everything(client, tmp_path):
     rows, labels = rows_json(60)
     post(client, rows)
     client.post("/v1/models/m/labels", json=labels_json(rows, labels))
-    settle_down(client.store)
-    from shiftgauge.monitor.export import export
+    run_due_jobs(client.store)
+    from shiftgauge.monitor.run.export import export
 
     counts = export(client.store, tmp_path / "out")
     assert counts["windows.parquet"] == 1
@@ -332,9 +334,9 @@ def test_export_holds_everything(client, tmp_path):
 
 def test_the_index_grows_without_losing_anything():
     """A larger table is made ready ahead of time by a thread; what was known stays known."""
-    from shiftgauge.monitor.store.index import LARGE, Index
+    from shiftgauge.monitor.db.ids import LARGE, IdIndex
 
-    index = Index({"number": np.int32})
+    index = IdIndex({"number": np.int32})
     keys = np.random.default_rng(0).permutation(np.arange(2, LARGE + 2)).astype(np.uint64) * np.uint64(
         2**40 + 7
     )

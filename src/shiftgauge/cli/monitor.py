@@ -41,7 +41,7 @@ def monitor(
     if context.invoked_subcommand is not None:
         return
     _check_extra()
-    from shiftgauge.monitor.serve import serve
+    from shiftgauge.monitor.run.serve import serve
 
     if demo:
         _fill(store, database)
@@ -53,7 +53,7 @@ def monitor(
 
 
 def _fill(folder: Path, database: str | None) -> None:
-    from shiftgauge.monitor.demo import fill, fill_folder
+    from shiftgauge.monitor.run.demo import fill, fill_folder
 
     with show_progress() as progress:
 
@@ -80,11 +80,11 @@ def worker(
 ) -> None:
     """Estimate without serving; several workers may share a PostgreSQL database and a folder."""
     _check_extra()
-    from shiftgauge.monitor.serve import work, work_once
+    from shiftgauge.monitor.run.serve import run_worker, run_worker_once
 
     if not once:
-        return work(str(store), database)
-    done = work_once(store, database)
+        return run_worker(str(store), database)
+    done = run_worker_once(store, database)
     _print({"jobs": done}, f"{done} jobs done", as_json)
 
 
@@ -108,7 +108,7 @@ def replay(
 ) -> None:
     """Replay a labelled file, and compare the monitor's estimates with the observed errors."""
     _check_extra()
-    from shiftgauge.monitor.replay import replay as run
+    from shiftgauge.monitor.run.replay import replay as run
 
     settings: dict[str, Any] = {"window": window, "level": level}
     with show_progress() as progress, _opened(store, database) as opened:
@@ -143,7 +143,7 @@ def export(
 ) -> None:
     """Write all data as Parquet files: rows, labels, windows with all revisions, alerts."""
     _check_extra()
-    from shiftgauge.monitor.export import export as write
+    from shiftgauge.monitor.run.export import export as write
 
     with _opened(store, database) as opened:
         counts = write(opened, folder)
@@ -163,7 +163,7 @@ def create(
 ) -> None:
     """Create a token and print it once; as soon as there is one, every call needs a token."""
     _check_extra()
-    from shiftgauge.monitor.service.tokens import create_token
+    from shiftgauge.monitor.db.tokens import create_token
 
     with _opened(store, database) as opened:
         token = create_token(opened, name, scope or [], model, days)
@@ -174,7 +174,7 @@ def create(
 def list_(store: Store = STORE, database: Database = None, as_json: options.AsJson = False) -> None:
     """List all tokens, without their secrets."""
     _check_extra()
-    from shiftgauge.monitor.service.tokens import list_tokens
+    from shiftgauge.monitor.db.tokens import list_tokens
 
     with _opened(store, database) as opened:
         all_tokens = [one.to_dict() for one in list_tokens(opened)]
@@ -190,7 +190,7 @@ def revoke(
 ) -> None:
     """Revoke a token."""
     _check_extra()
-    from shiftgauge.monitor.service.tokens import revoke_token
+    from shiftgauge.monitor.db.tokens import revoke_token
 
     with _opened(store, database) as opened:
         revoke_token(opened, token_id)
@@ -203,7 +203,7 @@ def _print(document: dict[str, Any], text: str, as_json: bool) -> None:
 
 @contextmanager
 def _opened(folder: Path, database: str | None) -> Iterator[Any]:
-    from shiftgauge.monitor.store import open_store
+    from shiftgauge.monitor.db.store import open_store
 
     opened = open_store(folder, database)
     try:
@@ -227,7 +227,6 @@ def _token_line(token: dict[str, Any]) -> str:
 
 def _check_extra() -> None:
     try:
-        import alembic  # noqa: F401
         import fastapi  # noqa: F401
         import prometheus_client  # noqa: F401
         import sqlalchemy  # noqa: F401

@@ -44,9 +44,9 @@ def predictions(
     as_json: options.AsJson = False,
 ) -> None:
     """Send the scores of new rows."""
-    from shiftgauge.monitor.pushing import row_calls
+    from shiftgauge.monitor.client.push import row_requests
 
-    calls = row_calls(file, url, model, model_version, id_column, time_column, segment or [], BATCH)
+    calls = row_requests(file, url, model, model_version, id_column, time_column, segment or [], BATCH)
     _send(file, calls, token, timeout, as_json)
 
 
@@ -61,9 +61,9 @@ def labels(
     as_json: options.AsJson = False,
 ) -> None:
     """Send labels of rows that were sent before."""
-    from shiftgauge.monitor.pushing import label_calls
+    from shiftgauge.monitor.client.push import label_requests
 
-    _send(file, label_calls(file, url, model, id_column, BATCH), token, timeout, as_json)
+    _send(file, label_requests(file, url, model, id_column, BATCH), token, timeout, as_json)
 
 
 @app.command()
@@ -77,9 +77,9 @@ def source(
     as_json: options.AsJson = False,
 ) -> None:
     """Send the labelled source of a version."""
-    from shiftgauge.monitor.pushing import source_call
+    from shiftgauge.monitor.client.push import source_request
 
-    _send(file, [source_call(file, url, model, model_version)], token, timeout, as_json)
+    _send(file, [source_request(file, url, model, model_version)], token, timeout, as_json)
 
 
 def _send(file: Path, calls: Iterable[Any], token: str | None, timeout: float, as_json: bool) -> None:
@@ -104,7 +104,7 @@ def _send(file: Path, calls: Iterable[Any], token: str | None, timeout: float, a
 
 def _send_call(call: Any, token: str | None, timeout: float) -> dict[str, Any]:
     """Send one call; repeat it if the monitor does not answer or is busy."""
-    from shiftgauge.monitor.post import send
+    from shiftgauge.monitor.client.http import send
 
     deadline, pause = time.monotonic() + timeout, 0.5
     while True:

@@ -1,6 +1,15 @@
-"""The monitor: every model, every window, with the labels that come late.
+"""The monitor: estimates by window for every deployed model, combined with the labels that arrive later.
 
-The rooms, from the ground up: `store` (tables, batches of rows, the id index, jobs), `service` (what can be
-asked and done, one noun per file), `jobs` (what the worker does), `http` (calls and limits), `pages` (what a
-browser shows). `client` stands alone: it needs neither a server nor the extra `monitor`.
+| package | purpose |
+|---|---|
+| `db` | tables, transactions, the job queue, stored rows; reads and changes of models and windows |
+| `ingest` | request bodies to checked rows; the commit |
+| `estimate` | estimates by window, observed errors, the adaptive range, label requests |
+| `alerts` | rules, their evaluation, webhooks |
+| `views` | records for the API, the pages and Prometheus |
+| `api`, `pages` | HTTP routes; HTML |
+| `run` | the processes: server, worker, replay, demo, export |
+| `client` | logging from where a model runs; imports nothing of the above |
+
+Times are microseconds since 1970 (UTC), errors are fractions in [0, 1].
 """

@@ -1,19 +1,20 @@
-"""What the monitor refuses: each a status, a title and one readable line (RFC 9457)."""
+"""Problems that a caller can read and act upon (RFC 9457), and the check of names that people give."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from shiftgauge.errors import ShiftgaugeError
+from shiftgauge.errors import ShiftgaugeError, nearest
 
 #: What is served with a problem: RFC 9457, Problem Details for HTTP APIs.
 MEDIA_TYPE = "application/problem+json"
 
 
-class Problem(ShiftgaugeError):  # noqa: N818 (the word of RFC 9457)
+class ApiProblem(ShiftgaugeError):  # noqa: N818 (the word of RFC 9457)
     """Something the caller can read and act upon; `status` is the HTTP status, `more` extends the body.
 
-    >>> Problem(404, "unknown-model", "model 'a' is not known").body()["type"]
+    >>> ApiProblem(404, "unknown-model", "model 'a' is not known").body()["type"]
     'urn:shiftgauge:problem:unknown-model'
     """
 
@@ -35,19 +36,36 @@ class Problem(ShiftgaugeError):  # noqa: N818 (the word of RFC 9457)
 TYPES = "urn:shiftgauge:problem:"
 
 
-def unknown(what: str, name: str, known: list[str]) -> Problem:
+def unknown(what: str, name: str, known: list[str]) -> ApiProblem:
     """404, with the name that was probably meant."""
-    from shiftgauge.errors import nearest
-
     hint = nearest(name, known) or (f"; known are {', '.join(known[:5])}" if known else "; there is none yet")
-    return Problem(404, f"unknown-{what}", f"{what} {name!r} is not known{hint}")
+    return ApiProblem(404, f"unknown-{what}", f"{what} {name!r} is not known{hint}")
 
 
-def invalid(detail: str, **more: Any) -> Problem:
+def invalid(detail: str, **more: Any) -> ApiProblem:
     """422: the request was understood, its content cannot be used."""
-    return Problem(422, "invalid-content", detail, **more)
+    return ApiProblem(422, "invalid-content", detail, **more)
 
 
-def conflict(detail: str, **more: Any) -> Problem:
-    """409: it contradicts what is already held."""
-    return Problem(409, "conflict", detail, **more)
+def conflict(detail: str, **more: Any) -> ApiProblem:
+    """409: it contradicts what is stored."""
+    return ApiProblem(409, "conflict", detail, **more)
+
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+#: Segment values are data, not names: any text, but short and without control characters.
+LONGEST_VALUE = 200
+
+
+def check_name(text: object, what: str) -> str:
+    """A model's, version's or segment's name.
+
+    >>> check_name("fraud-v2.1", "model")
+    'fraud-v2.1'
+    """
+    if not isinstance(text, str) or not NAME.fullmatch(text):
+        raise invalid(
+            f"{what} name {str(text)[:60]!r}: wanted 1 to 100 letters, digits, dots, dashes or underscores, "
+            "beginning with a letter or digit"
+        )
+    return text

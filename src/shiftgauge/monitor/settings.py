@@ -3,42 +3,86 @@
 from __future__ import annotations
 
 import base64
-import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from shiftgauge.errors import nearest
-from shiftgauge.monitor.names import check_name
-from shiftgauge.monitor.problems import invalid
-from shiftgauge.monitor.spans import check_spec
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, computed_field
 
-#: Segments beyond this many values are counted together and get no series of their own.
+from shiftgauge.methods import METHODS
+from shiftgauge.monitor.periods import check_window_length
+from shiftgauge.monitor.problems import check_name, invalid
+from shiftgauge.monitor.records import Record, explain
+
+#: At most so many segments are estimated one by one.
 MOST_SEGMENTS = 8
 SHAPES = ("json", "slack")
 SECRET_PREFIX = "whsec_"
+#: Methods that estimate an error from one model's scores.
+METHOD_NAMES = ("auto", *sorted(name for name in METHODS if name not in ("auto", "entropy", "gde")))
 
 
-@dataclass(frozen=True)
-class Limits:
-    """When to shout; None for never.
+def _check_method(name: Any) -> Any:
+    if not isinstance(name, str) or name not in METHOD_NAMES:
+        raise invalid(f"method {str(name)[:40]!r}: wanted one of {', '.join(METHOD_NAMES)}")
+    return name
 
-    Attributes:
-        error: the estimate exceeds this by more than its sampling part, or the labels do.
-        rise: the same, of the difference to the source's error.
-        width: the range is wider than this.
-        silence_hours: no row has arrived for so long.
-        not_estimated_hours: a window ended so long ago (beyond its lateness) and has no estimate.
-        windows: how many windows in a row must be beyond a limit; as many within it resolve the alert.
-    """
 
-    error: float | None = None
-    rise: float | None = None
-    width: float | None = None
-    silence_hours: float | None = None
-    not_estimated_hours: float | None = None
-    windows: int = 1
+def _check_url(url: Any) -> Any:
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except (ValueError, TypeError, AttributeError):
+        good = False
+    if not isinstance(url, str) or not good or len(url) > 2000:
+        raise invalid(
+            f"webhook.url {str(url)[:60]!r}: wanted an address that begins with https:// or http://"
+        )
+    return url
+
+
+def _check_secret(text: str) -> str:
+    try:
+        good = not text or 24 <= len(base64.b64decode(text.removeprefix(SECRET_PREFIX), validate=True)) <= 64
+    except ValueError:
+        good = False
+    if not good:
+        raise invalid(
+            "webhook.secret: wanted whsec_ and base64 of 24 to 64 bytes (Standard Webhooks); make one with: "
+            "openssl rand -base64 32"
+        )
+    return text
+
+
+def _check_segments(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(check_name(name, "segment") for name in names))
+
+
+Fraction = Annotated[float, Field(strict=True, ge=0.0, le=1.0)]
+Hours = Annotated[float, Field(strict=True, ge=0.0, le=24.0 * 365)]
+
+
+class AlertLimits(Record):
+    """Limits whose excess fires an alert; null for none."""
+
+    error: Fraction | None = Field(
+        default=None, description="of the estimate less its sampling part, or of the labels"
+    )
+    rise: Fraction | None = Field(
+        default=None, description="the same, of the difference to the source's error"
+    )
+    width: Fraction | None = Field(default=None, description="of the range")
+    silence_hours: Hours | None = Field(default=None, description="without a row")
+    not_estimated_hours: Hours | None = Field(
+        default=None, description="since a window closed (its lateness included) that has no estimate"
+    )
+    windows: int = Field(
+        default=1,
+        strict=True,
+        ge=1,
+        le=100,
+        description="in a row beyond a limit to fire, within it to resolve",
+    )
 
     @property
     def on_error(self) -> bool:
@@ -48,188 +92,97 @@ class Limits:
     @property
     def none(self) -> bool:
         """Whether nothing has a limit."""
-        return all(value is None for name, value in vars(self).items() if name != "windows")
+        return all(value is None for name, value in self if name != "windows")
 
 
-@dataclass(frozen=True)
-class Webhook:
-    """Where alerts go.
+class Webhook(Record):
+    """Where alerts are sent."""
 
-    Attributes:
-        url: http or https.
-        secret: of the signature, as Standard Webhooks writes it: `whsec_` and base64 of 24 to 64 bytes; empty for
-            none. Never shown again once set.
-        shape: `"json"` or `"slack"`.
-    """
+    url: Annotated[str, BeforeValidator(_check_url)]
+    secret: Annotated[str, AfterValidator(_check_secret)] = Field(
+        default="",
+        strict=True,
+        repr=False,
+        exclude=True,
+        description="of the signature (Standard Webhooks); never shown",
+    )
+    shape: Literal["json", "slack"] = "json"
 
-    url: str
-    secret: str = field(default="", repr=False)
-    shape: str = "json"
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def signed(self) -> bool:
+        """Whether messages are signed."""
+        return bool(self.secret)
 
 
-@dataclass(frozen=True)
-class Settings:
-    """What can be set per model.
+class Settings(Record):
+    """The settings of a model."""
 
-    Attributes:
-        window: `hour`, `day`, `week` (all UTC) or `N rows`.
-        lateness_minutes: how long after its end a window waits for late rows.
-        segments: names of segments to estimate one by one.
-        level: of all ranges.
-        method: whose estimate is shown.
-        replicates: of the bootstrap behind the interval.
-        retention_days: rows older than this are forgotten; None keeps them.
-        limits: when to shout.
-        webhook: where to.
-    """
-
-    window: str = "day"
-    lateness_minutes: float = 60.0
-    segments: tuple[str, ...] = ()
-    level: float = 0.9
-    method: str = "auto"
-    replicates: int = 200
-    retention_days: float | None = None
-    limits: Limits = field(default_factory=Limits)
+    window: Annotated[str, BeforeValidator(check_window_length)] = Field(
+        default="day", description="hour, day, week (all UTC), or a number of rows such as '1000 rows'"
+    )
+    lateness_minutes: float = Field(
+        default=60.0,
+        strict=True,
+        ge=0.0,
+        le=60.0 * 24 * 90,
+        description="how long a window waits for late rows",
+    )
+    segments: Annotated[tuple[str, ...], AfterValidator(_check_segments)] = Field(
+        default=(), max_length=MOST_SEGMENTS, description="names of segments to estimate one by one"
+    )
+    level: float = Field(default=0.9, strict=True, ge=0.5, le=0.99, description="of all ranges")
+    method: Annotated[str, BeforeValidator(_check_method)] = Field(
+        default="auto", description="whose estimate is shown"
+    )
+    replicates: int = Field(default=200, strict=True, ge=20, le=2000, description="of the bootstrap")
+    labels_are_random: bool = Field(
+        default=False,
+        strict=True,
+        description="whether labels that nobody requested are of a random sample of rows, and so narrow the range",
+    )
+    retention_days: Annotated[float, Field(strict=True, ge=1 / 24, le=36_500.0)] | None = Field(
+        default=None, description="rows older than this are erased; null keeps them"
+    )
+    limits: AlertLimits = AlertLimits()
     webhook: Webhook | None = None
 
-    def to_dict(self, *, secrets: bool = False) -> dict[str, Any]:
-        """As plain values; the webhook's secret only for the store itself."""
-        out = asdict(self)
-        out["segments"] = list(self.segments)
-        if self.webhook is not None and not secrets:
-            out["webhook"]["secret"] = None
-            out["webhook"]["signed"] = bool(self.webhook.secret)
+    def to_stored(self) -> dict[str, Any]:
+        """As values of JSON for the database, with the webhook's secret."""
+        out = self.to_dict()
+        if self.webhook is not None:
+            out["webhook"] = {
+                "url": self.webhook.url,
+                "secret": self.webhook.secret,
+                "shape": self.webhook.shape,
+            }
         return out
 
     def changed(self, given: Any) -> Settings:
         """These settings with what was given (a JSON object) in place; the rest stays."""
-        values = _object(given, "settings", [f.name for f in fields(Settings)])
-        out = self
-        for name, value in values.items():
-            out = replace(out, **{name: _READERS[name](value, out)})
-        return out
+        if not isinstance(given, dict):
+            raise invalid(f"settings: arrived as {type(given).__name__}; wanted a JSON object")
+        old, new = self.to_stored(), dict(given)
+        if new.get("limits", 0) is None:
+            new["limits"] = {}
+        elif isinstance(new.get("limits"), dict):
+            new["limits"] = old["limits"] | new["limits"]
+        if isinstance(new.get("webhook"), dict):
+            webhook = {name: value for name, value in new["webhook"].items() if name != "signed"}
+            if webhook.get("secret", 0) is None:  # not shown, so not sent back: the old one stays
+                webhook.pop("secret")
+            new["webhook"] = (old["webhook"] or {"url": None}) | webhook
+        return from_stored(old | new)
 
 
 def from_stored(values: Mapping[str, Any]) -> Settings:
-    """Settings as the store kept them: checked when they came, trusted now."""
-    held = dict(values)
-    held["segments"] = tuple(held.get("segments", ()))
-    held["limits"] = Limits(**held.get("limits", {}))
-    held["webhook"] = Webhook(**held["webhook"]) if held.get("webhook") else None
-    return Settings(**held)
-
-
-def _object(given: Any, what: str, known: list[str]) -> dict[str, Any]:
-    if not isinstance(given, dict):
-        raise invalid(f"{what}: arrived as {type(given).__name__}; wanted a JSON object")
-    for name in given:
-        if name not in known:
-            raise invalid(
-                f"{what}: {str(name)[:60]!r} is not known{nearest(str(name), known)}; known are {', '.join(known)}"
-            )
-    return dict(given)
-
-
-def _number(value: Any, what: str, low: float, high: float) -> float:
-    good = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    if not good or not low <= value <= high:
-        raise invalid(f"{what} {str(value)[:40]!r}: wanted a number from {low:g} to {high:g}")
-    return float(value)
-
-
-def _optional(value: Any, what: str, low: float, high: float) -> float | None:
-    return None if value is None else _number(value, what, low, high)
-
-
-def _whole(value: Any, what: str, low: int, high: int) -> int:
-    number = _number(value, what, low, high)
-    if number != int(number):
-        raise invalid(f"{what} {value!r}: wanted a whole number from {low} to {high}")
-    return int(number)
-
-
-def _segments(value: Any, _: Settings) -> tuple[str, ...]:
-    if not isinstance(value, list) or len(value) > MOST_SEGMENTS:
-        raise invalid(f"segments {str(value)[:60]!r}: wanted a list of at most {MOST_SEGMENTS} names")
-    return tuple(dict.fromkeys(check_name(name, "segment") for name in value))
-
-
-def _level(value: Any, _: Settings) -> float:
-    return _number(value, "level", 0.5, 0.995)
-
-
-def _method(value: Any, _: Settings) -> str:
-    from shiftgauge.methods import METHODS
-
-    if not isinstance(value, str) or value not in METHODS or value in ("entropy", "gde"):
-        raise invalid(f"method {str(value)[:40]!r}: wanted 'auto' or another method that estimates an error")
-    return str(value)
-
-
-def _replicates(value: Any, _: Settings) -> int:
-    return _whole(value, "replicates", 20, 2000)
-
-
-def _limits(value: Any, held: Settings) -> Limits:
-    given = _object({} if value is None else value, "limits", [f.name for f in fields(Limits)])
-    out = held.limits if value is not None else Limits()
-    for name, limit in given.items():
-        if name == "windows":
-            out = replace(out, windows=_whole(limit, "limits.windows", 1, 100))
-        else:
-            most = 1.0 if not name.endswith("hours") else 24.0 * 365
-            changed: dict[str, Any] = {name: _optional(limit, f"limits.{name}", 0.0, most)}
-            out = replace(out, **changed)
-    return out
-
-
-def _webhook(value: Any, held: Settings) -> Webhook | None:
-    if value is None:
-        return None
-    given = _object(value, "webhook", ["url", "secret", "shape", "signed"])
-    url = given.get("url", held.webhook.url if held.webhook else None)
-    if not isinstance(url, str) or len(url) > 2000 or not _is_web_address(url):
-        raise invalid(
-            f"webhook.url {str(url)[:60]!r}: wanted an address that begins with https:// or http://"
-        )
-    secret = given.get("secret")
-    if secret is None:  # not shown, so not sent back: the old one stays
-        secret = held.webhook.secret if held.webhook else ""
-    if not isinstance(secret, str) or (secret and not _is_secret(secret)):
-        raise invalid(
-            "webhook.secret: wanted whsec_ and base64 of 24 to 64 bytes (Standard Webhooks); make one with: "
-            "openssl rand -base64 32"
-        )
-    shape = given.get("shape", held.webhook.shape if held.webhook else "json")
-    if shape not in SHAPES:
-        raise invalid(f"webhook.shape {str(shape)[:40]!r}: wanted 'json' or 'slack'")
-    return Webhook(url, secret, shape)
-
-
-def _is_secret(text: str) -> bool:
+    """Settings from values of JSON."""
     try:
-        return 24 <= len(base64.b64decode(text.removeprefix(SECRET_PREFIX), validate=True)) <= 64
-    except ValueError:
-        return False
-
-
-def _is_web_address(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        return False
-
-
-_READERS: dict[str, Any] = {
-    "window": lambda value, _: check_spec(value),
-    "lateness_minutes": lambda value, _: _number(value, "lateness_minutes", 0.0, 60.0 * 24 * 90),
-    "segments": _segments,
-    "level": _level,
-    "method": _method,
-    "replicates": _replicates,
-    "retention_days": lambda value, _: _optional(value, "retention_days", 1 / 24, 36_500.0),
-    "limits": _limits,
-    "webhook": _webhook,
-}
+        return Settings.model_validate(values)
+    except ValidationError as error:
+        known = {
+            "": list(Settings.model_fields),
+            "limits": list(AlertLimits.model_fields),
+            "webhook": list(Webhook.model_fields),
+        }
+        raise explain(error, "settings", known) from None

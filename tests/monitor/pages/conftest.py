@@ -7,10 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 from fastapi.testclient import TestClient
-from monitor_data import SECRET, labels_json, rows_json, settle_down, source_npz
+from monitor_data import SECRET, labels_json, rows_json, run_due_jobs, source_npz
 
-from shiftgauge.monitor.http.app import create_app
-from shiftgauge.monitor.store import open_store
+from shiftgauge.monitor.db.store import open_store
+from shiftgauge.monitor.run.app import create_app
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 #: Texts that would run, break out or turn the page around if they were not escaped.
@@ -54,7 +54,7 @@ def fill(store):
         rows, _ = rows_json(20, day=2, prefix="w")
         client.put("/v1/models/waits/settings", json={}).raise_for_status()
         client.post("/v1/models/waits/predictions", json={"rows": rows}).raise_for_status()
-        settle_down(store)
+        run_due_jobs(store)
 
 
 @pytest.fixture(scope="session")
@@ -73,7 +73,7 @@ def pages(shop):
 
 
 @pytest.fixture
-def fresh(tmp_path):
+def empty_client(tmp_path):
     """An empty store, and its pages."""
     store = open_store(tmp_path / "fresh")
     with TestClient(create_app(store), base_url="http://127.0.0.1", follow_redirects=False) as client:
@@ -105,8 +105,8 @@ def site(shop):
 
 
 @pytest.fixture
-def fresh_site(fresh):
-    yield from served(fresh.store)
+def empty_site(empty_client):
+    yield from served(empty_client.store)
 
 
 @pytest.fixture(scope="session")
@@ -114,8 +114,8 @@ def chromium():
     sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     if CHROMIUM is None:
         pytest.skip("no Chromium here (Debian: apt-get install chromium)")
-    with sync_api.sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    with sync_api.sync_playwright() as replay_history:
+        browser = replay_history.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield browser
         browser.close()
 

@@ -1,4 +1,4 @@
-"""The empty monitor: the three commands that it names are typed, and lead from nothing to a realised error."""
+"""The empty monitor: the three commands that it names are typed, and lead from nothing to an observed error."""
 
 import html
 import re
@@ -6,12 +6,12 @@ import shlex
 
 import numpy as np
 import pytest
-from monitor_data import days_ago, settle_down
+from monitor_data import days_ago, run_due_jobs
 
 from shiftgauge.cli import main
-from shiftgauge.monitor.service.tokens import create_token
-from shiftgauge.monitor.service.windows import list_windows
-from shiftgauge.monitor.spans import iso
+from shiftgauge.monitor.db.tokens import create_token
+from shiftgauge.monitor.db.windows import list_windows
+from shiftgauge.monitor.periods import iso
 
 
 @pytest.fixture
@@ -46,35 +46,35 @@ def commands(page):
 
 
 @pytest.mark.slow
-def test_the_three_commands_lead_to_a_realised_error(fresh, fresh_site, folder):
-    typed = commands(fresh.get("/", headers={"host": fresh_site.removeprefix("http://")}).text)
+def test_the_three_commands_lead_to_an_observed_error(empty_client, empty_site, folder):
+    typed = commands(empty_client.get("/", headers={"host": empty_site.removeprefix("http://")}).text)
     assert len(typed) == 3
     for words in typed:
-        assert words[-2:] == ["--url", fresh_site]
+        assert words[-2:] == ["--url", empty_site]
         with pytest.raises(SystemExit) as ended:
             main(words[1:])
         assert ended.value.code == 0
-    settle_down(fresh.store)
-    (window,) = list_windows(fresh.store, "my-model")
+    run_due_jobs(empty_client.store)
+    (window,) = list_windows(empty_client.store, "my-model")
     assert window.error is not None
-    assert window.realised == pytest.approx(folder)
-    assert "1 model, without limits" in fresh.get("/").text
+    assert window.observed == pytest.approx(folder)
+    assert "1 model, without limits" in empty_client.get("/").text
 
 
-def test_with_tokens_the_page_says_which_ones(fresh):
-    token = create_token(fresh.store, "a", ["admin"])
-    fresh.app.state.door._until = 0.0
-    assert "SHIFTGAUGE_TOKEN" in fresh.get("/", auth=("x", token)).text
+def test_with_tokens_the_page_says_which_ones(empty_client):
+    token = create_token(empty_client.store, "a", ["admin"])
+    empty_client.app.state.authenticator._until = 0.0
+    assert "SHIFTGAUGE_TOKEN" in empty_client.get("/", auth=("x", token)).text
 
 
-def test_the_usual_address_is_not_repeated(fresh):
-    page = fresh.get("/", headers={"host": "127.0.0.1:8123"}).text
+def test_the_usual_address_is_not_repeated(empty_client):
+    page = empty_client.get("/", headers={"host": "127.0.0.1:8123"}).text
     assert all("--url" not in words for words in commands(page))
 
 
-def test_words_of_a_command_are_whole_on_a_phone(tab, fresh_site):
+def test_words_of_a_command_are_whole_on_a_phone(tab, empty_site):
     page = tab(viewport={"width": 360, "height": 800}).page
-    page.goto(fresh_site)
+    page.goto(empty_site)
     lines = page.evaluate(
         "[...document.querySelectorAll('pre code')].map(code => { const range = document.createRange();"
         "return [...code.querySelectorAll('*')].map(word => { range.selectNodeContents(word);"

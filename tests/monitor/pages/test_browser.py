@@ -6,9 +6,9 @@ import pytest
 from conftest import DAYS
 from monitor_data import SECRET
 
-from shiftgauge.monitor.pages.words import percent
-from shiftgauge.monitor.service.settings import get_settings
-from shiftgauge.monitor.service.windows import list_windows
+from shiftgauge.monitor.db.models import get_settings
+from shiftgauge.monitor.db.windows import list_windows
+from shiftgauge.monitor.pages.format import percent
 
 EVERY = [
     "/",
@@ -82,7 +82,7 @@ def test_pointing_reads_the_numbers_of_a_window(tab, site, shop):
     window = list_windows(shop, "shop", version="v1")[1]
     page.locator(".hit").nth(1).hover()
     said = page.locator("[data-readout]").inner_text()
-    for value in (window.error, window.low, window.high, window.realised, window.adaptive_high):
+    for value in (window.error, window.low, window.high, window.observed, window.adaptive_high):
         assert percent(value) in said
     assert page.locator("[data-open]").get_attribute("href") == f"/models/shop/windows/{window.name}"
     assert page.locator(".cross").get_attribute("visibility") == "visible"
@@ -190,11 +190,11 @@ def test_times_say_their_zone_and_the_reader_s(tab, site):
     assert "Europe/Berlin" in time.get_attribute("title")
 
 
-def test_settings_are_saved_by_the_form(tab, fresh, fresh_site):
+def test_settings_are_saved_by_the_form(tab, empty_client, empty_site):
     """A real browser sends the form as browsers do, with its Origin, and is let in."""
-    fresh.put("/v1/models/m/settings", json={"limits": {"error": 0.2}})
+    empty_client.put("/v1/models/m/settings", json={"limits": {"error": 0.2}})
     page = tab().page
-    page.goto(f"{fresh_site}/models/m/settings")
+    page.goto(f"{empty_site}/models/m/settings")
     page.fill("[name='limits.error']", "12.5")
     page.fill("[name=segments]", "country, device")
     page.fill("[name='webhook.url']", "https://example.org/hook")
@@ -202,7 +202,7 @@ def test_settings_are_saved_by_the_form(tab, fresh, fresh_site):
     page.click("button")
     page.wait_for_url("**/settings?saved=1")
     assert page.locator("[role=status]").inner_text() == "Saved."
-    held = get_settings(fresh.store, "m")
+    held = get_settings(empty_client.store, "m")
     assert (held.limits.error, held.segments) == (0.125, ("country", "device"))
     assert (held.webhook.url, held.webhook.secret) == ("https://example.org/hook", SECRET)
     assert SECRET not in page.content()
@@ -210,7 +210,7 @@ def test_settings_are_saved_by_the_form(tab, fresh, fresh_site):
     page.click("button")
     assert "wanted 'hour', 'day', 'week'" in page.locator("[role=alert]").inner_text()
     assert page.input_value("[name=window]") == "fortnight"
-    assert get_settings(fresh.store, "m") == held
+    assert get_settings(empty_client.store, "m") == held
 
 
 def test_a_window_leads_to_its_report(tab, site, shop):

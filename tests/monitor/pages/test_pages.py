@@ -1,17 +1,22 @@
 """The pages over HTTP: what they show, how they refuse, what they never let through."""
 
 import re
+from contextlib import closing
 from html.parser import HTMLParser
+from itertools import pairwise
 from urllib.parse import quote
 
 import pytest
 from conftest import CLASSES, DAYS, HOSTILE
-from monitor_data import rows_json, settle_down, source_npz
+from fastapi.testclient import TestClient
+from monitor_data import rows_json, run_due_jobs, source_npz
 from sqlalchemy import event
 
-from shiftgauge.monitor.pages.words import percent
-from shiftgauge.monitor.service.tokens import create_token
-from shiftgauge.monitor.service.windows import get_window, list_windows
+from shiftgauge.monitor.db.store import open_store
+from shiftgauge.monitor.db.tokens import create_token
+from shiftgauge.monitor.db.windows import get_window, list_revisions, list_windows
+from shiftgauge.monitor.pages.format import format_range, percent
+from shiftgauge.monitor.run.app import create_app
 
 VOID = {"meta", "link", "input", "br", "path", "circle", "line", "img"}
 ADDRESSES = ["/", "/alerts", "/models/shop", "/models/shop/alerts", "/models/shop/settings", "/models/waits"]
@@ -139,9 +144,9 @@ def test_the_report_of_hostile_classes_is_escaped_too(pages, shop):
 @pytest.mark.parametrize(
     "name", ["<script>alert(1)", "<img src=x onerror=alert(1)>", '"><b>', "a b", "x" * 200, "nobody"]
 )
-def test_unknown_and_hostile_models_get_a_page_that_says_so(fresh, name):
+def test_unknown_and_hostile_models_get_a_page_that_says_so(empty_client, name):
     for end in ("", "/alerts", "/settings", "/windows/w"):
-        answer = fresh.get(f"/models/{quote(name, safe='')}{end}")
+        answer = empty_client.get(f"/models/{quote(name, safe='')}{end}")
         assert answer.status_code in (404, 422)
         assert answer.headers["content-type"].startswith("text/html")
         page = Outline(answer.text)
@@ -151,9 +156,9 @@ def test_unknown_and_hostile_models_get_a_page_that_says_so(fresh, name):
 
 
 @pytest.mark.parametrize("name", ["..%2f..%2fetc%2fpasswd", "%2e%2e", "a%00b", "%ff"])
-def test_names_never_become_paths(fresh, name):
+def test_names_never_become_paths(empty_client, name):
     for address in (f"/models/{name}", f"/models/{name}/windows/{name}", f"/static/000000000000/{name}"):
-        assert fresh.get(address).status_code in (404, 422)
+        assert empty_client.get(address).status_code in (404, 422)
 
 
 def test_the_list_shows_the_urgent_first_with_its_numbers(pages, shop):
@@ -169,11 +174,11 @@ def test_the_model_page_shows_what_the_service_says(pages, shop):
     page = get(pages, "/models/shop")
     for window in list_windows(shop, "shop"):
         assert window.name in page.text
-        for value in (window.error, window.adaptive_low, window.realised):
+        for value in (window.error, window.adaptive_low, window.observed):
             assert value is None or percent(value) in page.text
     titles = [tag for tag, _ in page.seen].count("title") - 1
     assert titles == DAYS  # versions side by side share a place
-    assert "The adaptive range held the realised error in" in page.text
+    assert "The adaptive range held the observed error in" in page.text
     assert "limit 5.0%" in page.text
     assert "UTC" in page.text
 
@@ -191,28 +196,28 @@ def test_the_headline_is_the_measured_range_with_its_level(pages, shop):
         assert "90% interval" not in said
 
 
-def test_without_limits_the_pages_say_so_and_offer_one(fresh):
-    fresh.put("/v1/models/m/versions/v1/source", content=source_npz()).raise_for_status()
-    fresh.put("/v1/models/m/settings", json={"replicates": 20}).raise_for_status()
-    fresh.post("/v1/models/m/predictions", json={"rows": rows_json(60)[0]}).raise_for_status()
-    settle_down(fresh.store)
-    assert fresh.get("/v1/models/m").json()["state"] == "no-limits"
+def test_without_limits_the_pages_say_so_and_offer_one(empty_client):
+    empty_client.put("/v1/models/m/versions/v1/source", content=source_npz()).raise_for_status()
+    empty_client.put("/v1/models/m/settings", json={"replicates": 20}).raise_for_status()
+    empty_client.post("/v1/models/m/predictions", json={"rows": rows_json(60)[0]}).raise_for_status()
+    run_due_jobs(empty_client.store)
+    assert empty_client.get("/v1/models/m").json()["state"] == "no-limits"
     for address in ("/", "/models/m"):
-        said = get(fresh, address).text
+        said = get(empty_client, address).text
         assert "no limits set" in said
         assert "within limits" not in said
-    page = get(fresh, "/models/m")
-    source_error = fresh.get("/v1/models/m").json()["versions"][0]["source_error"]
+    page = get(empty_client, "/models/m")
+    source_error = empty_client.get("/v1/models/m").json()["versions"][0]["source_error"]
     assert f"5 points above the source's {percent(source_error)}" in page.text
     (address,) = [a["href"] for tag, a in page.seen if tag == "a" and "suggest" in a.get("href", "")]
-    form = get(fresh, address.partition("#")[0])
+    form = get(empty_client, address.partition("#")[0])
     (rise,) = [a["value"] for tag, a in form.seen if tag == "input" and a.get("name") == "limits.rise"]
     assert rise == "5"
-    fresh.put("/v1/models/m/settings", json={"limits": {"silence_hours": 1000}}).raise_for_status()
-    assert "no limit on the error set" in get(fresh, "/models/m").text
-    fresh.put("/v1/models/m/settings", json={"limits": {"error": 0.9}}).raise_for_status()
-    assert "within limits" in get(fresh, "/models/m").text
-    assert "suggest" not in fresh.get("/models/m").text
+    empty_client.put("/v1/models/m/settings", json={"limits": {"silence_hours": 1000}}).raise_for_status()
+    assert "no limit on the error set" in get(empty_client, "/models/m").text
+    empty_client.put("/v1/models/m/settings", json={"limits": {"error": 0.9}}).raise_for_status()
+    assert "within limits" in get(empty_client, "/models/m").text
+    assert "suggest" not in empty_client.get("/models/m").text
 
 
 def test_an_alert_says_whether_it_is_confirmed(pages):
@@ -269,7 +274,7 @@ def test_a_window_shows_the_estimate_what_turned_out_and_its_revisions(pages, sh
     page = get(pages, f"/models/shop/windows/{window.name}")
     for text in (
         percent(window.error),
-        percent(window.realised),
+        percent(window.observed),
         "every row is labelled",
         "Read the full report",
     ):
@@ -283,6 +288,35 @@ def test_a_window_shows_the_estimate_what_turned_out_and_its_revisions(pages, sh
     assert len(revisions) == get_window(shop, "shop", window.name).newest
     get(pages, f"/models/shop/windows/{window.name}?revision=99", 404)
     get(pages, f"/models/shop/windows/{window.name}?revision=x", 404)
+
+
+def test_a_window_shows_how_labels_narrow_its_range(tmp_path):
+    """A line for the scores alone and one for each number of labels; each with its range, in words too."""
+    with (
+        closing(open_store(tmp_path / "data")) as store,
+        TestClient(create_app(store), base_url="http://127.0.0.1") as client,
+    ):
+        client.put("/v1/models/m/versions/v1/source", content=source_npz()).raise_for_status()
+        rows, labels = rows_json(300, shift=0.6)
+        client.post("/v1/models/m/predictions", json={"rows": rows}).raise_for_status()
+        run_due_jobs(store)
+        name = client.get("/v1/models/m/windows").json()["windows"][0]["window"]
+        assert "How labels narrow the range" not in get(client, f"/models/m/windows/{name}").text
+        asked = client.post("/v1/models/m/label-requests", json={"labels": 50}).json()["rows"]
+        truth = {row["id"]: label for row, label in zip(rows, labels, strict=True)}
+        for part in (asked[:20], asked[20:]):
+            body = [{"id": row["id"], "label": truth[row["id"]]} for row in part]
+            client.post("/v1/models/m/labels", json=body).raise_for_status()
+            run_due_jobs(store)
+        views = list_revisions(store, "m", name)
+        page = get(client, f"/models/m/windows/{name}")
+    text = page.text[page.text.index("How labels narrow the range") :]
+    lines = [("scores alone", views[0]), ("20 labels", views[1]), ("50 labels", views[2])]
+    for (words, view), (following, _) in pairwise([*lines, ("The range by number of labels", views[2])]):
+        line = text[text.index(words) : text.index(following)]
+        assert percent(view.error) in line
+        assert format_range(view.low, view.high) in line
+    assert "a random sample of the rows" in page.text
 
 
 def test_alerts_show_what_fires_and_what_could_not_be_delivered(pages):
@@ -326,18 +360,18 @@ def test_static_files_are_named_by_their_content_and_kept(pages):
         assert pages.get(f"/static/000000000000/{wrong}").status_code == 404
 
 
-def test_with_tokens_the_browser_is_asked_for_one(fresh):
-    fresh.put("/v1/models/mine/settings", json={})
-    fresh.put("/v1/models/other/settings", json={})
-    read = create_token(fresh.store, "r", ["read"], "mine")
-    fresh.app.state.door._until = 0.0
-    answer = fresh.get("/")
+def test_with_tokens_the_browser_is_asked_for_one(empty_client):
+    empty_client.put("/v1/models/mine/settings", json={})
+    empty_client.put("/v1/models/other/settings", json={})
+    read = create_token(empty_client.store, "r", ["read"], "mine")
+    empty_client.app.state.authenticator._until = 0.0
+    answer = empty_client.get("/")
     assert answer.status_code == 401
     assert answer.headers["www-authenticate"].startswith("Basic ")
     mine = ("any name", read)
-    assert "other" not in Outline(fresh.get("/", auth=mine).text).text
-    assert fresh.get("/alerts", auth=mine).status_code == 200
-    assert fresh.get("/models/mine", auth=mine).status_code == 200
-    refused = fresh.get("/models/other", auth=mine)
+    assert "other" not in Outline(empty_client.get("/", auth=mine).text).text
+    assert empty_client.get("/alerts", auth=mine).status_code == 200
+    assert empty_client.get("/models/mine", auth=mine).status_code == 200
+    refused = empty_client.get("/models/other", auth=mine)
     assert refused.status_code == 403
-    assert "has not the scope" in Outline(refused.text).text
+    assert "lacks the scope" in Outline(refused.text).text

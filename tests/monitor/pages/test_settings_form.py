@@ -7,10 +7,10 @@ import pytest
 from monitor_data import SECRET
 from test_pages import Outline
 
-from shiftgauge.monitor.pages.forms import fields, fingerprint, read_form, shown
-from shiftgauge.monitor.problems import Problem
-from shiftgauge.monitor.service.settings import get_settings, put_settings
-from shiftgauge.monitor.service.tokens import create_token
+from shiftgauge.monitor.db.models import get_settings, put_settings
+from shiftgauge.monitor.db.tokens import create_token
+from shiftgauge.monitor.pages.settings_page import fingerprint, form_fields, form_texts, read_form
+from shiftgauge.monitor.problems import ApiProblem
 from shiftgauge.monitor.settings import Settings
 
 OTHER_SECRET = "whsec_YW5vdGhlciBzZWNyZXQgb2YgMzIgYnl0ZXMuLi4="
@@ -36,7 +36,7 @@ EVERYTHING = {
 
 
 def form_of(settings, **typed):
-    return {**shown(settings), "was": fingerprint(settings), **typed}
+    return {**form_texts(settings), "was": fingerprint(settings), **typed}
 
 
 def test_what_is_shown_is_read_back_as_nothing_changed():
@@ -47,15 +47,15 @@ def test_what_is_shown_is_read_back_as_nothing_changed():
 def test_every_setting_can_be_typed():
     """A form that shows other settings, saved over the first ones, gives those other settings."""
     held, wanted = Settings(), Settings().changed(EVERYTHING)
-    typed = {**shown(wanted), "webhook.secret": SECRET}
+    typed = {**form_texts(wanted), "webhook.secret": SECRET}
     assert held.changed(read_form(form_of(held, **typed), held)) == wanted
     assert {name.rpartition(".")[2] for name in typed} >= {"window", "error", "shape", "retention_days"}
-    back = wanted.changed(read_form(form_of(wanted, **shown(held)), wanted))
+    back = wanted.changed(read_form(form_of(wanted, **form_texts(held)), wanted))
     assert back == held
 
 
 def test_every_choice_that_is_offered_is_taken():
-    for field in fields():
+    for field in form_fields():
         for choice in field.choices:
             webhook = {"webhook.url": "https://example.org"} if field.name.startswith("webhook") else {}
             held = Settings()
@@ -82,7 +82,7 @@ def test_the_secret_stays_unless_typed_or_taken_away():
 
 def test_numbers_that_are_none_are_said():
     held = Settings()
-    with pytest.raises(Problem, match=r"Error 'a few': wanted a number"):
+    with pytest.raises(ApiProblem, match=r"Error 'a few': wanted a number"):
         read_form(form_of(held, **{"limits.error": "a few"}), held)
 
 
@@ -92,74 +92,74 @@ def post(client, form, **more):
 
 
 @pytest.fixture
-def held(fresh):
-    return put_settings(fresh.store, "m", {})
+def held(empty_client):
+    return put_settings(empty_client.store, "m", {})
 
 
-def test_saving_changes_only_what_was_typed(fresh, held):
-    answer = post(fresh, form_of(held, **{"limits.error": "20"}))
+def test_saving_changes_only_what_was_typed(empty_client, held):
+    answer = post(empty_client, form_of(held, **{"limits.error": "20"}))
     assert (answer.status_code, answer.headers["location"]) == (303, "/models/m/settings?saved=1")
-    assert get_settings(fresh.store, "m") == Settings().changed({"limits": {"error": 0.2}})
+    assert get_settings(empty_client.store, "m") == Settings().changed({"limits": {"error": 0.2}})
 
 
-def test_what_cannot_be_used_is_said_and_kept_in_the_form(fresh, held):
-    answer = post(fresh, form_of(held, window="<b>fortnight</b>"))
+def test_what_cannot_be_used_is_said_and_kept_in_the_form(empty_client, held):
+    answer = post(empty_client, form_of(held, window="<b>fortnight</b>"))
     assert answer.status_code == 422
     page = Outline(answer.text)
     assert "wanted 'hour', 'day', 'week'" in page.text
     assert "<b>fortnight</b>" in [a.get("value") for _, a in page.seen]
-    assert get_settings(fresh.store, "m") == held
+    assert get_settings(empty_client.store, "m") == held
 
 
-def test_a_form_of_before_does_not_undo_a_change_of_somebody_else(fresh, held):
-    put_settings(fresh.store, "m", {"limits": {"error": 0.3}})
-    answer = post(fresh, form_of(held, **{"limits.error": "20"}))
+def test_a_form_of_before_does_not_undo_a_change_of_somebody_else(empty_client, held):
+    put_settings(empty_client.store, "m", {"limits": {"error": 0.3}})
+    answer = post(empty_client, form_of(held, **{"limits.error": "20"}))
     assert answer.status_code == 409
     assert "changed since this form was opened" in answer.text
     assert '"30"' in answer.text
-    assert get_settings(fresh.store, "m").limits.error == 0.3
+    assert get_settings(empty_client.store, "m").limits.error == 0.3
 
 
-def test_a_form_from_another_site_is_refused(fresh, held):
+def test_a_form_from_another_site_is_refused(empty_client, held):
     for headers in ({"origin": "https://evil.example"}, {"origin": "null"}, {"sec-fetch-site": "cross-site"}):
-        assert post(fresh, form_of(held, window="hour"), headers=headers).status_code == 403
-    assert get_settings(fresh.store, "m") == held
+        assert post(empty_client, form_of(held, window="hour"), headers=headers).status_code == 403
+    assert get_settings(empty_client.store, "m") == held
 
 
 @pytest.mark.parametrize(
     "body", [b"\xff\xfe", b"&".join(b"a%d=1" % i for i in range(500)), b"", b"window=day"]
 )
-def test_bodies_that_are_no_form_of_ours_change_nothing(fresh, held, body):
-    answer = fresh.post("/models/m/settings", content=body)
+def test_bodies_that_are_no_form_of_ours_change_nothing(empty_client, held, body):
+    answer = empty_client.post("/models/m/settings", content=body)
     assert answer.status_code in (409, 422)
-    assert get_settings(fresh.store, "m") == held
+    assert get_settings(empty_client.store, "m") == held
 
 
-def test_readers_read_and_admins_change(fresh, held):
-    read = ("x", create_token(fresh.store, "r", ["read"], "m"))
-    admin = ("x", create_token(fresh.store, "a", ["admin"], "m"))
-    fresh.app.state.door._until = 0.0
-    page = Outline(fresh.get("/models/m/settings", auth=read).text)
+def test_readers_read_and_admins_change(empty_client, held):
+    read = ("x", create_token(empty_client.store, "r", ["read"], "m"))
+    admin = ("x", create_token(empty_client.store, "a", ["admin"], "m"))
+    empty_client.app.state.authenticator._until = 0.0
+    page = Outline(empty_client.get("/models/m/settings", auth=read).text)
     assert "not change them" in page.text
     assert [t for t, _ in page.seen].count("button") == 0
     assert all("disabled" in a for t, a in page.seen if t == "fieldset")
     form = form_of(held, **{"limits.error": "20"})
-    assert post(fresh, form, auth=read).status_code == 403
-    assert post(fresh, form).status_code == 401
-    assert get_settings(fresh.store, "m") == held
-    assert "button" in [t for t, _ in Outline(fresh.get("/models/m/settings", auth=admin).text).seen]
-    assert post(fresh, form, auth=admin).status_code == 303
+    assert post(empty_client, form, auth=read).status_code == 403
+    assert post(empty_client, form).status_code == 401
+    assert get_settings(empty_client.store, "m") == held
+    assert "button" in [t for t, _ in Outline(empty_client.get("/models/m/settings", auth=admin).text).seen]
+    assert post(empty_client, form, auth=admin).status_code == 303
 
 
-def test_a_model_that_is_not_there_cannot_be_made_by_a_form(fresh, held):
-    answer = fresh.post("/models/new/settings", content=urlencode(form_of(held)))
+def test_a_model_that_is_not_there_cannot_be_made_by_a_form(empty_client, held):
+    answer = empty_client.post("/models/new/settings", content=urlencode(form_of(held)))
     assert answer.status_code == 404
     assert re.search("model .+new.+ is not known", answer.text)
 
 
-def test_every_field_has_a_label_and_its_help(fresh, held):
-    seen = Outline(fresh.get("/models/m/settings").text).seen
+def test_every_field_has_a_label_and_its_help(empty_client, held):
+    seen = Outline(empty_client.get("/models/m/settings").text).seen
     labelled = {a["for"] for t, a in seen if t == "label" and "for" in a}
     inputs = {a["id"] for t, a in seen if t in ("input", "select") and "id" in a}
     assert inputs == labelled
-    assert len(inputs) == len(fields())
+    assert len(inputs) == len(form_fields())

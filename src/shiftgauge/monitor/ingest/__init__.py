@@ -1,1 +1,1 @@
-"""From checked columns to durable batches: prepared without a lock, committed many at once under one."""
+"""Predictions and labels: parsed, checked against their version, and committed many requests at a time."""

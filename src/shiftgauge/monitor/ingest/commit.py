@@ -1,32 +1,29 @@
-"""The commit: many requests in one transaction, each accepted whole or refused whole, durable when it returns."""
+"""Commits: waiting requests go into one transaction, each accepted or refused as a whole, durable on return."""
 
 from __future__ import annotations
 
 import json
+import threading
+from concurrent.futures import Future
 from dataclasses import dataclass, field
+from queue import Empty, Queue
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy import bindparam, insert, select, update
 
-from shiftgauge.monitor.clock import now_us
-from shiftgauge.monitor.ingest.book import Book, LabelBook, slots
-from shiftgauge.monitor.ingest.forms import Form, form_of
-from shiftgauge.monitor.ingest.labels import Labels, take_labels
-from shiftgauge.monitor.ingest.prepare import Prepared
-from shiftgauge.monitor.ingest.spread import MOST_WINDOWS, Spread, count_windows
-from shiftgauge.monitor.problems import Problem, conflict, invalid
-from shiftgauge.monitor.spans import iso
-from shiftgauge.monitor.store import Store
-from shiftgauge.monitor.store.index import Index, Keys
-from shiftgauge.monitor.store.schema import batches, keys, models, specs, versions
-from shiftgauge.monitor.wire.bodies import too_large
+from shiftgauge.monitor.db.ids import LatestLabels, SeenIds, position_slots
+from shiftgauge.monitor.db.models import ScoreFormat, model_row, version_formats
+from shiftgauge.monitor.db.schema import batches, keys, models, versions
+from shiftgauge.monitor.db.store import Store
+from shiftgauge.monitor.ingest.bodies import too_large
+from shiftgauge.monitor.ingest.labels import Labels, ingest_labels
+from shiftgauge.monitor.ingest.prepare import Prepared, prepare
+from shiftgauge.monitor.ingest.transaction import MOST_WINDOWS, FormatChanged, ModelTransaction, count_windows
+from shiftgauge.monitor.periods import iso, now_us
+from shiftgauge.monitor.problems import ApiProblem, conflict, invalid
 
-# Statements of every commit, built once: to build them takes longer than to run them.
-_MODEL = select(models).where(models.c.name == bindparam("called")).with_for_update()
-_VERSIONS = select(versions).where(versions.c.model_id == bindparam("model"))
-_SPECS = select(specs).where(specs.c.model_id == bindparam("model")).order_by(specs.c.since)
 _KEEP = insert(batches)
 _COUNT = update(versions).where(versions.c.id == bindparam("version")).values(rows=bindparam("count"))
 _MOVE = (
@@ -36,12 +33,8 @@ _MOVE = (
 )
 
 
-class Stale(Exception):  # noqa: N818 (not an error: the request is prepared again)
-    """The version's form changed since the rows were prepared."""
-
-
 @dataclass(frozen=True)
-class Request:
+class IngestRequest:
     """Rows or labels of one model that want to be kept.
 
     Attributes:
@@ -59,82 +52,45 @@ class Request:
     fingerprint: str = ""
 
 
-class Held:
-    """One model within the transaction: its row (locked), versions, window lengths, and books."""
-
-    def __init__(
-        self, store: Store, connection: Connection, name: str, books: tuple[Book, LabelBook]
-    ) -> None:
-        self.row = connection.execute(_MODEL, {"called": name}).one()
-        self.store, self.connection = store, connection
-        self.id: int = self.row.id
-        self.seq: int = self.row.seq
-        held = connection.execute(_VERSIONS, {"model": self.id}).all()
-        self.versions: dict[str, int] = {row.name: row.id for row in held}
-        self.forms: dict[str, Form] = {row.name: form_of(row) for row in held}
-        self.counts: dict[str, int] = {row.name: row.rows for row in held}
-        self.specs = [(row.since, row.spec) for row in connection.execute(_SPECS, {"model": self.id})]
-        # The books hold only what is committed. What this transaction brings stands beside them until it is durable:
-        # where it is rolled back, the books are still right.
-        self.book, self._label_book = books
-        self.book.follow(store, connection, self.id, self.specs[-1][1])
-        self.fresh = Index(self.book.index.types)
-        self.accepted: list[tuple[Any, ...]] = []
-        self.label_book_read = False
-        self.fresh_labels = Index(self._label_book.index.types)
-        self.accepted_labels: list[tuple[Keys, list[str]]] = []
-        self.spread = Spread(self.specs, json.loads(self.row.settings), now_us())
-        self.touched: set[str] = set()
-
-    @property
-    def labels(self) -> LabelBook:
-        """The labels committed so far; read at most once, so that none of this transaction gets in."""
-        if not self.label_book_read:
-            self._label_book.follow(self.store, self.connection, self.id)
-            self.label_book_read = True
-        return self._label_book
-
-    def next_seq(self) -> int:
-        """The number of the next commit."""
-        self.seq += 1
-        return self.seq
-
-
 def commit(
-    store: Store, books: dict[str, tuple[Book, LabelBook]], requests: list[Request]
+    store: Store, id_caches: dict[str, tuple[SeenIds, LatestLabels]], requests: list[IngestRequest]
 ) -> list[dict[str, Any] | Exception]:
     """Keep what can be kept; each request gets its response, or why it was refused."""
-    held: dict[str, Held] = {}
+    transactions: dict[str, ModelTransaction] = {}
     out: list[dict[str, Any] | Exception] = []
     with store.write() as connection:
         for name in sorted(
             {request.model for request in requests}
         ):  # in one order: no two wait for each other
-            held[name] = Held(store, connection, name, books.setdefault(name, (Book(), LabelBook())))
+            transactions[name] = ModelTransaction(
+                store, connection, name, id_caches.setdefault(name, (SeenIds(), LatestLabels()))
+            )
         for request in requests:
             try:
-                out.append(_take(held[request.model], request))
-            except (Problem, Stale) as problem:
+                out.append(_ingest(transactions[request.model], request))
+            except (ApiProblem, FormatChanged) as problem:
                 out.append(problem)
-        for model in held.values():
-            _close(model)
-    for model in held.values():  # only now is it durable, and only now do the books say so
+        for model in transactions.values():
+            _write_counters(model)
+    for model in transactions.values():  # only now is it durable, and only now are the ids known
         for values in model.accepted:
-            model.book.put(*values)
-        model.book.seen = model.seq
+            model.seen_ids.put(*values)
+        model.seen_ids.seen = model.seq
         for pair in model.accepted_labels:
             model.labels.put(*pair)
-        if model.label_book_read:
+        if model.labels_read:
             model.labels.seen = model.seq
     return out
 
 
-def _take(model: Held, request: Request) -> dict[str, Any]:
+def _ingest(model: ModelTransaction, request: IngestRequest) -> dict[str, Any]:
     known = _answered(model, request)
     if known is not None:
         return known
     response = (
-        take_labels(model, request.labels) if request.labels is not None else _rows(model, request.rows)
+        ingest_labels(model, request.labels)
+        if request.labels is not None
+        else _ingest_rows(model, request.rows)
     )
     if request.key is not None:
         model.connection.execute(
@@ -149,63 +105,63 @@ def _take(model: Held, request: Request) -> dict[str, Any]:
     return response
 
 
-def _answered(model: Held, request: Request) -> dict[str, Any] | None:
+def _answered(model: ModelTransaction, request: IngestRequest) -> dict[str, Any] | None:
     """The response that this Idempotency-Key already got."""
     if request.key is None:
         return None
-    found = model.connection.execute(
+    row = model.connection.execute(
         select(keys).where(keys.c.model_id == model.id, keys.c.key == request.key)
     ).first()
-    if found is None:
+    if row is None:
         return None
-    if found.fingerprint != request.fingerprint:
+    if row.fingerprint != request.fingerprint:
         raise invalid("this Idempotency-Key came before with another body; wanted a new key for a new body")
-    return {**json.loads(found.response), "replayed": True}
+    return {**json.loads(row.response), "replayed": True}
 
 
-def _rows(model: Held, parts: list[Prepared]) -> dict[str, Any]:
+def _ingest_rows(model: ModelTransaction, parts: list[Prepared]) -> dict[str, Any]:
     """Keep rows of one request: first look at all of them, then write, so that it is all or nothing."""
     checked = [_checked(model, part) for part in parts]
     new = [part.without(known) for part, known in checked if not known.all()]
     _check_windows(model, new)
     for part in new:
-        _keep(model, part)
+        _insert_rows(model, part)
     return {
-        "accepted": sum(len(part.rows.keys) for part in new),
+        "accepted": sum(len(part) for part in new),
         "duplicates": sum(int(known.sum()) for _, known in checked),
     }
 
 
-def _check_windows(model: Held, parts: list[Prepared]) -> None:
+def _check_windows(model: ModelTransaction, parts: list[Prepared]) -> None:
     """Refuse rows of too many windows: every window is a row to write while others wait."""
     count = 0
     for part in parts:
-        first, n = model.counts.get(part.version, 0), len(part.rows.keys)
-        count += count_windows(model.specs, part.rows.times, np.arange(first, first + n))
+        first, n = model.counts.get(part.version, 0), len(part)
+        count += count_windows(model.specs, part.times, np.arange(first, first + n))
     if count > MOST_WINDOWS:
         raise too_large(f"rows of {count:,} windows", MOST_WINDOWS)
 
 
-def _checked(model: Held, part: Prepared) -> tuple[Prepared, npt.NDArray[np.bool_]]:
+def _checked(model: ModelTransaction, part: Prepared) -> tuple[Prepared, npt.NDArray[np.bool_]]:
     """Which rows are known already; refuses what contradicts."""
-    if model.forms.get(part.version, Form()) != part.before:
-        raise Stale
-    if model.row.forgotten is not None and (part.rows.times < model.row.forgotten).any():
-        row = int(np.argmin(part.rows.times))
+    if model.version_formats.get(part.version, ScoreFormat()) != part.before:
+        raise FormatChanged
+    if model.row.erased_before is not None and (part.times < model.row.erased_before).any():
+        row = int(np.argmin(part.times))
         raise invalid(
-            f"row {row}: its time {iso(int(part.rows.times[row]))} is before {iso(model.row.forgotten)}; "
-            "rows before that were forgotten, and are not taken any more"
+            f"row {row}: its time {iso(int(part.times[row]))} is before {iso(model.row.erased_before)}; "
+            "rows before that were erased and are refused"
         )
-    known = np.zeros(len(part.rows.keys), dtype=bool)
-    for index in (model.book.index, model.fresh):
-        places = index.find(part.rows.keys)
+    known = np.zeros(len(part), dtype=bool)
+    for index in (model.seen_ids.index, model.new_ids):
+        places = index.find(part.keys)
         here = (places >= 0) & (index.columns["version"][places] >= 0)
         differ = here & (index.columns["content"][places] != part.contents)
         if differ.any():
             rows = np.flatnonzero(differ)
-            names = [part.rows.ids[int(row)].as_py() for row in rows[:10]]
+            names = [part.table.column("id")[int(row)].as_py() for row in rows[:10]]
             raise conflict(
-                f"{len(rows)} ids are held with other content, such as {names[0]!r}; "
+                f"{len(rows)} ids are stored with other content, such as {names[0]!r}; "
                 "wanted the same row again, or a new id; nothing of this request was kept",
                 ids=names,
             )
@@ -213,10 +169,10 @@ def _checked(model: Held, part: Prepared) -> tuple[Prepared, npt.NDArray[np.bool
     return part, known
 
 
-def _keep(model: Held, part: Prepared) -> None:
+def _insert_rows(model: ModelTransaction, part: Prepared) -> None:
     version_id = _version(model, part)
-    seq, first, rows = model.next_seq(), model.counts[part.version], part.rows
-    n = len(rows.keys)
+    seq, first, n = model.next_seq(), model.counts[part.version], len(part)
+    keys, times = part.keys, part.times
     kept = {
         "model_id": model.id,
         "version_id": version_id,
@@ -225,8 +181,8 @@ def _keep(model: Held, part: Prepared) -> None:
         "rows": n,
         "first": first,
         "last": first + n - 1,
-        "low": int(rows.times.min()),
-        "high": int(rows.times.max()),
+        "low": int(times.min()),
+        "high": int(times.max()),
         "received": now_us(),
         "payload": part.payload,
     }
@@ -234,34 +190,136 @@ def _keep(model: Held, part: Prepared) -> None:
     model.counts[part.version] += n
     model.touched.add(part.version)
     numbers = np.arange(first, first + n)
-    where = slots(model.specs[-1][1], rows.times, numbers)
-    model.fresh.put(rows.keys, content=part.contents, version=version_id, slot=where)
-    model.accepted.append((rows.keys, part.contents, version_id, where))
-    model.spread.add(part.version, version_id, rows.times, numbers, seq)
+    where = position_slots(model.specs[-1][1], times, numbers)
+    model.new_ids.put(keys, content=part.contents, version=version_id, slot=where)
+    model.accepted.append((keys, part.contents, version_id, where))
+    model.assignment.add(part.version, version_id, times, numbers, seq)
 
 
-def _version(model: Held, part: Prepared) -> int:
+def _version(model: ModelTransaction, part: Prepared) -> int:
     """The version's id; its form is fixed by its first rows."""
     form = part.after
     values = {"k": form.k, "kind": form.kind, "classes": form.classes and json.dumps(form.classes)}
-    found = model.versions.get(part.version)
-    if found is None:
+    version_id = model.versions.get(part.version)
+    if version_id is None:
         made = insert(versions).values(model_id=model.id, name=part.version, created=now_us(), **values)
-        found = int(model.connection.execute(made.returning(versions.c.id)).scalar_one())
-        model.versions[part.version] = found
+        version_id = int(model.connection.execute(made.returning(versions.c.id)).scalar_one())
+        model.versions[part.version] = version_id
         model.counts[part.version] = 0
-    elif form != model.forms[part.version]:
-        model.connection.execute(update(versions).where(versions.c.id == found).values(**values))
-    model.forms[part.version] = form
-    return found
+    elif form != model.version_formats[part.version]:
+        model.connection.execute(update(versions).where(versions.c.id == version_id).values(**values))
+    model.version_formats[part.version] = form
+    return version_id
 
 
-def _close(model: Held) -> None:
+def _write_counters(model: ModelTransaction) -> None:
     """Windows, jobs and counters of everything that the transaction brought to one model."""
     if model.seq == model.row.seq:
         return
     for name in sorted(model.touched):
         model.connection.execute(_COUNT, {"version": model.versions[name], "count": model.counts[name]})
-    model.spread.write(model.connection, model.id)
+    model.assignment.write(model.connection, model.id)
     at = now_us() if model.touched else model.row.last_row
     model.connection.execute(_MOVE, {"model": model.id, "to": model.seq, "at": at})
+
+
+#: At most so many requests in one transaction, and so many waiting; beyond that callers get 503.
+MAX_GROUP, MAX_WAITING = 64, 1000
+PendingResponse = Future[dict[str, Any]]
+
+
+class Committer:
+    """Commits requests in the order they come."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.id_caches: dict[str, tuple[SeenIds, LatestLabels]] = {}
+        self._queue: Queue[tuple[IngestRequest, PendingResponse] | None] = Queue(MAX_WAITING)
+        self._thread = threading.Thread(target=self._run, name="committer", daemon=True)
+        self._thread.start()
+
+    def submit(self, request: IngestRequest) -> PendingResponse:
+        """The response, once the request is durable."""
+        answer: PendingResponse = Future()
+        if self._queue.full():
+            raise ApiProblem(503, "busy", "too many requests are waiting; try again in a second")
+        self._queue.put((request, answer))
+        return answer
+
+    @property
+    def alive(self) -> bool:
+        """Whether requests are still being committed."""
+        return self._thread.is_alive()
+
+    def close(self) -> None:
+        """Commit what waits, then stop."""
+        self._queue.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        while (first := self._queue.get()) is not None:
+            group, last = [first], False
+            while len(group) < MAX_GROUP:
+                try:
+                    more = self._queue.get_nowait()
+                except Empty:
+                    break
+                if more is None:
+                    last = True
+                    break
+                group.append(more)
+            self._commit(group)
+            if last:
+                return
+
+    def _commit(self, group: list[tuple[IngestRequest, PendingResponse]]) -> None:
+        try:
+            results = commit(self.store, self.id_caches, [request for request, _ in group])
+        except Exception as problem:
+            if len(group) > 1 and not isinstance(problem, ApiProblem):
+                for one in group:  # whoever cannot be committed shall not take the others along
+                    self._commit([one])
+                return
+            results = [problem] * len(group)
+        for (_, answer), result in zip(group, results, strict=True):
+            if isinstance(result, Exception):
+                answer.set_exception(result)
+            else:
+                answer.set_result(result)
+
+
+#: How often rows are prepared anew because their version changed under way.
+TRIES = 5
+
+
+def submit_rows(
+    committer: Committer, model: str, rows: Any, key: str | None, fingerprint: str
+) -> PendingResponse:
+    """Check rows and put them in line; the response may be `FormatChanged`: then submit them again."""
+    with committer.store.read() as connection:
+        formats = version_formats(connection, model_row(connection, model).id)
+    return committer.submit(
+        IngestRequest(model, prepare(rows, formats, committer.store.secret), key=key, fingerprint=fingerprint)
+    )
+
+
+def ingest_rows(
+    committer: Committer, model: str, rows: Any, key: str | None = None, fingerprint: str = ""
+) -> dict[str, Any]:
+    """Keep rows; returns how many are new and how many were there already."""
+    for _ in range(TRIES):
+        try:
+            return submit_rows(committer, model, rows, key, fingerprint).result()
+        except FormatChanged:
+            continue
+    raise RuntimeError("the version changed again and again while its rows were prepared")
+
+
+def submit_labels(
+    committer: Committer, model: str, labels: Any, key: str | None = None, fingerprint: str = ""
+) -> PendingResponse:
+    """Put labels in line."""
+    with committer.store.read() as connection:
+        model_row(connection, model)
+    prepared = Labels.of(labels, committer.store.secret)
+    return committer.submit(IngestRequest(model, labels=prepared, key=key, fingerprint=fingerprint))

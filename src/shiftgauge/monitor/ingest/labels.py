@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 from sqlalchemy import insert
 
-from shiftgauge.monitor.clock import now_us
-from shiftgauge.monitor.ingest.forms import Form
-from shiftgauge.monitor.ingest.spread import PAUSE, spans_of, windows_named
+from shiftgauge.monitor.db import queue
+from shiftgauge.monitor.db.ids import Keys, keys_of
+from shiftgauge.monitor.db.models import ScoreFormat
+from shiftgauge.monitor.db.rows import to_arrow_stream
+from shiftgauge.monitor.db.schema import batches
+from shiftgauge.monitor.ingest.transaction import PAUSE, ModelTransaction, assign_periods, window_ids
+from shiftgauge.monitor.periods import HOUR, group_indices, now_us, rows_per_window
 from shiftgauge.monitor.problems import conflict, invalid
-from shiftgauge.monitor.spans import HOUR, grouped, rows_in
-from shiftgauge.monitor.store import queue
-from shiftgauge.monitor.store.index import Keys, keys_of
-from shiftgauge.monitor.store.payloads import stream
-from shiftgauge.monitor.store.schema import batches
-
-if TYPE_CHECKING:
-    from shiftgauge.monitor.ingest.commit import Held
 
 
 @dataclass(frozen=True)
@@ -32,8 +29,9 @@ class Labels:
     labels: list[str]
 
     @classmethod
-    def of(cls, ids: Any, labels: list[str], secret: bytes) -> Labels:
-        """Each id once; refuses an id that came twice with different labels."""
+    def of(cls, table: Any, secret: bytes) -> Labels:
+        """Labels of a checked table, each id once; refuses an id that came twice with different labels."""
+        ids, labels = table.column("id").combine_chunks(), table.column("label").to_pylist()
         keys = keys_of(ids, secret)
         _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
         if len(first) == len(keys):
@@ -47,36 +45,34 @@ class Labels:
         return cls(ids, keys, labels)._take(np.sort(first))
 
     def _take(self, places: npt.NDArray[np.intp]) -> Labels:
-        import pyarrow as pa
-
         return Labels(
             self.ids.take(pa.array(places)), self.keys[places], [self.labels[i] for i in places.tolist()]
         )
 
 
-def take_labels(model: Held, given: Labels) -> dict[str, Any]:
+def ingest_labels(model: ModelTransaction, given: Labels) -> dict[str, Any]:
     """Keep labels: how many are new, known already, corrected, and without a row so far."""
     versions, slot = _places(model, given.keys)
-    _check(model, given, versions)
-    numbers, held = model.labels.numbers(given.labels), model.labels.find(given.keys)
-    places = model.fresh_labels.find(given.keys)
-    held = np.where(places >= 0, model.fresh_labels.columns["label"][places], held)
-    changed = np.flatnonzero(numbers != held)
+    _check_classes(model, given, versions)
+    numbers, known = model.labels.numbers(given.labels), model.labels.find(given.keys)
+    places = model.new_labels.find(given.keys)
+    known = np.where(places >= 0, model.new_labels.columns["label"][places], known)
+    changed = np.flatnonzero(numbers != known)
     if len(changed):
-        _keep(model, given._take(changed), numbers[changed])
-        _ask(model, versions[changed], slot[changed])
+        _insert_labels(model, given._take(changed), numbers[changed])
+        _enqueue_windows(model, versions[changed], slot[changed])
     return {
         "accepted": len(changed),
         "duplicates": len(given.labels) - len(changed),
-        "corrected": int(((held >= 0) & (numbers != held)).sum()),
+        "corrected": int(((known >= 0) & (numbers != known)).sum()),
         "unmatched": int((versions < 0).sum()),
     }
 
 
-def _places(model: Held, keys: Keys) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+def _places(model: ModelTransaction, keys: Keys) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
     """(n,) each: the version's id, or -1 where no row has come yet; the slot."""
     versions, slot = np.full(len(keys), -1, dtype=np.int32), np.zeros(len(keys), dtype=np.int32)
-    for index in (model.book.index, model.fresh):
+    for index in (model.seen_ids.index, model.new_ids):
         places = index.find(keys)
         here = places >= 0
         versions[here] = index.columns["version"][places[here]]
@@ -84,36 +80,34 @@ def _places(model: Held, keys: Keys) -> tuple[npt.NDArray[np.int32], npt.NDArray
     return versions, slot
 
 
-def _check(model: Held, given: Labels, versions: npt.NDArray[np.int32]) -> None:
+def _check_classes(model: ModelTransaction, given: Labels, versions: npt.NDArray[np.int32]) -> None:
     """Refuse labels that are no class of their row's version, or, without a row, of any version."""
-    known = {model.versions[name]: form for name, form in model.forms.items() if form.k is not None}
+    known = {model.versions[name]: form for name, form in model.version_formats.items() if form.k is not None}
     if not known:
         return
     # A label without a row may be a class of any version.
     named = {name for form in known.values() for name in form.classes or ()}
     most = max((form.k or 0 for form in known.values() if form.classes is None), default=0)
     good = np.zeros(len(versions), dtype=bool)
-    for version, rows in grouped(versions):
+    for version, rows in group_indices(versions):
         texts = [given.labels[row] for row in rows.tolist()]
         form = known.get(version)
         if form is not None:
             good[rows] = form.index_of(texts) >= 0
         else:
-            good[rows] = Form(most).index_of(texts) >= 0
+            good[rows] = ScoreFormat(most).index_of(texts) >= 0
             good[rows] |= np.array([text in named for text in texts])
     if not good.all():
         row = int(np.argmin(good))
         form = known.get(int(versions[row])) or next(iter(known.values()))
         classes = ", ".join(form.classes[:8])[:200] if form.classes else f"0 to {(form.k or 1) - 1}"
         raise invalid(
-            f"row {row}: label {given.labels[row][:60]!r} of id {given.ids[row].as_py()!r} is no class; "
+            f"row {row}: label {given.labels[row][:60]!r} of id {given.ids[row].as_py()!r} is not a class; "
             f"wanted one of {classes}"
         )
 
 
-def _keep(model: Held, given: Labels, numbers: npt.NDArray[np.int32]) -> None:
-    import pyarrow as pa
-
+def _insert_labels(model: ModelTransaction, given: Labels, numbers: npt.NDArray[np.int32]) -> None:
     now = now_us()  # the ids themselves are not kept: labels find their rows by the keyed hash
     received = np.full(len(given.labels), now, dtype=np.int64)
     table = pa.table({"key": given.keys, "label": given.labels, "received": received})
@@ -128,25 +122,27 @@ def _keep(model: Held, given: Labels, numbers: npt.NDArray[np.int32]) -> None:
             low=now,
             high=now,
             received=now,
-            payload=stream(table),
+            payload=to_arrow_stream(table),
         )
     )
-    model.fresh_labels.put(given.keys, label=numbers)
+    model.new_labels.put(given.keys, label=numbers)
     model.accepted_labels.append((given.keys, given.labels))
 
 
-def _ask(model: Held, versions: npt.NDArray[np.int32], slot: npt.NDArray[np.int32]) -> None:
-    """Ask for the realised error of the windows whose rows got labels."""
+def _enqueue_windows(
+    model: ModelTransaction, versions: npt.NDArray[np.int32], slot: npt.NDArray[np.int32]
+) -> None:
+    """Ask for the observed error of the windows whose rows got labels."""
     names: dict[str, None] = {}
     by_id = {number: name for name, number in model.versions.items()}
-    count = rows_in(model.specs[-1][1])
-    for version, rows in grouped(versions):
+    count = rows_per_window(model.specs[-1][1])
+    for version, rows in group_indices(versions):
         if version < 0:
             continue
         places = np.unique(slot[rows]).astype(np.int64) * (HOUR if count is None else count)
-        for _, span, _ in spans_of(model.specs, places, places):
+        for _, span, _ in assign_periods(model.specs, places, places):
             names[f"{span.name}.{by_id[version]}"] = None
     due = now_us() + PAUSE
-    queue.ask(
-        model.connection, "labels", windows_named(model.connection, model.id, list(names)), due, "labels"
+    queue.enqueue(
+        model.connection, "labels", window_ids(model.connection, model.id, list(names)), due, "labels"
     )

@@ -1,20 +1,23 @@
-"""Prepared rows: checked against their version, hashed and encoded, before any lock is taken."""
+"""Prepared rows: checked against their version, hashed and encoded, before the transaction begins."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from shiftgauge.errors import InputError
-from shiftgauge.monitor.ingest.forms import Form
+from shiftgauge.monitor.db import _kernels
+from shiftgauge.monitor.db.ids import Keys, keys_of
+from shiftgauge.monitor.db.models import ScoreFormat
+from shiftgauge.monitor.db.rows import SEGMENT, numbers, score_column, scores_of, to_arrow_stream
+from shiftgauge.monitor.ingest.bodies import too_large
+from shiftgauge.monitor.periods import group_indices
 from shiftgauge.monitor.problems import conflict, invalid
-from shiftgauge.monitor.spans import grouped
-from shiftgauge.monitor.store.index import keys_of
-from shiftgauge.monitor.store.payloads import Rows, stream, table_of
-from shiftgauge.monitor.wire.bodies import too_large
-from shiftgauge.monitor.wire.rows import Raw
 from shiftgauge.samples import Target
 
 #: At most so many versions in one request: each is a batch of its own.
@@ -27,116 +30,125 @@ class Prepared:
 
     Attributes:
         version: its name.
-        before, after: the version's form as it was when this was prepared, and as these rows leave it.
-        rows: the rows.
-        contents: (n,) hashes of all but the id.
-        payload: the rows as bytes.
+        before, after: the version's format when this was prepared, and with these rows.
+        table: the rows as they are stored (see `db.rows`).
+        payload: the table as bytes.
     """
 
     version: str
-    before: Form
-    after: Form
-    rows: Rows
-    contents: npt.NDArray[np.uint32]
+    before: ScoreFormat
+    after: ScoreFormat
+    table: Any
     payload: bytes
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    @property
+    def keys(self) -> Keys:
+        """(n,) hashes of the ids."""
+        return numbers(self.table, "key")
+
+    @property
+    def times(self) -> npt.NDArray[np.int64]:
+        """(n,) microseconds since 1970."""
+        return numbers(self.table, "time")
+
+    @property
+    def contents(self) -> npt.NDArray[np.uint32]:
+        """(n,) hashes of everything but the id."""
+        return numbers(self.table, "content")
 
     def without(self, drop: npt.NDArray[np.bool_]) -> Prepared:
         """The rows that are not dropped."""
         if not drop.any():
             return self
-        rows, contents = self.rows.take(~drop), self.contents[~drop]
-        return replace(self, rows=rows, contents=contents, payload=stream(table_of(rows, contents)))
+        table = self.table.filter(pa.array(~drop))
+        return replace(self, table=table, payload=to_arrow_stream(table))
 
 
-def prepare(raw: Raw, held: dict[str, Form], secret: bytes) -> list[Prepared]:
-    """Check scores, predictions and classes; split by version; hash ids with the installation's secret."""
+def prepare(posted: Any, formats: dict[str, ScoreFormat], secret: bytes) -> list[Prepared]:
+    """Check scores, predictions and classes of a table (see `ingest.rows`), hash the ids, and split it by version."""
+    kind, scores = posted.schema.metadata[b"kind"].decode(), scores_of(posted)
     try:
-        Target(raw.scores) if raw.kind == "logits" else Target(probs=raw.scores)
+        Target(scores) if kind == "logits" else Target(probs=scores)
     except InputError as problem:
         raise invalid(str(problem).removeprefix("target ")) from None
-    names = list(dict.fromkeys(raw.versions))
-    if len(names) > MOST_VERSIONS:
-        raise too_large(f"rows of {len(names):,} versions", MOST_VERSIONS)
-    number = {name: i for i, name in enumerate(names)}
-    # Rows of all versions at first, with predictions still to come: each version takes its own.
-    rows = Rows(
-        ids=raw.ids,
-        keys=keys_of(raw.ids, secret),
-        times=raw.times,
-        scores=raw.scores,
-        predictions=np.full(len(raw.times), -1, dtype=np.int32),
-        weights=raw.weights,
-        segments=raw.segments,
-    )
-    if len(names) == 1:
-        return [
-            _of_version(raw, names[0], held.get(names[0], Form()), rows, np.arange(len(raw.times)), secret)
-        ]
-    versions = np.array([number[name] for name in raw.versions])
-    return [
-        _of_version(raw, names[i], held.get(names[i], Form()), rows.take(mine), mine, secret)
-        for i, mine in grouped(versions)
-    ]
+    versions = posted.column("version").combine_chunks()
+    groups = list(group_indices(versions.indices.to_numpy()))
+    if len(groups) > MOST_VERSIONS:
+        raise too_large(f"rows of {len(groups):,} versions", MOST_VERSIONS)
+    out = []
+    for code, places in groups:
+        name = versions.dictionary[code].as_py()
+        mine = posted if len(groups) == 1 else posted.take(pa.array(places))
+        out.append(_of_version(mine, name, formats.get(name, ScoreFormat()), places, secret))
+    return out
 
 
 def _of_version(
-    raw: Raw, version: str, before: Form, rows: Rows, places: npt.NDArray[np.intp], secret: bytes
+    rows: Any, version: str, before: ScoreFormat, places: npt.NDArray[np.intp], secret: bytes
 ) -> Prepared:
-    """Rows of one version; `places` says where they stand in the request."""
-    after = before.fixed_by(raw.kind, raw.scores.shape[1], raw.classes, version)
-    order = after.order(raw.classes)
-    rows = replace(
-        rows,
-        scores=np.ascontiguousarray(rows.scores if order is None else rows.scores[:, order]),
-        predictions=_predictions(raw, after, version, places),
-    )
-    contents = content_of(rows, version, secret)
-    rows, contents = _once(rows, contents)
-    return Prepared(version, before, after, rows, contents, stream(table_of(rows, contents)))
+    """Rows of one version; `places` are their positions in the request."""
+    kind = rows.schema.metadata[b"kind"].decode()
+    names = json.loads(rows.schema.metadata[b"classes"])
+    classes = None if names is None else tuple(names)
+    scores = scores_of(rows)
+    after = before.after_rows(kind, scores.shape[1], classes, version)
+    order = after.order(classes)
+    columns = {
+        "id": rows.column("id"),
+        "key": keys_of(rows.column("id").combine_chunks(), secret),
+        "time": rows.column("time"),
+        "scores": score_column(scores if order is None else scores[:, order]),
+        "prediction": _predictions(rows, after, version, places),
+    }
+    more = [name for name in rows.column_names if name == "weight" or name.startswith(SEGMENT)]
+    table = pa.table(columns | {name: rows.column(name) for name in more})
+    table = _each_id_once(table.append_column("content", pa.array(content_of(table, version, secret))))
+    return Prepared(version, before, after, table, to_arrow_stream(table))
 
 
-def _predictions(raw: Raw, form: Form, version: str, places: npt.NDArray[np.intp]) -> npt.NDArray[np.int32]:
-    if raw.predictions is None:
+def _predictions(
+    rows: Any, form: ScoreFormat, version: str, places: npt.NDArray[np.intp]
+) -> npt.NDArray[np.int32]:
+    if "prediction" not in rows.column_names:
         return np.full(len(places), -1, dtype=np.int32)
-    texts = [raw.predictions[row] for row in places.tolist()]
-    given = np.array([text is not None for text in texts])
-    found = form.index_of([text or "" for text in texts])
-    wrong = given & (found < 0)
+    texts = rows.column("prediction").to_pylist()
+    sent = np.array([text is not None for text in texts])
+    indices = form.index_of([text or "" for text in texts])
+    wrong = sent & (indices < 0)
     if wrong.any():
-        row = int(places[np.argmax(wrong)])
+        at = int(np.argmax(wrong))
         hint = (
             "" if form.classes else "; the classes have no names yet: send their numbers, or the source first"
         )
         raise invalid(
-            f"row {row}: prediction {str(raw.predictions[row])[:60]!r} is no class of version {version!r}{hint}"
+            f"row {places[at]}: prediction {texts[at][:60]!r} is not a class of version {version!r}{hint}"
         )
-    return np.where(given, found, np.int32(-1)).astype(np.int32)
+    return np.where(sent, indices, np.int32(-1)).astype(np.int32)
 
 
-def content_of(rows: Rows, version: str, secret: bytes) -> npt.NDArray[np.uint32]:
+def content_of(table: Any, version: str, secret: bytes) -> npt.NDArray[np.uint32]:
     """(n,) hashes of everything about each row but its id; equal values hash alike in every precision."""
-    import pyarrow as pa
-
-    from shiftgauge.monitor.store import _kernels
-
-    n = len(rows.times)
+    n = table.num_rows
     out = np.full(n, keys_of(pa.array([version]), secret)[0], dtype=np.uint64)
-    weights = np.ones(n) if rows.weights is None else rows.weights
+    weights = numbers(table, "weight") if "weight" in table.column_names else np.ones(n)
     plain = np.column_stack(
         [
-            rows.times.view(np.uint64),
-            rows.predictions.astype(np.int64).view(np.uint64),
+            numbers(table, "time").view(np.uint64),
+            numbers(table, "prediction").astype(np.int64).view(np.uint64),
             weights.view(np.uint64),
         ]
     )
     _kernels.mix_words(plain, out)
-    scores = np.ascontiguousarray(rows.scores, dtype=np.float64) + 0.0  # -0 is 0
+    scores = np.ascontiguousarray(scores_of(table), dtype=np.float64) + 0.0  # -0 is 0
     _kernels.mix_words(scores.view(np.uint64), out)
-    for name in sorted(rows.segments):
-        values = rows.segments[name]
+    for name in sorted(name for name in table.column_names if name.startswith(SEGMENT)):
+        values = table.column(name).combine_chunks()
         if values.null_count < n:  # a segment that is missing everywhere was not sent
             words = np.empty((n, 2), dtype=np.uint64)
-            words[:, 0] = keys_of(pa.array([name]), secret)[0]
+            words[:, 0] = keys_of(pa.array([name.removeprefix(SEGMENT)]), secret)[0]
             hashes = keys_of(values.fill_null(""), secret)
             words[:, 1] = np.where(values.is_null().to_numpy(False), 0, hashes)
             mixed = out.copy()
@@ -145,14 +157,14 @@ def content_of(rows: Rows, version: str, secret: bytes) -> npt.NDArray[np.uint32
     return np.asarray(out >> np.uint64(32), dtype=np.uint32)
 
 
-def _once(rows: Rows, contents: npt.NDArray[np.uint32]) -> tuple[Rows, npt.NDArray[np.uint32]]:
+def _each_id_once(table: Any) -> Any:
     """The rows with each id once; refuses an id that came twice with different content."""
-    _, first, inverse = np.unique(rows.keys, return_index=True, return_inverse=True)
-    if len(first) == len(rows.keys):
-        return rows, contents
+    keys, contents = numbers(table, "key"), numbers(table, "content")
+    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    if len(first) == len(keys):
+        return table
     differ = contents[first][inverse.reshape(-1)] != contents
     if differ.any():
-        name = rows.ids[int(np.argmax(differ))].as_py()
+        name = table.column("id")[int(np.argmax(differ))].as_py()
         raise conflict(f"id {name!r} stands twice in this request with different content; wanted it once")
-    keep = np.sort(first)
-    return rows.take(keep), contents[keep]
+    return table.take(pa.array(np.sort(first)))

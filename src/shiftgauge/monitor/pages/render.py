@@ -1,22 +1,26 @@
-"""Pages from templates: every given text is escaped; style and script are files of our own, named by their content."""
+"""Rendering of pages from templates, and the static files."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Coroutine
 from functools import lru_cache
 from importlib import resources
 from typing import Any
 
+from fastapi import Request, Response
+from fastapi.routing import APIRoute
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import HTMLResponse
 
 from shiftgauge._version import __version__
-from shiftgauge.monitor.pages import words
-from shiftgauge.monitor.problems import Problem
+from shiftgauge.monitor.pages import format as formatting
+from shiftgauge.monitor.problems import ApiProblem
 
 #: Forms of our own pages must be able to say where they come from; other sites still learn nothing.
 HEADERS = {"referrer-policy": "same-origin"}
-KINDS = {"style.css": "text/css; charset=utf-8", "pages.js": "text/javascript; charset=utf-8"}
+STATIC_KINDS = {"style.css": "text/css; charset=utf-8", "pages.js": "text/javascript; charset=utf-8"}
 
 
 @lru_cache(maxsize=1)
@@ -31,22 +35,22 @@ def environment() -> Environment:
     )
     names = (
         "percent",
-        "reach",
-        "headline",
+        "format_range",
+        "range_name",
         "half_width",
         "number",
-        "counted",
-        "stamp",
+        "pluralize",
+        "format_time",
         "moment",
-        "span",
+        "window_title",
         "model_path",
-        "ago",
+        "format_age",
     )
-    out.globals |= {name: getattr(words, name) for name in names}
-    out.filters["number"] = words.number
+    out.globals |= {name: getattr(formatting, name) for name in names}
+    out.filters["number"] = formatting.number
     constants = ("STATES", "WINDOW_STATES", "VERDICTS", "SHIFTS", "KINDS", "CAUSES", "RULES")
-    out.globals |= {name.lower(): getattr(words, name) for name in constants}
-    out.globals |= {"static": address, "shiftgauge": __version__}
+    out.globals |= {name.lower(): getattr(formatting, name) for name in constants}
+    out.globals |= {"static": static_address, "shiftgauge": __version__}
     return out
 
 
@@ -57,9 +61,9 @@ def page(template: str, status: int = 200, **values: Any) -> HTMLResponse:
 
 
 @lru_cache(maxsize=8)
-def static(name: str) -> bytes | None:
-    """A static file, or None; the style is the report's own with ours behind it: one language for both."""
-    if name not in KINDS:
+def static_file_body(name: str) -> bytes | None:
+    """A static file, or None; the style sheet is the report's followed by ours."""
+    if name not in STATIC_KINDS:
         return None
     here = resources.files("shiftgauge.monitor.pages").joinpath("static")
     body = here.joinpath(name).read_bytes()
@@ -69,13 +73,13 @@ def static(name: str) -> bytes | None:
 
 
 @lru_cache(maxsize=8)
-def address(name: str) -> str:
+def static_address(name: str) -> str:
     """A static file's address; it changes with the content, so that browsers may keep it for ever."""
-    digest = hashlib.sha256(static(name) or b"").hexdigest()[:12]
+    digest = hashlib.sha256(static_file_body(name) or b"").hexdigest()[:12]
     return f"/static/{digest}/{name}"
 
 
-def problem_page(problem: Problem) -> HTMLResponse:
+def problem_page(problem: ApiProblem) -> HTMLResponse:
     """A problem as a page that a person can read."""
     out = page("problem.html.j2", problem.status, problem=problem.body())
     if problem.status == 401:
@@ -83,3 +87,19 @@ def problem_page(problem: Problem) -> HTMLResponse:
     if problem.status == 503:
         out.headers["retry-after"] = "1"
     return out
+
+
+class PageRoute(APIRoute):
+    """Answers problems with a page."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """The handler of FastAPI, with problems caught."""
+        inner = super().get_route_handler()
+
+        async def handle(request: Request) -> Response:
+            try:
+                return await inner(request)
+            except ApiProblem as problem:
+                return await run_in_threadpool(problem_page, problem)
+
+        return handle

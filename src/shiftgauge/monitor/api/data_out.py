@@ -1,0 +1,291 @@
+"""Routes for results: models, windows, reports, label requests, alerts, settings; health and metrics."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+from jinja2 import Environment, PackageLoader
+from prometheus_client import CONTENT_TYPE_LATEST
+from pydantic import Field, ValidationError
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import HTMLResponse, JSONResponse
+
+from shiftgauge.monitor.api.requests import (
+    PROBLEMS,
+    body_schema,
+    limits_of,
+    plain_body,
+    query_time,
+    read_body,
+    run_in_reader,
+    store_of,
+)
+from shiftgauge.monitor.api.security import Caller, Reader, require_scope
+from shiftgauge.monitor.db.models import get_settings, put_settings
+from shiftgauge.monitor.db.tokens import TokenView, forbidden, list_tokens
+from shiftgauge.monitor.db.windows import WindowView, get_window, list_revisions, list_windows
+from shiftgauge.monitor.estimate.adaptive_range import Coverage, coverage
+from shiftgauge.monitor.estimate.label_requests import RequestView, list_requests, request_labels
+from shiftgauge.monitor.ingest.bodies import read_json
+from shiftgauge.monitor.problems import MEDIA_TYPE, ApiProblem, invalid
+from shiftgauge.monitor.records import Record, explain
+from shiftgauge.monitor.settings import Settings
+from shiftgauge.monitor.views.metrics import exposition
+from shiftgauge.monitor.views.overview import (
+    AlertView,
+    DeliveryView,
+    ModelView,
+    get_model,
+    get_report,
+    list_alerts,
+    list_deliveries,
+    list_models,
+)
+
+router = APIRouter(prefix="/v1", tags=["results"], responses=PROBLEMS)
+#: Whether the server runs, and numbers for Prometheus.
+health = APIRouter(tags=["health"])
+READ = [require_scope("read")]
+#: The report is a page with its own style inside, and no script.
+REPORT_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'; sandbox"
+)
+Few = Annotated[int, Query(ge=1, le=5000)]
+Number = Annotated[int | None, Query(ge=1, le=2**31 - 1)]
+
+
+class TokenList(Record):
+    """All tokens."""
+
+    tokens: list[TokenView]
+
+
+class ModelList(Record):
+    """Models by name."""
+
+    models: list[ModelView]
+
+
+class ModelDetail(ModelView):
+    """A model and the coverage of its adaptive range."""
+
+    coverage: Coverage
+
+
+class WindowList(Record):
+    """Windows of a model, oldest first."""
+
+    model: str
+    windows: list[WindowView]
+
+
+class RevisionList(Record):
+    """All revisions of a window, oldest first."""
+
+    model: str
+    window: str
+    revisions: list[WindowView]
+
+
+class LabelRequests(Record):
+    """Rows that were picked and have no label yet."""
+
+    model: str
+    rows: list[RequestView]
+
+
+class AlertList(Record):
+    """Alerts, newest first, and messages to webhooks that could not be delivered yet."""
+
+    alerts: list[AlertView]
+    undelivered: list[DeliveryView]
+
+
+@router.get("/tokens")
+def get_tokens(request: Request, caller: Annotated[Caller, require_scope("admin")]) -> TokenList:
+    """All tokens without their secrets; for an admin of all models."""
+    if not caller.may("admin", None):
+        raise forbidden("admin", None)
+    return TokenList(tokens=list_tokens(store_of(request)))
+
+
+@router.get("/models")
+def get_models(request: Request, caller: Reader) -> ModelList:
+    """All models that the caller may see."""
+    return ModelList(models=list_models(store_of(request), caller.models()))
+
+
+@router.get("/models/{model}", dependencies=READ)
+def get_one_model(request: Request, model: str) -> ModelDetail:
+    """A model: its state, versions, newest window, and the coverage of its adaptive range."""
+    store = store_of(request)
+    return ModelDetail(coverage=coverage(store, model), **dict(get_model(store, model)))
+
+
+@router.get("/models/{model}/windows", dependencies=READ)
+def get_windows(
+    request: Request,
+    model: str,
+    version: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    as_of: str | None = None,
+    limit: Few = 500,
+) -> WindowList:
+    """Estimates by window, oldest first; `as_of` shows them with what was known then."""
+    windows_ = list_windows(
+        store_of(request),
+        model,
+        version=version,
+        since=query_time(since, "since"),
+        until=query_time(until, "until"),
+        as_of=query_time(as_of, "as_of"),
+        limit=limit,
+    )
+    return WindowList(model=model, windows=windows_)
+
+
+@router.get("/models/{model}/windows/{window}", dependencies=READ)
+def get_one_window(request: Request, model: str, window: str, revision: Number = None) -> WindowView:
+    """One window, as its newest revision or another one shows it."""
+    return get_window(store_of(request), model, window, revision)
+
+
+@router.get("/models/{model}/windows/{window}/revisions", dependencies=READ)
+def get_revisions(request: Request, model: str, window: str) -> RevisionList:
+    """Every revision of a window, oldest first."""
+    windows_ = list_revisions(store_of(request), model, window)
+    return RevisionList(model=model, window=window, revisions=windows_)
+
+
+@router.get("/models/{model}/windows/{window}/report", dependencies=READ)
+def get_the_report(
+    request: Request, model: str, window: str, format: str = "html", revision: Number = None
+) -> Response:
+    """The report of a window: `format=html`, `md` or `json`."""
+    kinds = {
+        "html": "text/html; charset=utf-8",
+        "md": "text/markdown; charset=utf-8",
+        "json": "application/json",
+    }
+    if format not in kinds:
+        raise invalid(f"format={format[:40]!r}: wanted html, md or json")
+    text = get_report(store_of(request), model, window, revision, format)
+    return Response(text, media_type=kinds[format], headers={"content-security-policy": REPORT_POLICY})
+
+
+@router.get("/models/{model}/label-requests", dependencies=[require_scope("ingest")])
+def get_label_requests(request: Request, model: str, window: str | None = None) -> LabelRequests:
+    """Which rows of a window were requested and have no label yet; by default of the newest estimated window."""
+    rows = list_requests(store_of(request), model, window)
+    return LabelRequests(model=model, rows=rows)
+
+
+class LabelRequestBody(Record, strict=True):
+    """The body of a label request: how many rows to pick."""
+
+    window: str | None = None
+    labels: int | None = Field(default=None, ge=1, le=1_000_000)
+
+
+@router.post(
+    "/models/{model}/label-requests",
+    status_code=201,
+    dependencies=[require_scope("ingest")],
+    openapi_extra=body_schema(example={"labels": 100}),
+)
+async def post_label_requests(request: Request, model: str) -> LabelRequests:
+    """Pick the rows of a window to label, once: so many `labels` (20 by default)."""
+    body = await read_body(request)
+
+    def work() -> LabelRequests:
+        try:
+            wanted = LabelRequestBody.model_validate(read_json(plain_body(request, body), limits_of(request)))
+        except ValidationError as error:
+            known = {"": list(LabelRequestBody.model_fields)}
+            raise explain(error, "the body", known) from None
+        rows = request_labels(store_of(request), model, wanted.window, wanted.labels)
+        return LabelRequests(model=model, rows=rows)
+
+    return await run_in_threadpool(work)
+
+
+@router.get("/models/{model}/settings", dependencies=READ)
+def get_the_settings(request: Request, model: str) -> Settings:
+    """The settings of a model, without the webhook's secret."""
+    return get_settings(store_of(request), model)
+
+
+@router.put(
+    "/models/{model}/settings",
+    dependencies=[require_scope("admin")],
+    openapi_extra=body_schema(example={"window": "day", "limits": {"error": 0.2, "windows": 2}}),
+)
+async def put_the_settings(request: Request, model: str) -> Settings:
+    """Change what is given, keep the rest; makes the model where it is new."""
+    body = await read_body(request)
+
+    def work() -> Settings:
+        given = read_json(plain_body(request, body), limits_of(request))
+        return put_settings(store_of(request), model, given)
+
+    return await run_in_reader(request, work)
+
+
+@router.get("/models/{model}/alerts", dependencies=READ)
+def get_alerts(request: Request, model: str, firing: bool | None = None, limit: Few = 200) -> AlertList:
+    """Alerts of a model, newest first, and the messages that could not be delivered yet."""
+    store = store_of(request)
+    late = list_deliveries(store, model, undelivered=True, limit=limit)
+    return AlertList(alerts=list_alerts(store, model, firing=firing, limit=limit), undelivered=late)
+
+
+#: Whether the store can be written to is tried this often.
+CHECK_SECONDS = 1.0
+
+
+@health.get("/healthz")
+def alive() -> dict[str, str]:
+    """The process answers."""
+    return {"status": "alive"}
+
+
+@health.get("/readyz")
+def ready(request: Request) -> Response:
+    """The database and the folder can be written to: rows would be kept now."""
+    state = request.app.state
+    try:
+        if (
+            time.monotonic() > getattr(state, "checked", 0.0) + CHECK_SECONDS
+        ):  # it writes, and anybody may ask
+            store_of(request).check_writable()
+            state.checked = time.monotonic()
+        if not state.committer.alive:
+            raise ApiProblem(503, "not-ready", "the committer has stopped; restart the server")
+    except ApiProblem as problem:
+        return JSONResponse(problem.body(), problem.status, media_type=MEDIA_TYPE)
+    return JSONResponse({"status": "ready"})
+
+
+@health.get("/metrics")
+def get_metrics(request: Request, caller: Reader) -> Response:
+    """Numbers for Prometheus, of the models that the caller may see."""
+    return Response(
+        exposition(store_of(request), caller.models()), headers={"content-type": CONTENT_TYPE_LATEST}
+    )
+
+
+@health.get("/docs", include_in_schema=False)
+def docs(request: Request, caller: Reader) -> HTMLResponse:
+    """Every route on one page; the OpenAPI file is at /openapi.json. Nothing is fetched from elsewhere."""
+    routes: list[dict[str, Any]] = []
+    schema = request.app.openapi()
+    for path, methods in schema["paths"].items():
+        for method, route in methods.items():
+            routes.append({"method": method.upper(), "path": path, **route})
+    jinja = Environment(loader=PackageLoader("shiftgauge.monitor", "api"), autoescape=True)
+    page = jinja.get_template("docs.html.j2").render(routes=routes, info=schema["info"])
+    policy = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'"
+    return HTMLResponse(page, headers={"content-security-policy": policy})

@@ -1,0 +1,102 @@
+"""Helpers of all routes: bodies within their limit, times in the query, the store and the committer."""
+
+from __future__ import annotations
+
+import hmac
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from anyio import to_thread
+from fastapi import Request
+
+from shiftgauge.monitor.db.store import Store
+from shiftgauge.monitor.ingest.bodies import RequestLimits, decompress, too_large
+from shiftgauge.monitor.ingest.commit import Committer
+from shiftgauge.monitor.periods import parse_time
+from shiftgauge.monitor.problems import MEDIA_TYPE, ApiProblem, invalid
+from shiftgauge.monitor.records import ProblemBody
+
+_KEY = re.compile(r"[\x21-\x7e]{1,200}")
+#: So many bodies are unpacked and checked at the same time; the others wait.
+READERS = 4
+T = TypeVar("T")
+#: What OpenAPI says of every route's problems.
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    "default": {
+        "description": "A problem (RFC 9457)",
+        "content": {MEDIA_TYPE: {"schema": ProblemBody.model_json_schema(mode="serialization")}},
+    }
+}
+
+
+def store_of(request: Request) -> Store:
+    """The store."""
+    store: Store = request.app.state.store
+    return store
+
+
+def committer_of(request: Request) -> Committer:
+    """The committer."""
+    committer: Committer = request.app.state.committer
+    return committer
+
+
+def limits_of(request: Request) -> RequestLimits:
+    """How much one request may bring."""
+    limits: RequestLimits = request.app.state.limits
+    return limits
+
+
+async def read_body(request: Request) -> bytes:
+    """The whole body, still packed; stops as soon as it is too large."""
+    most = limits_of(request).body
+    parts, size = [], 0
+    async for part in request.stream():
+        size += len(part)
+        if size > most:
+            raise too_large(f"a body of more than {most:,} bytes", most)
+        parts.append(part)
+    return b"".join(parts)
+
+
+async def run_in_reader(request: Request, work: Callable[[], T]) -> T:
+    """Unpack and check a body in a thread, a few at a time: each may take hundreds of megabytes."""
+    return await to_thread.run_sync(work, limiter=request.app.state.readers)
+
+
+def plain_body(request: Request, body: bytes) -> bytes:
+    """The body without its Content-Encoding."""
+    return decompress(body, request.headers.get("content-encoding"), 4 * limits_of(request).body)
+
+
+def idempotency(request: Request, body: bytes) -> tuple[str | None, str]:
+    """Keyed hashes of the Idempotency-Key, if any, with the route it belongs to, and of the body."""
+    key = request.headers.get("idempotency-key")
+    if key is None:
+        return None, ""
+    if not _KEY.fullmatch(key):
+        raise invalid("Idempotency-Key: wanted 1 to 200 printable characters without spaces")
+    route = request.url.path.rpartition("/")[2]
+    secret = store_of(request).secret  # either may hold an id
+    digests = [hmac.digest(secret, text, "sha256").hex() for text in (f"{route} {key}".encode(), body)]
+    return digests[0], digests[1]
+
+
+def query_time(text: str | None, name: str) -> int | None:
+    """A time from the address; `+` of a zone arrives as a space there."""
+    if text is None:
+        return None
+    try:
+        return parse_time(text.replace(" ", "+"), 0)
+    except ApiProblem as problem:
+        raise invalid(f"{name}={text[:60]!r}: {problem.detail.removeprefix('row 0: ')}") from None
+
+
+def body_schema(*kinds: str, example: Any = None) -> dict[str, Any]:
+    """What OpenAPI says of a body that is read as bytes."""
+    binary = {"schema": {"type": "string", "format": "binary"}}
+    content: dict[str, Any] = dict.fromkeys(kinds, binary)
+    if example is not None:
+        content["application/json"] = {"schema": {"type": "object"}, "example": example}
+    return {"requestBody": {"required": True, "content": content}}

@@ -1,0 +1,238 @@
+"""Erasing rows: by age (retention) or by id (a person's request); estimates that were made stay as numbers.
+
+An id stands in plain text in its row alone; labels, label plans, the id index and the record of erasures hold its
+keyed hash. An erasure removes both from every batch and plan, removes the replaced files, and scrubs the database's
+own files.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from sqlalchemy import Connection, delete, func, insert, select, update
+
+from shiftgauge.monitor.db import queue
+from shiftgauge.monitor.db.compaction import lock_model, replace, replace_batches
+from shiftgauge.monitor.db.ids import Keys, keys_of
+from shiftgauge.monitor.db.models import model_row
+from shiftgauge.monitor.db.rows import from_arrow_stream, read_payload, to_arrow_stream, with_commit_columns
+from shiftgauge.monitor.db.schema import batches, erasures, models, plans, sources, windows
+from shiftgauge.monitor.db.store import Store, cancel_files, remove_files
+from shiftgauge.monitor.periods import SECOND, now_us
+from shiftgauge.monitor.problems import invalid
+
+#: Files that no table names are deleted after so long: somebody may be about to name them.
+GRACE = 3600.0
+#: After an erasure a job scrubs the database's files again: SQLite's when readers have let go of its log,
+#: PostgreSQL's tables when transactions that began before have ended.
+AGAIN, AGAIN_POSTGRESQL = 2 * SECOND, 30 * SECOND
+NONE: Keys = np.zeros(0, dtype=np.uint64)
+
+
+@dataclass
+class Erasure:
+    """What is to be erased.
+
+    Attributes:
+        keys: hashes of the ids of rows, whose labels go too.
+        label_keys: hashes of the ids of labels that have no row.
+        before: only rows before this time, where it is given.
+    """
+
+    keys: Keys
+    label_keys: Keys
+    before: int | None = None
+
+    def mask(self, kind: str, table: Any) -> npt.NDArray[np.bool_]:
+        """(n,) which rows or labels of a table to erase."""
+        if kind == "rows" and self.before is not None:
+            return np.asarray(table.column("time").to_numpy() < self.before)
+        keys = table.column("key").to_numpy()
+        mine: npt.NDArray[np.bool_] = np.isin(keys, self.keys)
+        return mine if kind == "rows" else mine | np.isin(keys, self.label_keys)
+
+
+def erase_rows(store: Store, model: str, *, before: int | None = None, id: str | None = None) -> int:
+    """Erase the rows before a time, which are refused from then on, or all of one id, which may be sent again."""
+    if (before is None) == (id is None):
+        raise invalid("rows: wanted either before=TIME or id=ID, exactly one of them")
+    with store.read() as connection:
+        row = model_row(connection, model)
+    if before is not None:
+        return erase_before(store, row.id, before)
+    rows, labels = _erase(store, row.id, Erasure(keys_of(pa.array([id]), store.secret), NONE))
+    return rows + labels
+
+
+def erase_before(store: Store, model_id: int, before: int) -> int:
+    """Erase the rows before a time, their labels, and older labels without a row; how many rows there were."""
+    with store.write() as connection:  # first accept no more of them, then erase
+        row = connection.execute(select(models).where(models.c.id == model_id).with_for_update()).one()
+        if row.erased_before is None or row.erased_before < before:
+            connection.execute(update(models).where(models.c.id == model_id).values(erased_before=before))
+    keys = _keys(store, model_id, "rows", before)
+    labels = np.setdiff1d(_keys(store, model_id, "labels", before), keys)
+    for kind in ("rows", "labels"):  # a label may be older than its row, or have been corrected since
+        if len(labels):
+            labels = np.setdiff1d(labels, _keys(store, model_id, kind, before, later=True))
+    if not len(keys) and not len(labels):
+        return 0
+    return _erase(store, model_id, Erasure(keys, labels, before))[0]
+
+
+def _keys(store: Store, model_id: int, kind: str, before: int, *, later: bool = False) -> Keys:
+    """Hashes of the ids of rows before a time, or of labels received before it; or of those after it."""
+    column = "time" if kind == "rows" else "received"
+    some = batches.c.high >= before if later else batches.c.low < before
+
+    def work(connection: Connection) -> Keys:
+        parts = [NONE]
+        query = select(batches).where(batches.c.model_id == model_id, batches.c.kind == kind, some)
+        for row in connection.execute(query).yield_per(100):
+            table = read_payload(store.objects, row.payload, row.object, ["key", column])
+            times = table.column(column).to_numpy()
+            parts.append(table.column("key").to_numpy()[times >= before if later else times < before])
+        return np.unique(np.concatenate(parts))
+
+    return store.read_rows(work)
+
+
+def _erase(store: Store, model_id: int, what: Erasure) -> tuple[int, int]:
+    """Erase rows and labels everywhere; how many of each there were.
+
+    Files are rewritten first, each in a transaction of its own. Small batches, and what came meanwhile,
+    follow in the last transaction, while nobody can add to the model. It also writes the record that other processes
+    read, and asks for the job that finishes the work if this process dies.
+    """
+    gone = {"rows": 0, "labels": 0}
+    with store.read() as connection:
+        numbers = (
+            connection.execute(select(batches.c.id).where(batches.c.model_id == model_id)).scalars().all()
+        )
+    clean: set[int] = set()
+    for number in numbers:
+        while (batch := store.read_rows(lambda c, n=number: _find_batch(store, c, n, what))) is not None:  # type: ignore[misc]
+            row, table, mask = batch
+            if not mask.any():
+                clean.add(number)
+            elif row.object is not None:
+                if not replace(store, [row], table.filter(~mask)):
+                    continue  # somebody else was faster: look again
+                gone[row.kind] += int(mask.sum())
+            break
+    with store.write() as connection:
+        model = lock_model(connection, model_id)
+        _erase_rest(store, connection, model_id, what, clean, gone)
+        _erase_from_plans(connection, model_id, what.keys)
+        connection.execute(update(models).where(models.c.id == model_id).values(seq=model.seq + 1))
+        blobs = {"row_keys": what.keys.tobytes(), "label_keys": what.label_keys.tobytes()}
+        record = insert(erasures).values(model_id=model_id, seq=model.seq + 1, created=now_us(), **blobs)
+        connection.execute(record)
+        cancel_files(connection, model_id)
+        again = AGAIN if store.is_sqlite else AGAIN_POSTGRESQL
+        queue.enqueue(connection, "scrub", [model_id], now_us() + again)
+    remove_files(store)
+    store.scrub()
+    return gone["rows"], gone["labels"]
+
+
+def _find_batch(store: Store, connection: Connection, number: int, what: Erasure) -> Any:
+    """A batch, its table and which of it to erase; None if the batch was replaced."""
+    row = connection.execute(select(batches).where(batches.c.id == number)).first()
+    return None if row is None else (row, *_read_to_erase(store, row, what))
+
+
+def _read_to_erase(store: Store, row: Any, what: Erasure) -> tuple[Any, npt.NDArray[np.bool_]]:
+    """The table of a batch and which of it to erase; only a few columns are read where there is nothing."""
+    if row.kind == "rows" and what.before is not None and row.low >= what.before:
+        return None, np.zeros(0, dtype=bool)
+    table = read_payload(store.objects, row.payload, row.object, ["key", "time", "received"])
+    mask = what.mask(row.kind, table)
+    if mask.any():
+        table = with_commit_columns(read_payload(store.objects, row.payload, row.object), row.seq, row.first)
+    return table, mask
+
+
+def _erase_rest(
+    store: Store, connection: Connection, model_id: int, what: Erasure, clean: set[int], gone: dict[str, int]
+) -> None:
+    """Erase from the batches that are not known to be clean; the model is locked."""
+    ids = connection.execute(select(batches.c.id).where(batches.c.model_id == model_id)).scalars().all()
+    rest = [number for number in ids if number not in clean]
+    if what.before is not None and len(what.label_keys):
+        what.label_keys = np.setdiff1d(what.label_keys, _recent_keys(store, connection, rest, what.before))
+    for number in rest:
+        row = connection.execute(select(batches).where(batches.c.id == number)).one()
+        table, mask = _read_to_erase(store, row, what)
+        if mask.any():
+            replace_batches(connection, [row], table.filter(~mask))
+            gone[row.kind] += int(mask.sum())
+
+
+def _recent_keys(store: Store, connection: Connection, numbers: list[int], before: int) -> Keys:
+    """Hashes of the ids of rows and labels after `before` in these batches."""
+    parts = [NONE]
+    for number in numbers:
+        row = connection.execute(select(batches).where(batches.c.id == number)).one()
+        table = read_payload(store.objects, row.payload, row.object, ["key", "time", "received"])
+        times = table.column("time" if row.kind == "rows" else "received").to_numpy()
+        parts.append(table.column("key").to_numpy()[times >= before])
+    return np.concatenate(parts)
+
+
+def _erase_from_plans(connection: Connection, model_id: int, keys: Keys) -> None:
+    """Remove rows from the label plans; the plan of the others stays."""
+    query = (
+        select(plans).join(windows, windows.c.id == plans.c.window_id).where(windows.c.model_id == model_id)
+    )
+    for row in connection.execute(query).all():
+        table = from_arrow_stream(row.payload)
+        mine = np.isin(table.column("key").to_numpy(), keys)
+        if mine.all():
+            connection.execute(delete(plans).where(plans.c.id == row.id))
+        elif mine.any():
+            body = to_arrow_stream(table.filter(~mine))
+            connection.execute(update(plans).where(plans.c.id == row.id).values(payload=body))
+
+
+def erased_since(connection: Connection, model_id: int, seq: int) -> Keys:
+    """Hashes of the ids that were erased after commit `seq`."""
+    query = select(erasures.c.row_keys).where(erasures.c.model_id == model_id, erasures.c.seq > seq)
+    value = [np.frombuffer(blob or b"", dtype=np.uint64) for blob in connection.execute(query).scalars()]
+    return np.concatenate([NONE, *value])
+
+
+def expire_erasures(connection: Connection, model_id: int, before: int) -> None:
+    """Remove the hashes from records of erasures before a time; a process that did not read them reads all anew."""
+    mine = erasures.c.model_id == model_id
+    old = update(erasures).where(mine, erasures.c.created < before, erasures.c.row_keys.is_not(None))
+    if not connection.execute(old.values(row_keys=None, label_keys=None)).rowcount:
+        return
+    empty = [mine, erasures.c.row_keys.is_(None)]
+    newest = select(func.max(erasures.c.seq)).where(*empty).scalar_subquery()
+    connection.execute(delete(erasures).where(*empty, erasures.c.seq < newest))
+
+
+def remove_unreferenced_files(store: Store) -> int:
+    """Delete files that nothing names, once nobody can be about to name them; how many."""
+    with store.read() as connection:
+        named = set(
+            connection.execute(select(batches.c.object).where(batches.c.object.is_not(None))).scalars()
+        )
+        named |= set(connection.execute(select(sources.c.object)).scalars())
+    swept = 0
+    for name, written in store.objects.names():
+        if name not in named and time.time() - written > GRACE:
+            (store.objects.folder / name).unlink(missing_ok=True)
+            swept += 1
+    return swept
+
+
+def retention_cutoff(settings: Any, now: int) -> int | None:
+    """Rows before this are to be erased; None where they are kept."""
+    return None if settings.retention_days is None else now - int(settings.retention_days * 86_400 * SECOND)

@@ -1,0 +1,1 @@
+"""Estimates by window, observed errors from labels, the adaptive range, and label requests."""

@@ -1,0 +1,200 @@
+"""The answer for a window: the library's estimate, range, kind of shift, doctor's findings and report; and labels."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from shiftgauge.inference import estimate
+from shiftgauge.methods.range import RANGE_LEVEL, ErrorDistribution
+from shiftgauge.methods.registry import DEFAULT
+from shiftgauge.monitor.db.rows import decisions, scores_of, segment_of, weights_of
+from shiftgauge.monitor.estimate.evidence import WindowLabels
+from shiftgauge.monitor.settings import Settings
+from shiftgauge.reports import report
+from shiftgauge.results import Estimate
+from shiftgauge.samples import Source, Target
+from shiftgauge.validation.labels import MISSING
+from shiftgauge.validation.target_labels import UNKNOWN
+
+#: Beyond this many rows the estimate is still of all of them, but the report and the interval of a named method rest on
+#: a random choice of so many: resampling takes time in proportion, and the source's noise dominates long before.
+LARGE = 20_000
+#: Only so many values of a segment are estimated one by one, the largest ones.
+MOST_VALUES = 20
+
+
+@dataclass(frozen=True)
+class WindowEstimate:
+    """What is kept of an estimate.
+
+    Attributes:
+        values: columns of the table `revisions`.
+        warnings: sentences.
+        segments: one dictionary per value of a watched segment.
+        details: plain values.
+        report: the report's summary.
+    """
+
+    values: dict[str, Any]
+    warnings: list[str]
+    segments: list[dict[str, Any]]
+    details: dict[str, Any]
+    report: dict[str, Any]
+
+
+def target_of(rows: Any, kind: str, classes: Sequence[Hashable] | None = None) -> Target:
+    """The rows as a `Target`; they were checked on arrival, in the precision they had then."""
+    predictions: Any = decisions(rows)
+    if classes is not None:
+        predictions = [classes[j] for j in predictions.tolist()]
+    weights = weights_of(rows)
+    weights = weights if weights is not None and weights.max() > 0 else None
+    scores: dict[str, Any] = {kind: scores_of(rows)}
+    return Target(**scores, classes=classes, predictions=predictions, weights=weights, tolerance=0.02)
+
+
+def estimate_rows(
+    source: Source, rows: Any, kind: str, settings: Settings, about: dict[str, str]
+) -> WindowEstimate:
+    """Estimate a window's error from its scores.
+
+    Args:
+        source: the version's labelled scores.
+        rows: the window's rows.
+        kind: of their scores.
+        settings: method, level, replicates, segments.
+        about: names for the report.
+    """
+    part = rows if rows.num_rows <= LARGE else rows.take(_sample_rows(rows.num_rows))
+    groups = {name: _values(part, name) for name in settings.segments}
+    target = target_of(part, kind, source.classes)
+    made = report(
+        source,
+        target,
+        settings.method,
+        by=groups or None,
+        level=settings.level,
+        replicates=settings.replicates,
+        about=about,
+    ).summary
+    answer = made["answer"]
+    warnings = list(answer["warnings"])  # those of the interval are among them
+    if part is not rows:
+        answer = _of_all_rows(source, rows, kind, settings, answer)
+        rests = "the report rests" if answer["range"] else "the interval and the report rest"
+        warnings.append(
+            f"the estimate is of all {rows.num_rows:,} rows; {rests} on {LARGE:,} of them, drawn at random"
+        )
+    ends, details = answer["range"] or answer.get("interval"), answer["details"]
+    scores = None
+    if answer["range"]:
+        around = ErrorDistribution(answer["error"], details["scale_low"], details["scale_high"])
+        scores = around.range(RANGE_LEVEL)
+    values = {
+        "method": settings.method,
+        "error": answer["error"],
+        "low": ends["low"] if ends else None,
+        "high": ends["high"] if ends else None,
+        "level": ends["level"] if ends else None,
+        "sampling": _sampling(answer),
+        "scores_error": answer["error"],
+        "scores_low": scores.low if scores else None,
+        "scores_high": scores.high if scores else None,
+        "shift": details.get("shift"),
+        "status": made["verdict"]["level"],
+    }
+    kept = {
+        "choice": details.get("choice"),
+        "reason": details.get("reason"),
+        "answers": details.get("answers"),
+        "range": ends["kind"] if ends else None,
+    }
+    segments = [segment for table in made["slices"] for segment in _segments(table)]
+    return WindowEstimate(values, list(dict.fromkeys(warnings)), segments, kept, made)
+
+
+def _sample_rows(n: int) -> Any:
+    return np.sort(np.random.default_rng(0).choice(n, LARGE, replace=False))
+
+
+def _sampling(answer: dict[str, Any]) -> float | None:
+    """The half-width of the sampling error: of the range's sampling part, or of a named method's interval.
+
+    Of an interval the lower side counts, which alerts read.
+    """
+    if answer["sampling"]:
+        return float(answer["sampling"]["high"] - answer["sampling"]["low"]) / 2.0
+    ends = answer.get("interval")
+    return None if ends is None else max(0.0, float(answer["error"] - ends["low"]))
+
+
+def _of_all_rows(
+    source: Source, rows: Any, kind: str, settings: Settings, answer: dict[str, Any]
+) -> dict[str, Any]:
+    """The estimate of all rows; around that of a named method stands the interval of some of them."""
+    target = target_of(rows, kind, source.classes)
+    whole = estimate(source, target, settings.method, level=settings.level).content()
+    ends = answer.get("interval")
+    if whole["range"] is None and ends is not None:
+        moved = whole["error"] - answer["error"]
+        low, high = max(0.0, ends["low"] + moved), min(1.0, ends["high"] + moved)
+        whole["interval"] = {**ends, "low": low, "high": high}
+    return whole
+
+
+def combine_labels(source: Source, rows: Any, kind: str, level: float, labels: WindowLabels) -> Estimate:
+    """The window's answer from its scores and labels together."""
+    target = target_of(rows, kind, source.classes)
+    names = range(target.k) if source.classes is None else source.classes
+    known = {row: names[j] for row, j in labels.classes.items()}
+    return estimate(source, target, DEFAULT, level=level, labels=known, labels_chosen=labels.chosen)
+
+
+def combined_values(combined: Estimate, sampling: float | None) -> dict[str, Any]:
+    """Columns of the table `revisions` that labels change.
+
+    Args:
+        combined: the answer from scores and labels.
+        sampling: the sampling part of the range from scores alone.
+    """
+    assert combined.error is not None
+    assert combined.range is not None
+    assert combined.labels is not None
+    below = combined.error - combined.range.low
+    values = {
+        "error": combined.error,
+        "low": combined.range.low,
+        "high": combined.range.high,
+        "level": combined.range.level,
+        "sampling": below if sampling is None else min(sampling, below),
+    }
+    # The doctor doubts the scores; a random sample of labels does not depend on them.
+    return values if combined.labels.chosen == UNKNOWN else values | {"status": combined.details["grade"]}
+
+
+def _values(rows: Any, name: str) -> Any:
+    """(n,) the segment of each row; the rarest values are counted together."""
+    shown = np.array([text or MISSING for text in segment_of(rows, name)], dtype=object)
+    names, inverse, count = np.unique(shown.astype(str), return_inverse=True, return_counts=True)
+    if len(names) > MOST_VALUES:
+        rare = np.argsort(-count, kind="stable")[MOST_VALUES:]
+        shown[np.isin(inverse.reshape(-1), rare)] = f"(other: {len(rare)})"
+    return shown
+
+
+def _segments(table: dict[str, Any]) -> list[dict[str, Any]]:
+    return [
+        {
+            "segment": table["column"],
+            "value": row["slice"],
+            "rows": row["rows"],
+            "error": row["error"],
+            "low": row["interval"]["low"],
+            "high": row["interval"]["high"],
+        }
+        for row in table["rows"]
+    ]

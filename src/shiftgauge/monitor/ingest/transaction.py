@@ -1,0 +1,212 @@
+"""The state of one model within a transaction: its versions, its known ids, and the windows that new rows fall into."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sqlalchemy import Connection, bindparam, func, select
+from sqlalchemy.dialects import postgresql, sqlite
+
+from shiftgauge.monitor.db import queue
+from shiftgauge.monitor.db.ids import IdIndex, Keys, LatestLabels, SeenIds
+from shiftgauge.monitor.db.models import ScoreFormat, format_of
+from shiftgauge.monitor.db.schema import models, specs, versions, windows
+from shiftgauge.monitor.db.store import Store
+from shiftgauge.monitor.periods import (
+    LENGTHS,
+    SECOND,
+    Period,
+    group_indices,
+    now_us,
+    period_at,
+    rows_per_window,
+)
+
+#: A window that was closed already is estimated again this long after a late row: others may follow it.
+PAUSE = 2 * SECOND
+#: At most so many windows in one request: each is a row to write, and a job, while others wait.
+MOST_WINDOWS = 10_000
+
+
+@dataclass
+class _WindowCount:
+    version_id: int
+    spec: str
+    span: Period
+    rows: int
+    low: int
+    high: int
+    seq: int
+
+
+@lru_cache
+def _upsert_windows(dialect: str) -> Any:
+    """The statement that creates windows or adds to them, built once: it is part of every commit of rows."""
+    lite = dialect == "sqlite"
+    new = (sqlite if lite else postgresql).insert(windows)
+    merged = {
+        "rows": windows.c.rows + new.excluded.rows,
+        "low": (func.min if lite else func.least)(windows.c.low, new.excluded.low),
+        "high": (func.max if lite else func.greatest)(windows.c.high, new.excluded.high),
+        "seq": new.excluded.seq,
+    }
+    upsert = new.on_conflict_do_update(index_elements=["model_id", "name"], set_=merged)
+    return upsert.returning(windows.c.id, windows.c.name, windows.c.rows)
+
+
+class WindowAssignment:
+    """Rows counted by window."""
+
+    def __init__(self, specs: list[tuple[int, str]], settings: dict[str, Any], now: int) -> None:
+        self.specs, self.now = specs, now
+        self.lateness = int(settings["lateness_minutes"] * 60 * SECOND)
+        self.counts: dict[str, _WindowCount] = {}
+        self.wanted: dict[int, set[str]] = {}
+
+    def add(
+        self,
+        version: str,
+        version_id: int,
+        times: npt.NDArray[np.int64],
+        numbers: npt.NDArray[np.int64],
+        seq: int,
+    ) -> None:
+        """Count rows of one version."""
+        for spec, span, mine in assign_periods(self.specs, times, numbers):
+            name, low, high = f"{span.name}.{version}", int(times[mine].min()), int(times[mine].max())
+            window = self.counts.setdefault(name, _WindowCount(version_id, spec, span, 0, low, high, seq))
+            window.rows += len(mine)
+            window.low, window.high, window.seq = min(window.low, low), max(window.high, high), seq
+
+    def write(self, connection: Connection, model_id: int) -> None:
+        """Create or update the windows, and ask for their estimates when they are due."""
+        if not self.counts:
+            return
+        by_due: dict[int, list[int]] = {}
+        rows = [
+            {
+                "model_id": model_id,
+                "version_id": count_.version_id,
+                "name": name,
+                "spec": count_.spec,
+                "start": count_.span.start,
+                "end": count_.span.end,
+                "low": count_.low,
+                "high": count_.high,
+                "rows": count_.rows,
+                "seq": count_.seq,
+            }
+            for name, count_ in self.counts.items()
+        ]
+        for row in connection.execute(_upsert_windows(connection.dialect.name), rows).all():
+            due = self._due(self.counts[row.name], row.rows)
+            if due is not None:
+                by_due.setdefault(due, []).append(row.id)
+        for due, ids in by_due.items():
+            queue.enqueue(connection, "estimate", ids, due, "rows")
+
+    def _due(self, count_: _WindowCount, rows: int) -> int | None:
+        if (count := rows_per_window(count_.spec)) is not None:
+            return self.now if rows >= count else None
+        return max(self.now + PAUSE, count_.span.end + self.lateness)
+
+
+def assign_periods(
+    specs: list[tuple[int, str]], times: npt.NDArray[np.int64], numbers: npt.NDArray[np.int64]
+) -> Iterator[tuple[str, Period, npt.NDArray[np.intp]]]:
+    """Each window that holds some of the rows: its length, its span, and the places of its rows."""
+    for spec, here, number in _numbered(specs, times, numbers):
+        step = rows_per_window(spec) or LENGTHS[spec]
+        for each, mine in group_indices(number):
+            yield spec, period_at(spec, each * step + _offset(spec)), here[mine]
+
+
+def count_windows(
+    specs: list[tuple[int, str]], times: npt.NDArray[np.int64], numbers: npt.NDArray[np.int64]
+) -> int:
+    """How many windows hold some of the rows."""
+    return sum(len(np.unique(number)) for _, _, number in _numbered(specs, times, numbers))
+
+
+def _numbered(
+    specs: list[tuple[int, str]], times: npt.NDArray[np.int64], numbers: npt.NDArray[np.int64]
+) -> Iterator[tuple[str, npt.NDArray[np.intp], npt.NDArray[np.int64]]]:
+    """For each window length: the places of the rows that it holds for, and the number of each one's window."""
+    for i, (since, spec) in enumerate(specs):
+        until = specs[i + 1][0] if i + 1 < len(specs) else np.iinfo(np.int64).max
+        here = np.flatnonzero((times >= since) & (times < until)) if len(specs) > 1 else np.arange(len(times))
+        if len(here):
+            places = times if rows_per_window(spec) is None else numbers
+            yield spec, here, (places[here] - _offset(spec)) // (rows_per_window(spec) or LENGTHS[spec])
+
+
+def _offset(spec: str) -> int:
+    return period_at(spec, 0).start  # weeks begin on Mondays
+
+
+def window_ids(connection: Connection, model_id: int, names: list[str]) -> list[int]:
+    """The ids of the windows with these names, as far as they are there."""
+    out: list[int] = []
+    for start in range(0, len(names), 500):
+        query = select(windows.c.id).where(
+            windows.c.model_id == model_id, windows.c.name.in_(names[start : start + 500])
+        )
+        out += connection.execute(query).scalars()
+    return out
+
+
+# Statements of every commit, built once: to build them takes longer than to run them.
+_MODEL = select(models).where(models.c.name == bindparam("called")).with_for_update()
+_VERSIONS = select(versions).where(versions.c.model_id == bindparam("model"))
+_SPECS = select(specs).where(specs.c.model_id == bindparam("model")).order_by(specs.c.since)
+
+
+class FormatChanged(Exception):  # noqa: N818 (not an error: the request is prepared again)
+    """The version's form changed since the rows were prepared."""
+
+
+class ModelTransaction:
+    """One model within the transaction: its row (locked), versions, window lengths, and books."""
+
+    def __init__(
+        self, store: Store, connection: Connection, name: str, id_caches: tuple[SeenIds, LatestLabels]
+    ) -> None:
+        self.row = connection.execute(_MODEL, {"called": name}).one()
+        self.store, self.connection = store, connection
+        self.id: int = self.row.id
+        self.seq: int = self.row.seq
+        rows = connection.execute(_VERSIONS, {"model": self.id}).all()
+        self.versions: dict[str, int] = {row.name: row.id for row in rows}
+        self.version_formats: dict[str, ScoreFormat] = {row.name: format_of(row) for row in rows}
+        self.counts: dict[str, int] = {row.name: row.rows for row in rows}
+        self.specs = [(row.since, row.spec) for row in connection.execute(_SPECS, {"model": self.id})]
+        # The books hold only what is committed. What this transaction brings stands beside them until it is durable:
+        # where it is rolled back, the books are still right.
+        self.seen_ids, self._latest_labels = id_caches
+        self.seen_ids.follow(store, connection, self.id, self.specs[-1][1])
+        self.new_ids = IdIndex(self.seen_ids.index.types)
+        self.accepted: list[tuple[Any, ...]] = []
+        self.labels_read = False
+        self.new_labels = IdIndex(self._latest_labels.index.types)
+        self.accepted_labels: list[tuple[Keys, list[str]]] = []
+        self.assignment = WindowAssignment(self.specs, json.loads(self.row.settings), now_us())
+        self.touched: set[str] = set()
+
+    @property
+    def labels(self) -> LatestLabels:
+        """The labels committed so far; read at most once, so that none of this transaction gets in."""
+        if not self.labels_read:
+            self._latest_labels.follow(self.store, self.connection, self.id)
+            self.labels_read = True
+        return self._latest_labels
+
+    def next_seq(self) -> int:
+        """The number of the next commit."""
+        self.seq += 1
+        return self.seq

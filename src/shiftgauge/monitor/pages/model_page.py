@@ -1,0 +1,287 @@
+"""The list of models and the page of one model: the chosen range of time, numbers, chart, segments."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import Any
+from urllib.parse import urlencode
+
+from shiftgauge.monitor.db.models import get_settings
+from shiftgauge.monitor.db.store import Store
+from shiftgauge.monitor.db.windows import MOST, SegmentView, WindowView, list_windows
+from shiftgauge.monitor.estimate.adaptive_range import coverage
+from shiftgauge.monitor.pages.chart import (
+    Point,
+    address_of,
+    chart,
+    name_of,
+    segment_windows,
+    state_of,
+    to_points,
+)
+from shiftgauge.monitor.pages.format import percent
+from shiftgauge.monitor.pages.scale import SPARK_WINDOWS, Sparkline, TimeScale, of_segment, of_windows
+from shiftgauge.monitor.periods import DAY, SECOND, from_us
+from shiftgauge.monitor.problems import ApiProblem, invalid
+from shiftgauge.monitor.views.overview import SUGGESTED, ModelView, get_model, list_alerts
+
+#: Ranges that can be chosen by name, back from the end of the newest window.
+PRESETS = {"1d": 1, "7d": 7, "30d": 30, "90d": 90, "1y": 366}
+PRESET_NAMES = {
+    "1d": "1 day",
+    "7d": "7 days",
+    "30d": "30 days",
+    "90d": "90 days",
+    "1y": "1 year",
+    "all": "all",
+}
+#: What is shown where nobody has chosen; windows by rows can be of any length, so the newest so many are.
+DEFAULTS = {"hour": "7d", "day": "90d", "week": "1y"}
+NEWEST = 200
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+@dataclass(frozen=True)
+class TimeRange:
+    """Which windows are shown.
+
+    Attributes:
+        since, until: only windows with rows from and before these times; None for no end.
+        limit: the newest so many.
+        name: of the preset, or None where days were given, or neither.
+        first, last: the days as a form shows them; empty where none was given.
+        as_of: what was known at this moment; None for now.
+    """
+
+    since: int | None = None
+    until: int | None = None
+    limit: int = MOST
+    name: str | None = None
+    first: str = ""
+    last: str = ""
+    as_of: int | None = None
+
+
+def known_at(asked: Mapping[str, str]) -> int | None:
+    """The moment whose knowledge an address asks for; None for now."""
+    return _day_or_time(asked, "as_of", last=True)
+
+
+def read_range(asked: Mapping[str, str], newest: WindowView | None) -> TimeRange:
+    """The range that an address asks for.
+
+    Args:
+        asked: the address's `range`, `from`, `to`, `as_of`.
+        newest: the model's newest window, of those known then; presets count back from its end.
+    """
+    as_of = known_at(asked)
+    since, until = _day_or_time(asked, "from"), _day_or_time(asked, "to", last=True)
+    if since is not None and until is not None and until <= since:
+        raise invalid(f"from={asked['from'][:40]} to={asked['to'][:40]}: ends before it begins; swap them")
+    if since is not None or until is not None:
+        days = [asked.get(name, "")[:10] for name in ("from", "to")]
+        return TimeRange(since, until, first=days[0], last=days[1], as_of=as_of)
+    return _preset(asked.get("range"), newest, as_of)
+
+
+def _preset(name: str | None, newest: WindowView | None, as_of: int | None) -> TimeRange:
+    if name is not None and name not in PRESET_NAMES:
+        raise invalid(f"range={name[:40]!r}: wanted one of {', '.join(PRESET_NAMES)}, or from= and to=")
+    if newest is None or name == "all":
+        return TimeRange(name=name, as_of=as_of)
+    chosen = name or DEFAULTS.get(newest.spec)
+    if chosen is None:
+        return TimeRange(limit=NEWEST, as_of=as_of)
+    return TimeRange(since=newest.end - PRESETS[chosen] * DAY, name=chosen, as_of=as_of)
+
+
+def _day_or_time(asked: Mapping[str, str], name: str, *, last: bool = False) -> int | None:
+    """A day or time of the address; a day as an end means its last moment."""
+    text = asked.get(name, "").strip().replace(" ", "+")
+    if not text:
+        return None
+    try:
+        moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+        if _DAY.fullmatch(text) and last:
+            moment += timedelta(days=1)
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
+        us = int(moment.timestamp()) * SECOND
+        from_us(us)  # a zone can lead beyond the years that can be printed
+        return us
+    except (ValueError, OverflowError):
+        raise _unreadable(name, text) from None
+
+
+def _unreadable(name: str, text: str) -> ApiProblem:
+    return invalid(
+        f"{name}={text[:40]!r}: wanted a day such as 2026-03-05 or a time such as 2026-03-05T14:00Z"
+    )
+
+
+def days_shown(windows: list[WindowView]) -> tuple[str, str]:
+    """The first and last day of what is shown, as a form wants them."""
+    first, last = windows[0].start, max(windows[0].start, *(window.end - 1 for window in windows))
+    return f"{from_us(first):%Y-%m-%d}", f"{from_us(last):%Y-%m-%d}"
+
+
+URGENT = ("alert", "waiting", "collecting", "empty", "no-limits", "ok")
+#: Beyond so many models no sparklines are drawn: each asks the database once.
+MOST_SPARKS = 100
+
+
+@dataclass(frozen=True)
+class ModelRow:
+    """A model of the list, its sparkline, and its newest window with labels."""
+
+    model: ModelView
+    spark: Sparkline | None
+    labelled: WindowView | None
+
+
+def list_rows(store: Store, models: list[ModelView]) -> list[ModelRow]:
+    """The models in order of urgency, then by name."""
+    order = sorted(models, key=lambda model: (URGENT.index(model.state), model.name))
+    out = []
+    for number, model in enumerate(order):
+        windows_: list[WindowView] = []
+        if model.latest is not None and number < MOST_SPARKS:
+            windows_ = list_windows(store, model.name, version=model.latest.version, limit=SPARK_WINDOWS)
+        labelled = next((w for w in reversed(windows_) if w.observed is not None), None)
+        out.append(ModelRow(model, of_windows(windows_), labelled))
+    return out
+
+
+def sentence(models: list[ModelView]) -> str:
+    """The whole list in a sentence.
+
+    `3 models: 1 with an alert, 2 within their limits`
+    """
+    words = {
+        "alert": "with an alert",
+        "waiting": "waiting",
+        "collecting": "collecting list_rows",
+        "empty": "without list_rows",
+        "no-limits": "without limits",
+        "ok": "within limits",
+    }
+    counts = [(sum(model.state == state for model in models), words[state]) for state in URGENT]
+    parts = [f"{count} {word}" for count, word in counts if count]
+    if len(models) == 1:
+        return f"1 model, {parts[0].partition(' ')[2]}"
+    return f"{len(models):,} models: {', '.join(parts)}"
+
+
+KEPT = ("range", "from", "to", "as_of", "version")
+
+
+@dataclass(frozen=True)
+class SegmentRow:
+    """A value of a segment: its newest numbers, the newest that labels have judged, and its sparkline."""
+
+    value: str
+    newest: SegmentView
+    labelled: SegmentView | None
+    spark: Sparkline | None
+
+
+def model_values(store: Store, name: str, asked: Mapping[str, str]) -> dict[str, Any]:
+    """Everything that `model.html.j2` needs.
+
+    Args:
+        store: where.
+        name: of the model.
+        asked: the address's query.
+    """
+    model = get_model(store, name)
+    settings = get_settings(store, name)
+    version = asked.get("version") or None
+    newest = list_windows(store, name, version=version, as_of=known_at(asked), limit=1)
+    chosen = read_range(asked, newest[0] if newest else None)
+    windows = list_windows(
+        store,
+        name,
+        version=version,
+        since=chosen.since,
+        until=chosen.until,
+        as_of=chosen.as_of,
+        limit=chosen.limit,
+    )
+    alerts = list_alerts(store, name)
+    drawn = to_points(windows)
+    return {
+        "model": model,
+        "settings": settings,
+        "version": version,
+        "chosen": chosen,
+        "presets": _presets(asked, newest),
+        "as_known": asked.get("as_of", "")[:10],
+        "windows": windows,
+        "days": days_shown(windows) if windows else (chosen.first, chosen.last),
+        "cut": len(windows) == MOST,
+        "source_error": model.source_error(version),
+        "suggested": SUGGESTED,
+        "chart": chart(drawn, settings.limits, model.source_error(version), alerts, name) if drawn else None,
+        "summary": _summary(model.name, drawn),
+        "points": [(point, name_of(point), address_of(point, name)) for point in reversed(drawn)],
+        "together": max((len(point.windows) for point in drawn), default=1),
+        "coverage": coverage(store, name, version),
+        "firing": [alert for alert in alerts if alert.firing],
+        "labelled": next((w for w in reversed(windows) if w.observed is not None), None),
+        "segments": _segments(windows),
+        "state_of": state_of,
+        "query": lambda **new: _query(asked, new),
+    }
+
+
+def _summary(name: str, drawn: list[Point]) -> str:
+    """The picture in a sentence, for those who do not see it."""
+    errors = [point.error for point in drawn if point.error is not None]
+    if not errors:
+        return f"{name}: no estimate in this range"
+    labelled = sum(point.observed is not None for point in drawn)
+    return (
+        f"Estimated error of {name} over {len(drawn)} places in time: from {percent(min(errors))} to "
+        f"{percent(max(errors))}, at last {percent(errors[-1])}; observed errors at {labelled} of them. "
+        "The numbers stand in the table below."
+    )
+
+
+def _query(asked: Mapping[str, str], new: Mapping[str, str | None]) -> str:
+    """The address's query with something changed; None takes it out."""
+    kept = {name: asked[name] for name in KEPT if asked.get(name)}
+    changed = {name.rstrip("_"): value for name, value in new.items()}
+    out = {name: value for name, value in {**kept, **changed}.items() if value}
+    return f"?{urlencode(out)}" if out else "?"
+
+
+def _presets(asked: Mapping[str, str], newest: list[WindowView]) -> list[tuple[str, str]]:
+    """Names and words of the ranges that make sense for the windows' length."""
+    short = bool(newest) and newest[0].spec in ("day", "week")
+    skipped = {"1d", "7d"} if short else set()
+    return [(name, word) for name, word in PRESET_NAMES.items() if name not in skipped]
+
+
+def _segments(windows: list[WindowView]) -> list[tuple[str, str, list[SegmentRow]]]:
+    """By segment: its name, its newest window, and its model_values, the largest first."""
+    # Of versions side by side the one listed last is shown: one line cannot be both.
+    estimated = list({window.start: window for window in windows if window.segments}.values())
+    if not estimated:
+        return []
+    shown = estimated[-SPARK_WINDOWS:]
+    times = TimeScale(shown[0].start, shown[-1].end)
+    out = []
+    for name, by_value in segment_windows(shown).items():
+        most = max(max(part.high, part.observed or 0.0) for parts in by_value.values() for _, part in parts)
+        parts = [_part(value, mine, most, times) for value, mine in by_value.items()]
+        out.append((name, estimated[-1].name, parts))
+    return out
+
+
+def _part(
+    value: str, mine: list[tuple[WindowView, SegmentView]], most: float, times: TimeScale
+) -> SegmentRow:
+    labelled = next((part for _, part in reversed(mine) if part.observed is not None), None)
+    return SegmentRow(value, mine[-1][1], labelled, of_segment(mine, most, times))

@@ -1,0 +1,79 @@
+"""Addresses of the pages that show: ask the service, render."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+
+from shiftgauge.monitor.api.requests import store_of
+from shiftgauge.monitor.api.security import Reader
+from shiftgauge.monitor.pages.model_page import list_rows, model_values, sentence
+from shiftgauge.monitor.pages.render import STATIC_KINDS, PageRoute, page, static_file_body
+from shiftgauge.monitor.pages.window_page import window_values
+from shiftgauge.monitor.periods import now_us
+from shiftgauge.monitor.problems import ApiProblem
+from shiftgauge.monitor.views.overview import get_model, list_alerts, list_deliveries, list_models
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+#: A year; the address changes with the content.
+FOREVER = "public, max-age=31536000, immutable"
+
+
+@router.get("/")
+def all_models(request: Request, caller: Reader) -> Response:
+    """Every model at a glance; where there is none, how to begin."""
+    models = list_models(store_of(request), caller.models())
+    if not models:
+        base = str(request.base_url).rstrip("/")
+        return page("empty.html.j2", base=base, locked=caller.token is not None)
+    rows = list_rows(store_of(request), models)
+    return page("models.html.j2", rows=rows, now=now_us(), sentence=sentence(models))
+
+
+@router.get("/models/{model}")
+def model_over_time(request: Request, model: str, caller: Reader) -> Response:
+    """A model over time."""
+    asked = dict(request.query_params)
+    base = str(request.base_url).rstrip("/")
+    return page("model.html.j2", **model_values(store_of(request), model, asked), now=now_us(), base=base)
+
+
+@router.get("/models/{model}/windows/{window}")
+def window_page(request: Request, model: str, window: str, caller: Reader) -> Response:
+    """A window: what was estimated, what turned out, every revision."""
+    revision = request.query_params.get("revision")
+    return page("window.html.j2", **window_values(store_of(request), model, window, revision))
+
+
+@router.get("/alerts")
+def all_alerts(request: Request, caller: Reader) -> Response:
+    """Alerts of every model that the caller may see."""
+    names = caller.models()
+    return _alerts(request, names[0] if names else None, alone=False)
+
+
+@router.get("/models/{model}/alerts")
+def model_alerts(request: Request, model: str, caller: Reader) -> Response:
+    """Alerts of one model."""
+    get_model(store_of(request), model)
+    return _alerts(request, model, alone=True)
+
+
+def _alerts(request: Request, model: str | None, *, alone: bool) -> Response:
+    store = store_of(request)
+    return page(
+        "alerts.html.j2",
+        model=model if alone else None,
+        firing=list_alerts(store, model, firing=True),
+        resolved=list_alerts(store, model, firing=False),
+        undelivered=list_deliveries(store, model, undelivered=True),
+        now=now_us(),
+    )
+
+
+@router.get("/static/{digest}/{name}")
+def static_file(digest: str, name: str) -> Response:
+    """Style and script."""
+    body = static_file_body(name)
+    if body is None:
+        raise ApiProblem(404, "not-found", "there is no such file")
+    return Response(body, headers={"content-type": STATIC_KINDS[name], "cache-control": FOREVER})

@@ -1,0 +1,165 @@
+"""Times in microseconds and ISO 8601, and periods: the window that a time or a row number falls into."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from shiftgauge.monitor.problems import invalid
+
+_simulated: list[int] = []
+
+
+def now_us() -> int:
+    """Microseconds since 1970."""
+    return _simulated[-1] if _simulated else time.time_ns() // 1000
+
+
+@contextmanager
+def simulated_time(us: int) -> Iterator[None]:
+    """Let it be another time within this process: what happened long ago is then kept as if it happened then.
+
+    >>> with simulated_time(7):
+    ...     now_us()
+    7
+    """
+    _simulated.append(us)
+    try:
+        yield
+    finally:
+        _simulated.pop()
+
+
+SECOND = 1_000_000
+HOUR, DAY = 3600 * SECOND, 86_400 * SECOND
+WEEK = 7 * DAY
+LENGTHS = {"hour": HOUR, "day": DAY, "week": WEEK}
+#: 1970-01-01 was a Thursday; weeks begin on Mondays (ISO 8601).
+MONDAY = 4 * DAY
+#: The fewest rows that can make a window by count.
+FEWEST = 10
+
+
+@dataclass(frozen=True)
+class Period:
+    """One window's reach: times [start, end) in microseconds, or row numbers [start, end)."""
+
+    name: str
+    start: int
+    end: int
+
+
+def check_window_length(spec: object) -> str:
+    """A window length: `hour`, `day`, `week`, or `1000 rows`."""
+    text = spec if isinstance(spec, str) else ""
+    if text in LENGTHS:
+        return text
+    if (count := rows_per_window(text)) is not None and count >= FEWEST:
+        return f"{count} rows"
+    raise invalid(
+        f"window {str(spec)[:40]!r}: wanted 'hour', 'day', 'week' or a number of rows such as '1000 rows' "
+        f"(at least {FEWEST})"
+    )
+
+
+def rows_per_window(spec: str) -> int | None:
+    """How many rows make a window, or None where time does.
+
+    >>> rows_per_window("500 rows"), rows_per_window("day")
+    (500, None)
+    """
+    match = re.fullmatch(r"([1-9][0-9]{0,8}) rows", spec)
+    return int(match[1]) if match else None
+
+
+def period_at(spec: str, place: int) -> Period:
+    """The window that holds this time (microseconds since 1970) or this row number.
+
+    >>> period_at("day", 90_000 * SECOND)
+    Period(name='1970-01-02', start=86400000000, end=172800000000)
+    >>> period_at("500 rows", 1200).name
+    'rows-1000-1499'
+    """
+    if (count := rows_per_window(spec)) is not None:
+        start = place // count * count
+        return Period(f"rows-{start}-{start + count - 1}", start, start + count)
+    length, offset = LENGTHS[spec], MONDAY if spec == "week" else 0
+    start = (place - offset) // length * length + offset
+    return Period(_name(spec, start), start, start + length)
+
+
+def _name(spec: str, start: int) -> str:
+    moment = from_us(start)
+    if spec == "week":
+        year, week, _ = moment.isocalendar()
+        return f"{year}-W{week:02d}"
+    return moment.strftime("%Y-%m-%d" if spec == "day" else "%Y-%m-%dT%HZ")
+
+
+def group_indices(numbers: npt.NDArray[Any]) -> Iterator[tuple[int, npt.NDArray[np.intp]]]:
+    """Each number that occurs, in order, with its places; takes n log n steps however many there are.
+
+    >>> [(number, places.tolist()) for number, places in group_indices(np.array([7, 3, 7]))]
+    [(3, [1]), (7, [0, 2])]
+    """
+    if not len(numbers):
+        return
+    order = np.argsort(numbers, kind="stable")
+    ordered = numbers[order]
+    starts = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1))
+    for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(order)], strict=True):
+        yield int(ordered[start]), order[start:end]
+
+
+def next_boundary(old: str, new: str, now: int) -> int:
+    """The first moment from now on at which windows of both lengths begin: there a new length takes over."""
+    longer = max(old, new, key=lambda spec: LENGTHS[spec])
+    span = period_at(longer, now)
+    return span.start if span.start == now else span.end
+
+
+def from_us(us: int) -> datetime:
+    """Microseconds since 1970 as a time in UTC."""
+    return datetime.fromtimestamp(us / SECOND, timezone.utc)
+
+
+def iso(us: int | None) -> str | None:
+    """A time as people and JSON read it, in UTC.
+
+    >>> iso(0)
+    '1970-01-01T00:00:00Z'
+    """
+    if us is None:
+        return None
+    text = from_us(us).isoformat(timespec="microseconds" if us % SECOND else "seconds")
+    return text.replace("+00:00", "Z")
+
+
+def parse_time(text: Any, row: int) -> int:
+    """Microseconds since 1970 of an ISO 8601 time with a zone.
+
+    >>> parse_time("1970-01-01T01:00:00+01:00", 0)
+    0
+    """
+    wanted = "wanted ISO 8601 with a zone, such as 2026-03-05T14:00:00Z"
+    if not isinstance(text, str):
+        raise invalid(f"row {row}: time {str(text)[:40]!r}; {wanted}")
+    try:
+        moment = datetime.fromisoformat(text[:-1] + "+00:00" if text.endswith(("Z", "z")) else text)
+        if moment.tzinfo is None:
+            raise invalid(f"row {row}: time {text[:40]!r} has no zone; {wanted}")
+        delta = moment - _EPOCH
+    except (ValueError, OverflowError):
+        raise invalid(f"row {row}: time {text[:40]!r} cannot be read; {wanted}") from None
+    return (delta.days * 86_400 + delta.seconds) * SECOND + delta.microseconds
+
+
+_EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")

@@ -1,0 +1,1 @@
+"""The processes: the server, the worker, replays, the demo, and the export."""

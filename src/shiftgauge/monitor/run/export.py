@@ -1,0 +1,127 @@
+"""Everything as Parquet: windows and revisions, rows, labels with their history, alerts, settings.
+
+Rows carry their id and its keyed hash (`id_hash`); labels and label plans carry the hash alone.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import parquet
+from sqlalchemy import Connection, Table, select
+
+from shiftgauge.errors import FileError
+from shiftgauge.monitor.db.rows import from_arrow_stream, read_payload, with_commit_columns
+from shiftgauge.monitor.db.schema import (
+    alerts,
+    batches,
+    models,
+    outbox,
+    plans,
+    revisions,
+    sources,
+    versions,
+    windows,
+)
+from shiftgauge.monitor.db.store import Store
+
+#: Tables that are written whole; secrets and payloads are left out.
+WHOLE: tuple[Table, ...] = (models, versions, sources, windows, revisions, alerts, outbox)
+LEFT_OUT = {"payload"}
+
+
+def export(store: Store, folder: str | Path) -> dict[str, int]:
+    """Write everything into an empty folder; how many rows each file has, by its name.
+
+    A failed export leaves nothing; one that was killed leaves a folder named `incomplete` in it.
+    """
+    out = Path(folder)
+    part = out / "incomplete"
+    made = not out.exists()
+
+    def work(connection: Connection) -> dict[str, int]:
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir()
+        try:
+            return _write_all(store, connection, part)
+        except OSError as problem:
+            raise FileError(
+                f"{folder}: the export failed ({problem.strerror or problem}); nothing was left there"
+            ) from None
+
+    try:
+        if not made and any(out.iterdir()):
+            raise FileError(f"{folder}: is not empty; wanted a new folder")
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise FileError(f"{folder}: cannot be written to ({problem.strerror}); wanted a new folder") from None
+    try:
+        counts = store.read_rows(work)
+        for path in part.iterdir():
+            path.rename(out / path.name)
+        part.rmdir()
+        return counts
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        if made:
+            shutil.rmtree(out, ignore_errors=True)
+        raise
+
+
+def _write_all(store: Store, connection: Connection, out: Path) -> dict[str, int]:
+    counts = {}
+    for table in WHOLE:
+        columns = [column for column in table.c if column.name not in LEFT_OUT]
+        records = [dict(row._mapping) for row in connection.execute(select(*columns).order_by(table.c.id))]
+        if table is models:
+            records = [{**row, "settings": _without_secret(row["settings"])} for row in records]
+        counts[f"{table.name}.parquet"] = _write(out / f"{table.name}.parquet", records, table)
+    for row in connection.execute(select(batches).order_by(batches.c.id)).yield_per(20):
+        name = f"{row.kind}/model-{row.model_id}/batch-{row.id}.parquet"
+        counts[name] = _batch(store, out / name, row)
+    for source in connection.execute(select(sources)):
+        held_file = store.objects.path(source.object)
+        (out / "sources").mkdir(exist_ok=True)
+        (out / "sources" / f"source-{source.id}{held_file.suffix}").write_bytes(held_file.read_bytes())
+    for plan in connection.execute(select(plans).order_by(plans.c.id)):
+        counts[f"label-requests/plan-{plan.id}.parquet"] = _plan(out, plan)
+    return counts
+
+
+def _without_secret(text: str) -> str:
+    settings = json.loads(text)
+    if settings.get("webhook"):
+        settings["webhook"]["secret"] = None
+    return json.dumps(settings)
+
+
+def _write(path: Path, rows: list[dict[str, Any]], table: Table) -> int:
+    columns = {
+        name: [row[name] for row in rows] for name in (c.name for c in table.c if c.name not in LEFT_OUT)
+    }
+    parquet.write_table(pa.table(columns), path)
+    return len(rows)
+
+
+def _batch(store: Store, path: Path, row: Any) -> int:
+    table = with_commit_columns(read_payload(store.objects, row.payload, row.object), row.seq, row.first)
+    hidden = ["content"] if "content" in table.column_names else []
+    path.parent.mkdir(parents=True, exist_ok=True)
+    parquet.write_table(_with_id_hash(table.drop_columns(hidden)), path)
+    return int(table.num_rows)
+
+
+def _plan(out: Path, row: Any) -> int:
+    table = from_arrow_stream(row.payload)
+    (out / "label-requests").mkdir(exist_ok=True)
+    parquet.write_table(_with_id_hash(table), out / "label-requests" / f"plan-{row.id}.parquet")
+    return int(table.num_rows)
+
+
+def _with_id_hash(table: Any) -> Any:
+    """The keyed hash of the id under its public name: labels and plans have no id, and are joined to rows by it."""
+    return table.rename_columns(["id_hash" if name == "key" else name for name in table.column_names])

@@ -1,0 +1,147 @@
+"""The worker: claims jobs as they fall due, renews their leases, and retries failed ones later."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import socket
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy import select, update
+
+from shiftgauge.monitor.alerts.evaluate import evaluate_alerts
+from shiftgauge.monitor.alerts.webhooks import deliver
+from shiftgauge.monitor.db import queue
+from shiftgauge.monitor.db.compaction import compact
+from shiftgauge.monitor.db.erasure import AGAIN, erase_before, remove_unreferenced_files, retention_cutoff
+from shiftgauge.monitor.db.ids import LatestLabels
+from shiftgauge.monitor.db.queue import LEASE, Job, LostLease
+from shiftgauge.monitor.db.schema import models, windows
+from shiftgauge.monitor.db.store import Store, remove_files
+from shiftgauge.monitor.estimate.windows import estimate_window, update_labels
+from shiftgauge.monitor.periods import SECOND, now_us
+from shiftgauge.monitor.problems import ApiProblem
+from shiftgauge.monitor.settings import from_stored
+
+log = logging.getLogger("shiftgauge.monitor")
+#: How long an idle worker waits before it looks again, in seconds.
+PAUSE = 0.5
+
+
+class Worker:
+    """One worker; several may share a database.
+
+    Args:
+        store: where the jobs are.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.name = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        self.labels: dict[int, LatestLabels] = {}
+        self.stopping = threading.Event()
+
+    def run(self) -> None:
+        """Work until `stopping` is set; a lost database is waited for."""
+        while not self.stopping.is_set():
+            try:
+                idle = not self.step()
+            except ApiProblem as problem:  # the database is away, or its disk full
+                log.warning("%s", problem)
+                idle = True
+            if idle:
+                self.stopping.wait(PAUSE)
+
+    def drain(self) -> int:
+        """Work until nothing is due; how many jobs were done."""
+        done = 0
+        while self.step():
+            done += 1
+        return done
+
+    def step(self) -> bool:
+        """Do one job; False where none is due."""
+        job = queue.claim(self.store, self.name)
+        if job is None:
+            return False
+        with self._lease(job):
+            try:
+                self._do(job)
+            except LostLease:
+                log.warning("another worker has taken over %s %s", job.kind, job.subject)
+            except ApiProblem:
+                queue.retry_later(self.store, job, "the store was not available")
+                raise
+            except Exception as problem:
+                log.exception("%s %s failed", job.kind, job.subject)
+                self._failed(job, f"{type(problem).__name__}: {problem}")
+        return True
+
+    def _do(self, job: Job) -> None:
+        if job.kind == "estimate":
+            estimate_window(self.store, job, self.labels)
+        elif job.kind == "labels":
+            update_labels(self.store, job, self.labels)
+        elif job.kind == "alerts":
+            evaluate_alerts(self.store, job)
+        elif job.kind == "deliver":
+            deliver(self.store, job)
+        elif job.kind == "compact":
+            compact(self.store, job)
+        elif job.kind == "erase":
+            self._erase(job)
+        elif job.kind == "scrub":
+            self._scrub(job)
+        else:
+            raise ValueError(f"a job of an unknown kind: {job.kind}")
+
+    def _erase(self, job: Job) -> None:
+        with self.store.read() as connection:
+            row = connection.execute(select(models).where(models.c.id == job.subject)).one()
+        before = retention_cutoff(from_stored(json.loads(row.settings)), now_us())
+        if before is not None:
+            erase_before(self.store, row.id, before)
+        remove_unreferenced_files(self.store)
+        with self.store.write() as connection:
+            if not queue.finish(connection, job):
+                raise LostLease
+
+    def _scrub(self, job: Job) -> None:
+        """Finish an erasure, also one whose process died: its files, and the database's own."""
+        remove_files(self.store)
+        again = None if self.store.scrub() else now_us() + AGAIN
+        with self.store.write() as connection:
+            if not queue.finish(connection, job, again):
+                raise LostLease
+
+    def _failed(self, job: Job, problem: str) -> None:
+        queue.retry_later(self.store, job, problem)
+        if job.kind == "estimate":
+            with self.store.write() as connection:
+                which = (windows.c.id == job.subject) & (windows.c.state != "estimated")
+                values = {"state": "failed", "reason": f"internal error, tried again: {problem}"[:500]}
+                connection.execute(update(windows).where(which).values(**values))
+
+    @contextmanager
+    def _lease(self, job: Job) -> Iterator[None]:
+        """Keep the lease alive while the job is under way."""
+        done = threading.Event()
+
+        def beat() -> None:
+            while not done.wait(LEASE / SECOND / 4):
+                try:
+                    queue.renew(self.store, job)
+                except Exception:  # the job itself will meet the same database, and say so
+                    log.debug("the lease of job %s could not be renewed", job.id, exc_info=True)
+
+        thread = threading.Thread(target=beat, name=f"lease-{job.id}", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()

@@ -1,1 +1,0 @@
-"""The way from an empty database to the present one, step by step."""

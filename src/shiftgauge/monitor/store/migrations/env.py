@@ -1,1 +1,0 @@
-"""Alembic asks for this file; `shiftgauge.monitor.store.migrate` runs the migrations itself."""

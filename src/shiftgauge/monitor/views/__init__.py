@@ -1,0 +1,1 @@
+"""Read-only records of models, alerts, reports and metrics for the API and the pages."""

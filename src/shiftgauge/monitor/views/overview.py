@@ -1,0 +1,288 @@
+"""What users see of models, alerts, webhook messages and reports: typed records, read from the tables."""
+
+from __future__ import annotations
+
+import json
+import threading
+import zlib
+from functools import lru_cache
+from typing import Any
+
+from pydantic import Field, computed_field
+from sqlalchemy import Connection, func, select
+
+from shiftgauge.monitor.alerts.rules import confirmation
+from shiftgauge.monitor.db.models import format_of, model_row, unknown_model
+from shiftgauge.monitor.db.schema import (
+    alerts,
+    models,
+    outbox,
+    reports,
+    revisions,
+    sources,
+    versions,
+    windows,
+)
+from shiftgauge.monitor.db.store import Store
+from shiftgauge.monitor.db.windows import WindowView, get_window, latest_windows
+from shiftgauge.monitor.problems import ApiProblem
+from shiftgauge.monitor.records import Record, Time
+from shiftgauge.monitor.settings import from_stored
+from shiftgauge.reports import Report
+
+#: The rise over the source's error that is offered as a limit, in percentage points.
+SUGGESTED = 5
+
+
+class VersionView(Record):
+    """A version of a model."""
+
+    name: str
+    rows: int = Field(description="ever accepted")
+    kind: str | None = Field(description="logits or probs; null before the first row")
+    k: int | None = Field(description="number of classes; null where it is not known yet")
+    classes: tuple[str, ...] | None = Field(description="their names; null where they are numbered")
+    source_rows: int | None = Field(description="of its labelled source; null where there is none yet")
+    source_error: float | None
+    source_created: Time | None
+
+
+class ModelView(Record):
+    """A model at a glance."""
+
+    name: str
+    created: Time
+    state: str = Field(
+        description="the most urgent of alert, waiting (windows wait, see reason), empty (no rows yet), "
+        "collecting (no window has closed), no-limits (the error has no limit) and ok"
+    )
+    reason: str | None
+    versions: tuple[VersionView, ...] = Field(description="newest first")
+    rows: int = Field(description="ever accepted")
+    last_row: Time | None = Field(description="when the last row arrived")
+    firing: int = Field(description="number of alerts that fire")
+    waiting: int = Field(description="number of closed windows without an estimate")
+    latest: WindowView | None = Field(description="the newest estimated window")
+
+    def source_error(self, version: str | None = None) -> float | None:
+        """The error of the newest source, of one version or of all."""
+        named = [v for v in self.versions if version in (None, v.name)]
+        return next((v.source_error for v in named if v.source_error is not None), None)
+
+
+def list_models(store: Store, names: list[str] | None = None) -> list[ModelView]:
+    """All models, or those named, by name."""
+    with store.read() as connection:
+        wanted = select(models).order_by(models.c.name)
+        if names is not None:
+            wanted = wanted.where(models.c.name.in_(names))
+        rows = connection.execute(wanted).all()
+        ids = [row.id for row in rows]
+        latest = latest_windows(connection, ids)
+        by_model = _version_views(connection, ids)
+        firing = _count(connection, alerts, ids, alerts.c.resolved.is_(None))
+        waiting = _count(connection, windows, ids, windows.c.state.in_(["waiting", "failed"]))
+        reasons = _reasons(connection, ids)
+    return [
+        _model_view(
+            row, by_model[row.id], latest.get(row.id), firing.get(row.id, 0), waiting.get(row.id, 0), reasons
+        )
+        for row in rows
+    ]
+
+
+def get_model(store: Store, name: str) -> ModelView:
+    """One model; raises a problem (404) where there is none."""
+    views = list_models(store, [name])
+    if not views:
+        with store.read() as connection:
+            raise unknown_model(connection, name)
+    return views[0]
+
+
+def _version_views(connection: Connection, ids: list[int]) -> dict[int, tuple[VersionView, ...]]:
+    joined = versions.outerjoin(sources, versions.c.source_id == sources.c.id)
+    columns = (
+        versions,
+        sources.c.rows.label("source_rows"),
+        sources.c.error.label("source_error"),
+        sources.c.created.label("source_created"),
+    )
+    query = (
+        select(*columns)
+        .select_from(joined)
+        .where(versions.c.model_id.in_(ids))
+        .order_by(versions.c.id.desc())
+    )
+    out: dict[int, tuple[VersionView, ...]] = dict.fromkeys(ids, ())
+    for row in connection.execute(query):
+        names = ("name", "rows", "kind", "k", "source_rows", "source_error", "source_created")
+        view = VersionView(classes=format_of(row).classes, **{name: getattr(row, name) for name in names})
+        out[row.model_id] = (*out[row.model_id], view)
+    return out
+
+
+def _count(connection: Connection, table: Any, ids: list[int], which: Any) -> dict[int, int]:
+    query = select(table.c.model_id, func.count()).where(table.c.model_id.in_(ids), which)
+    return {row[0]: row[1] for row in connection.execute(query.group_by(table.c.model_id))}
+
+
+def _reasons(connection: Connection, ids: list[int]) -> dict[int, str]:
+    """Why the newest window that waits does so, by model."""
+    query = (
+        select(windows.c.model_id, windows.c.reason)
+        .where(windows.c.model_id.in_(ids), windows.c.state.in_(["waiting", "failed"]))
+        .order_by(windows.c.low)
+    )
+    return {row.model_id: row.reason for row in connection.execute(query)}
+
+
+def _model_view(
+    row: Any,
+    version_views: tuple[VersionView, ...],
+    latest: WindowView | None,
+    firing: int,
+    waiting: int,
+    reasons: dict[int, str],
+) -> ModelView:
+    total = sum(v.rows for v in version_views)
+    limits = from_stored(json.loads(row.settings)).limits
+    state, reason = "ok", None
+    if firing:
+        state, reason = "alert", f"{firing} alert{'s' * (firing > 1)} firing"
+    elif waiting and row.id in reasons:
+        state, reason = "waiting", reasons[row.id]
+    elif not total:
+        state, reason = "empty", "no rows yet"
+    elif latest is None:
+        state, reason = "collecting", "no window has closed yet"
+    elif not limits.on_error:
+        state, reason = "no-limits", "no limits set" if limits.none else "no limit on the error set"
+    return ModelView(
+        name=row.name,
+        created=row.created,
+        state=state,
+        reason=reason,
+        versions=version_views,
+        rows=total,
+        last_row=row.last_row,
+        firing=firing,
+        waiting=waiting,
+        latest=latest,
+    )
+
+
+class AlertView(Record):
+    """An alert."""
+
+    id: int
+    model: str
+    version: str | None = Field(description="null for rules about the whole model")
+    rule: str = Field(description="error, rise, width, silence or not-estimated")
+    limit: float | None
+    value: float | None = Field(description="when it fired")
+    message: str
+    window: str | None = Field(description="the window that made it fire")
+    fired: Time
+    resolved: Time | None
+    resolution: str | None
+    confirmed: bool | None = Field(
+        description="whether the range's lower end or labels exceed the limit too; null for other rules"
+    )
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def firing(self) -> bool:
+        """Whether it still fires."""
+        return self.resolved is None
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def confirmation(self) -> str | None:
+        """Whether it is confirmed, in words; null for rules that are not about an error."""
+        return None if self.confirmed is None else confirmation(self.confirmed)
+
+
+class DeliveryView(Record):
+    """A message to a webhook."""
+
+    id: int
+    model: str
+    alert_id: int
+    event: str = Field(description="fired, confirmed or resolved")
+    state: str = Field(description="delivered, waiting (sent again when due) or given up")
+    attempts: int
+    problem: str | None = Field(description="what went wrong last")
+    created: Time
+    due: Time
+    delivered: Time | None
+    body: dict[str, Any]
+
+
+def list_alerts(
+    store: Store, model: str | None = None, *, firing: bool | None = None, limit: int = 200
+) -> list[AlertView]:
+    """Alerts, newest first; of one model, and only those that fire (or not), if said."""
+    wanted = select(alerts, models.c.name.label("model")).join(models, models.c.id == alerts.c.model_id)
+    if firing is not None:
+        wanted = wanted.where(alerts.c.resolved.is_(None) if firing else alerts.c.resolved.is_not(None))
+    with store.read() as connection:
+        if model is not None:
+            wanted = wanted.where(alerts.c.model_id == model_row(connection, model).id)
+        rows = connection.execute(wanted.order_by(alerts.c.id.desc()).limit(limit)).all()
+    return [AlertView(**{name: getattr(row, name) for name in AlertView.model_fields}) for row in rows]
+
+
+#: Fields of a `DeliveryView` that are columns of the table.
+DELIVERY_COLUMNS = [name for name in DeliveryView.model_fields if name not in ("state", "body")]
+
+
+def list_deliveries(
+    store: Store, model: str | None = None, *, undelivered: bool = False, limit: int = 200
+) -> list[DeliveryView]:
+    """Messages to webhooks, newest first."""
+    wanted = select(outbox, models.c.name.label("model")).join(models, models.c.id == outbox.c.model_id)
+    if undelivered:
+        wanted = wanted.where(outbox.c.delivered.is_(None))
+    with store.read() as connection:
+        if model is not None:
+            wanted = wanted.where(outbox.c.model_id == model_row(connection, model).id)
+        rows = connection.execute(wanted.order_by(outbox.c.id.desc()).limit(limit)).all()
+    return [
+        DeliveryView(
+            state="delivered" if row.delivered is not None else "given up" if row.given_up else "waiting",
+            body=json.loads(row.body),
+            **{name: getattr(row, name) for name in DELIVERY_COLUMNS},
+        )
+        for row in rows
+    ]
+
+
+def get_report(
+    store: Store, model: str, window: str, revision: int | None = None, format: str = "html"
+) -> str:
+    """The report as `html`, `md` or `json`: the newest up to that revision, since labels bring none of their own."""
+    view = get_window(store, model, window, revision)
+    with store.read() as connection:
+        which = (windows.c.model_id == model_row(connection, model).id, windows.c.name == window)
+        row = connection.execute(
+            select(reports.c.body)
+            .join(revisions, revisions.c.id == reports.c.revision_id)
+            .join(windows, windows.c.id == revisions.c.window_id)
+            .where(*which, revisions.c.revision <= view.revision)
+            .order_by(revisions.c.revision.desc())
+        ).first()
+    if row is None:
+        why = view.reason or "it has not been estimated yet"
+        raise ApiProblem(404, "no-report", f"window {window!r} has no report: {why}")
+    with _rendering:
+        return _rendered(row.body, format)
+
+
+_rendering = threading.Lock()
+
+
+@lru_cache(maxsize=32)
+def _rendered(body: bytes, format: str) -> str:
+    """Drawn once for all who look at it: it takes a good part of a second."""
+    return Report(json.loads(zlib.decompress(body))).render(format)
