@@ -8,7 +8,7 @@ part are at the monitor's level, 90%. Detected: of the targets whose true error 
 the share for which the rule fires. False alarms: the same share of the targets whose true error lies within the limit.
 The targets between count for neither. Each target is one window with all its rows.
 
-TABLES as `benchmarks/natural_tables.py` and `benchmarks/natural_by_rule.py` write them; without any, those of the first
+TABLES as `benchmarks/natural.py --export` writes them; without any, those of the first
 are made. LOGITS as `benchmarks/auto.py` takes them; the corruptions that ship with the package are always a set.
 """
 

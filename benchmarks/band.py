@@ -3,7 +3,7 @@
     python benchmarks/band.py [--tables TABLES.npz ...] [--logits CIFAR.npz ...] [--quick]
 
 Windows of 300 rows are drawn from recorded predictions and estimated as the monitor does; two rows of three get
-labels. The predictions: those that ship with the package; natural tables as `benchmarks/natural_tables.py` writes
+labels. The predictions: those that ship with the package; natural tables as `benchmarks/natural.py --export` writes
 them, made first where none are given; files of logits as `benchmarks/auto.py` takes them. Sequences of 120 windows
 are made of them: a quiet start, then another group or corruption every 3 to 14 windows, home again in between. The band
 of a sequence knows nothing of its family of data: the misses from elsewhere that it starts with are those of the other

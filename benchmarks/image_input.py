@@ -20,7 +20,7 @@ import numpy as np
 from PIL import Image
 
 from shiftgauge.experiments.examples import FileImages
-from shiftgauge.experiments.loading import Plan, batches
+from shiftgauge.experiments.loading import ShuffledBatches, batches
 
 
 def write_images(folder: Path, count: int, size: tuple[int, int]) -> FileImages:
@@ -37,7 +37,7 @@ def write_images(folder: Path, count: int, size: tuple[int, int]) -> FileImages:
 
 
 def measure(images: FileImages, workers: int) -> float:
-    plan = Plan(len(images), 64, seed=0)
+    plan = ShuffledBatches(len(images), 64, seed=0)
     began = time.perf_counter()
     for _, pixels, _ in batches(images, plan, 0, plan.steps, workers):
         pixels[:, ::16, ::16].sum()
@@ -45,7 +45,7 @@ def measure(images: FileImages, workers: int) -> float:
 
 
 def every_byte(images: FileImages, workers: int) -> str:
-    plan, seen = Plan(len(images), 64, seed=0), hashlib.sha256()
+    plan, seen = ShuffledBatches(len(images), 64, seed=0), hashlib.sha256()
     for _, pixels, _ in batches(images, plan, 0, plan.steps, workers):
         seen.update(np.ascontiguousarray(pixels))
     return seen.hexdigest()

@@ -1,13 +1,17 @@
-"""Every metric without labels against the true labels, over shifts; the opponent assumes that nothing changed.
+"""Every metric without labels, and its range, against the true labels, over shifts; and the constants of the ranges.
 
-    python benchmarks/metrics.py [--scores FILE.npz | FOLDER ...] [--quick] [--json FILE]
+    python benchmarks/metrics.py FILE.npz ... [--labels 0 50] [--slices] [--only 40] [--json FILE]
+    python benchmarks/metrics.py FILE.npz ... --fit [--write]
 
-Scores are read as by `benchmarks/auto.py`: without any, the recorded predictions that ship with the package; several
-are pooled. The source is the validation set, and every set, the clean one too, is a target once. The opponent is the
-source's own value of the same metric. Two-class metrics come from merging the classes into halves, the later half
-being the positive class. Costs are drawn once, from 0 to 1, and nothing for a right prediction. Slices are four at
-random, and four that follow the true class in two rows of three, so that each has a class mix of its own. Printed: mean
-and worst absolute miss in points; per class and per slice, each one counts.
+FILE has the layout of `benchmarks/natural_tables.py` (TASK__MODEL__val_probs, ...), or of `benchmarks/auto.py`
+(val_logits, labels, <shift>_logits). Each target is one of a file's groups or shifts. Slices are real groups: all
+targets of one model pooled, cut by group. Costs are drawn once per number of classes, from 0 to 1, and nothing for a
+right prediction.
+
+Printed by file and metric: mean absolute error in points, ours and that of the source's own value; how often ranges at
+50, 80, 90 and 95% held the truth; the mean width at 90%. Every target counts the same, whatever its number of classes.
+`--fit` fits the constants by maximum likelihood, and prints the coverage of ranges whose constants were fitted on the
+other families; `--write` puts the constants fitted on all families into `auto_constants.json`.
 """
 
 from __future__ import annotations
@@ -15,127 +19,287 @@ from __future__ import annotations
 import argparse
 import json
 import zlib
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from auto import Rows, read
+from auto import read
+from scipy.optimize import minimize
 
 import shiftgauge as sg
-from shiftgauge.inference.confusion import Metrics, soft_auc, soft_average_precision
+from shiftgauge.inference.confusion import (
+    Number,
+    numbers,
+    read_sums,
+    soft_auc,
+    soft_average_precision,
+)
+from shiftgauge.inference.scenarios import TOO_FEW, Scenarios, features, scenarios
+from shiftgauge.inference.segments import Grouping, slice_noise
+from shiftgauge.methods import range as constants
 
-SLICES = 4
-#: How many rows go to the slice of their class; the others go anywhere.
-FOLLOW = 2 / 3
-
-#: One or more values by the name of their metric.
-Values = dict[str, np.ndarray]
-
-
-def halves(rows: Rows) -> Rows:
-    """The same rows with the classes merged into two halves: log-odds add up as probabilities do."""
-    logits, labels = rows
-    parts = np.array_split(np.asarray(logits, dtype=np.float64), [logits.shape[1] // 2], axis=1)
-    merged = np.column_stack([np.logaddexp.reduce(part, axis=1) for part in parts])
-    return merged, (labels >= logits.shape[1] // 2).astype(int)
-
-
-def groups(labels: np.ndarray, seed: int) -> dict[str, np.ndarray]:
-    """Slices that know nothing of the classes, and slices that follow them."""
-    rng = np.random.default_rng(seed)
-    at_random = rng.integers(SLICES, size=len(labels))
-    follow = rng.random(len(labels)) < FOLLOW
-    return {"slices, random": at_random, "slices, by class": np.where(follow, labels % SLICES, at_random)}
+LEVELS = (0.5, 0.8, 0.9, 0.95)
+FOLDS = 8
+PARAMETERS = ("constant", "error", "hypotheses", "disagreement")
+FITTED = Path(constants.__file__).with_name("auto_constants.json")
 
 
-def of_confusion(found: Metrics, costs: np.ndarray) -> Values:
-    averages = found.averages()
-    return {
-        "error": np.array([found.error]),
-        "precision, per class": found.precision,
-        "recall, per class": found.recall,
-        "F1, per class": found.f1,
-        "macro F1": np.array([averages["f1"]["macro"]]),
-        "weighted F1": np.array([averages["f1"]["weighted"]]),
-        "kappa": np.array([found.kappa]),
-        "mean cost": np.array([(found.confusion * costs).sum()]),
-    }
+@dataclass(frozen=True)
+class Record:
+    """One kind of number of one target: its scenarios and the truth; NaN where there is none."""
+
+    file: str
+    family: str
+    number: Number
+    cases: Scenarios
+    truth: np.ndarray
+    source: np.ndarray
+
+    @property
+    def used(self) -> np.ndarray:
+        """Numbers that have a range and a truth."""
+        return np.isfinite(self.truth) & (self.number.rows >= TOO_FEW)
 
 
-def counted(rows: Rows, costs: np.ndarray, seed: int) -> Values:
-    """Every metric by the true labels."""
-    logits, labels = rows
-    k, said = logits.shape[1], logits.argmax(axis=1)
-    confusion = np.zeros((k, k))
-    np.add.at(confusion, (labels, said), 1.0 / len(labels))
-    error = float(np.mean(said != labels))
-    merged, positive = halves(rows)
-    score, even = merged[:, 1] - merged[:, 0], np.full(len(labels), 1.0 / len(labels))
-    return {
-        **of_confusion(Metrics(confusion, tuple(range(k)), error, error), costs),
-        "ROC-AUC, halves": np.array([soft_auc(score, positive.astype(float), even)]),
-        "average precision, halves": np.array([soft_average_precision(score, positive.astype(float), even)]),
-        **{
-            name: np.array([np.mean((said != labels)[group == g]) for g in range(SLICES)])
-            for name, group in groups(labels, seed).items()
-        },
-    }
+@dataclass(frozen=True)
+class Task:
+    """A model: its labelled source and its targets."""
+
+    family: str
+    scores: str
+    source: tuple[np.ndarray, np.ndarray]
+    targets: dict[str, tuple[np.ndarray, np.ndarray]]
 
 
-def estimated(source: Rows, target: Rows, costs: np.ndarray, seed: int) -> Values:
-    """The same without the target's labels, which only make the slices."""
-    known, unknown = sg.Source(logits=source[0], labels=source[1]), sg.Target(logits=target[0])
-    found = sg.metrics(known, unknown)
-    (left, y), (right, _) = halves(source), halves(target)
-    two = sg.metrics(sg.Source(logits=left, labels=y), sg.Target(logits=right))
-    return {
-        **of_confusion(found, costs),
-        "error (COTT)": np.array([found.cott_error]),
-        "ROC-AUC, halves": np.array([two.roc_auc]),
-        "average precision, halves": np.array([two.average_precision]),
-        **{
-            name: np.array([s.error for s in sg.slices(known, unknown, group, replicates=20).slices])
-            for name, group in groups(target[1], seed).items()
-        },
-    }
+def tasks(path: Path) -> Iterator[Task]:
+    with np.load(path) as held:
+        names = held.files
+        if "val_logits" in names:
+            source, sets = read(path)
+            yield Task(path.stem, "logits", source, sets)
+            return
+        for key in [n[: -len("__val_probs")] for n in names if n.endswith("__val_probs")]:
+            own = [n[:-6] for n in names if n.startswith(f"{key}__") and n.endswith("_probs")]
+            rows = {n: (held[f"{n}_probs"], held[f"{n}_labels"].astype(int)) for n in own}
+            source = rows.pop(f"{key}__val")
+            yield Task(f"{path.stem}/{key.split('_')[0]}", "probs", source, rows)
 
 
-def misses(source: Rows, sets: dict[str, Rows]) -> Iterator[dict[str, tuple[np.ndarray, np.ndarray]]]:
-    """For every target: each metric's absolute misses, and those of the source's own value."""
-    costs = np.random.default_rng(0).random((source[0].shape[1],) * 2)
-    np.fill_diagonal(costs, 0.0)
-    unchanged = counted(source, costs, seed=0)
-    for name, target in sets.items():
-        seed = zlib.crc32(name.encode())
-        truth, found = counted(target, costs, seed), estimated(source, target, costs, seed)
-        truth["error (COTT)"], unchanged["error (COTT)"] = truth["error"], unchanged["error"]
-        yield {m: (np.abs(found[m] - truth[m]), np.abs(unchanged[m] - truth[m])) for m in found}
+def costs_of(k: int) -> np.ndarray:
+    return np.random.default_rng(k).random((k, k)) * (1.0 - np.eye(k))
+
+
+def counted(scores: np.ndarray, said: np.ndarray, labels: np.ndarray, k: int) -> dict[str, np.ndarray]:
+    """Every metric by the true labels; F1 as Jaccard's index."""
+    n = len(labels)
+    C = np.zeros((k, k))
+    np.add.at(C, (labels, said), 1.0 / n)
+    tp, share, predicted = np.diag(C), C.sum(axis=1), C.sum(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        own = {
+            "precision": tp / predicted,
+            "recall": tp / share,
+            "f1": tp / (share + predicted - tp),
+            "share": share,
+        }
+    f1 = np.nan_to_num(2 * own["f1"] / (1 + own["f1"]))
+    for name, v in {**{n: np.nan_to_num(own[n]) for n in ("precision", "recall")}, "f1": f1}.items():
+        own |= {f"macro {name}": np.array([v.mean()]), f"weighted {name}": np.array([share @ v])}
+    chance = predicted @ share
+    own["kappa"] = np.array([(tp.sum() - chance) / (1.0 - chance) if chance < 1.0 else 0.0])
+    own["cost"] = np.array([(C * costs_of(k)).sum()])
+    if k == 2:
+        even, positive = np.full(n, 1.0 / n), labels.astype(float)
+        for name, of in (("roc_auc", soft_auc), ("average_precision", soft_average_precision)):
+            value = of(scores, positive, even) if 0 < positive.sum() < n else None
+            own[name] = np.array([np.nan if value is None else value])
+    return own
+
+
+def ordered(pair: sg.Pair, of_target: bool = True) -> np.ndarray:
+    """The score of the second class, as the curves use it."""
+    return (pair.target_block if of_target else pair.source_block).probs[:, 1]
+
+
+def of_target(
+    file: str, task: Task, source: sg.Source, rows: tuple[np.ndarray, np.ndarray], m: int, seed: int
+) -> Iterator[Record]:
+    """The records of the metrics of one target, with m labels."""
+    scores, labels = rows
+    chosen = np.random.default_rng(seed).permutation(len(labels))[:m]
+    given = {int(i): int(labels[i]) for i in chosen} if m else None
+    pair = sg.Pair(source, sg.Target(**{task.scores: scores}), labels=given)
+    cases = scenarios(pair, "auto", {}, 0.9)
+    sums = read_sums(pair, cases, costs_of(pair.k))
+    block, own = pair.target_block, pair.source_block
+    truth = counted(ordered(pair), block.predictions, labels, pair.k)
+    before = counted(ordered(pair, False), own.predictions, np.asarray(own.labels), pair.k)
+    light = replace(cases, posteriors=(None,) * len(cases.posteriors))
+    for one in numbers(pair, sums, costs_of(pair.k)):
+        yield Record(file, task.family, one, light, truth[one.name], before[one.name])
+
+
+def of_groups(file: str, task: Task, source: sg.Source, m: int) -> Iterator[Record]:
+    """The record of the slices of all targets together."""
+    if len(task.targets) < 2 or task.scores == "logits":
+        return
+    scores = np.concatenate([rows[0] for rows in task.targets.values()])
+    labels = np.concatenate([rows[1] for rows in task.targets.values()])
+    by = np.repeat(np.arange(len(task.targets)), [len(rows[1]) for rows in task.targets.values()])
+    chosen = np.random.default_rng(len(labels)).permutation(len(labels))[:m]
+    given = {int(i): int(labels[i]) for i in chosen} if m else None
+    pair = sg.Pair(source, sg.Target(probs=scores), labels=given)
+    cases = scenarios(pair, "auto", {}, 0.9)
+    sums = Grouping.of(pair.target, by).sums(pair.target, cases)
+    wrong = pair.target_block.predictions != labels
+    truth = np.array([wrong[by == g].mean() for g in range(len(task.targets))])
+    number = Number("slice", "slice", sums.errors, slice_noise(pair, sums), sums.effective, sums.counted)
+    light = replace(cases, posteriors=(None,) * len(cases.posteriors))
+    yield Record(file, task.family, number, light, truth, np.full(len(truth), pair.source_sample.error))
+
+
+def records(paths: Iterable[Path], labels: int, slices: bool, only: int | None) -> Iterator[Record]:
+    for path in paths:
+        done = 0
+        for task in tasks(path):
+            source = sg.Source(**{task.scores: task.source[0]}, labels=task.source[1])
+            if slices:
+                yield from of_groups(path.stem, task, source, labels)
+            for name, rows in task.targets.items():
+                if only is None or zlib.crc32(name.encode()) % 100 < only:
+                    yield from of_target(path.stem, task, source, rows, labels, zlib.crc32(name.encode()))
+                    done += 1
+        print(f"# {path.stem}: {done} targets", flush=True)
+
+
+# -- fitting ------------------------------------------------------------------------------------------------
+
+
+def fit(found: list[Record]) -> dict[str, dict[str, float]]:
+    """The constants of one kind, by maximum likelihood; every target counts the same."""
+    columns: dict[str, list[np.ndarray]] = defaultdict(list)
+    for one in found:
+        used, number = one.used, one.number
+        if not used.any():
+            continue
+        low, width = number.bounds[0], number.bounds[1] - number.bounds[0]
+        unit = (number.values - low) / width
+        parts = features(unit)
+        columns["value"].append(unit[0][used])
+        columns["truth"].append(((one.truth - low) / width)[used])
+        columns["noise"].append((number.noise / width)[used])
+        columns["weight"].append(np.full(used.sum(), 1.0 / used.sum()))
+        for at, side in enumerate(("below", "above")):
+            ones = np.ones(used.sum())
+            columns[side].append(np.column_stack([ones, *(parts[p][at][used] for p in PARAMETERS[1:])]))
+    data = {name: np.concatenate(values) for name, values in columns.items()}
+    out = {}
+    for side, sign, room in (
+        ("below", -1.0, data["value"]),
+        ("above", 1.0, 1.0 - data["value"]),
+    ):
+        beyond = sign * (data["truth"] - data["value"])
+        mine = (beyond > 0) & (room > 1e-9)
+        distance, X = beyond[mine], data[side][mine]
+        noise, weight, ends = data["noise"][mine], data["weight"][mine], room[mine]
+
+        def loss(raw: np.ndarray) -> float:
+            scale = np.hypot(X @ np.exp(raw), noise)  # noqa: B023
+            z = distance / scale  # noqa: B023
+            whole = ends / scale / np.sqrt(2.0 + (ends / scale) ** 2)  # noqa: B023
+            return float(weight @ (np.log(scale) + 1.5 * np.log(2.0 + z * z) + np.log(whole)))  # noqa: B023
+
+        starts = ([0.01, 1.0, 0.2, 0.5], [0.02, 0.5, 0.5, 0.1], [0.005, 1.5, 0.02, 1.0])
+        best = min(
+            (minimize(loss, np.log(s), method="L-BFGS-B", bounds=[(-12, 2)] * 4) for s in starts),
+            key=lambda r: r.fun,
+        )
+        out[side] = {name: round(float(v), 4) for name, v in zip(PARAMETERS, np.exp(best.x), strict=True)}
+    return out
+
+
+def fitted_constants(found: list[Record]) -> dict[str, dict[str, dict[str, float]]]:
+    kinds = dict.fromkeys(one.number.kind for one in found)
+    return {kind: fit([one for one in found if one.number.kind == kind]) for kind in kinds}
+
+
+# -- coverage -----------------------------------------------------------------------------------------------
+
+
+def score(found: list[Record]) -> dict[tuple[str, str], list[np.ndarray]]:
+    """By file and metric: a row per target: errors, ours and the source's, coverage by level, width at 90%."""
+    out = defaultdict(list)
+    for one in found:
+        used, number = one.used, one.number
+        if not used.any():
+            continue
+        held, width, value = [], 0.0, number.values[0]
+        for level in LEVELS:
+            case = replace(one.cases, level=level)
+            value, ranges = case.ranges(
+                number.kind, number.values, number.noise, number.rows, number.counted, number.bounds
+            )
+            low, high = (
+                np.array([getattr(r, end) if r else np.nan for r in ranges]) for end in ("low", "high")
+            )
+            inside = (low - 1e-9 <= one.truth) & (one.truth <= high + 1e-9)
+            held.append(inside[used].mean())
+            width = (high - low)[used].mean() if level == 0.9 else width
+        ours, theirs = (np.abs(v - one.truth)[used].mean() for v in (value, one.source))
+        out[one.file, number.name].append(np.array([ours, np.nan_to_num(theirs), *held, width]))
+    return out
+
+
+def show(title: str, scored: dict[tuple[str, str], list[np.ndarray]]) -> dict[str, dict[str, list[float]]]:
+    print(
+        f"{title:28}{'targets':>8}{'error':>7}{'source':>8}{'50%':>7}{'80%':>6}{'90%':>6}{'95%':>6}{'width':>7}"
+    )
+    table: dict[str, dict[str, list[float]]] = defaultdict(dict)
+    for (file, name), rows in scored.items():
+        mean = 100 * np.mean(rows, axis=0)
+        table[file][name] = [len(rows), *mean.round(2).tolist()]
+        cells = f"{mean[0]:>7.1f}{mean[1]:>8.1f}{mean[2]:>7.0f}" + "".join(f"{v:>6.0f}" for v in mean[3:6])
+        print(f"{file[:13]:14}{name:18.18}{len(rows):>4}{cells}{mean[6]:>7.0f}", flush=True)
+    return table
+
+
+def left_out(found: list[Record]) -> dict[tuple[str, str], list[np.ndarray]]:
+    """The same with constants that were fitted on the other families."""
+    families = sorted({one.family for one in found})
+    out = defaultdict(list)
+    for fold in range(FOLDS):
+        here = set(families[fold::FOLDS])
+        constants.CONSTANTS["metrics"] |= fitted_constants([one for one in found if one.family not in here])
+        for key, rows in score([one for one in found if one.family in here]).items():
+            out[key] += rows
+    return out
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--scores", type=Path, nargs="+", default=[None])
-    parser.add_argument("--quick", action="store_true", help="four of the shipped sets")
+    parser.add_argument("files", type=Path, nargs="+")
+    parser.add_argument("--labels", type=int, nargs="+", default=[0])
+    parser.add_argument("--slices", action="store_true")
+    parser.add_argument("--only", type=int, help="this percentage of the targets")
+    parser.add_argument("--fit", action="store_true")
+    parser.add_argument("--write", action="store_true")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
-    found = []
-    for path in [None] if given.quick else given.scores:
-        source, sets = read(path)
-        chosen = dict(list(sets.items())[::4]) if given.quick else sets
-        found += list(misses(source, chosen))
-    print(f"{len(found)} targets; mean absolute miss in points [worst]")
-    print(f"{'':27}{'shiftgauge':>14}{'nothing changed':>18}")
-    table = {}
-    for metric in found[0]:
-        cells = [100 * np.concatenate([one[metric][i] for one in found]) for i in (0, 1)]
-        table[metric] = {
-            who: {"mean": float(v.mean()), "worst": float(v.max())}
-            for who, v in zip(("shiftgauge", "nothing changed"), cells, strict=True)
-        }
-        shown = [f"{v.mean():.1f} [{v.max():.0f}]" for v in cells]
-        print(f"{metric:27}{shown[0]:>14}{shown[1]:>18}")
+    tables = {}
+    for m in [0] if given.fit else given.labels:
+        found = list(records(given.files, m, given.slices or given.fit, given.only))
+        if given.fit:
+            tables["families left out"] = show("families left out", left_out(found))
+            constants.CONSTANTS["metrics"] |= fitted_constants(found)
+        tables[str(m)] = show(f"{m} labels", score(found))
+    if given.write:
+        held = json.loads(FITTED.read_text())
+        held["metrics"] |= {k: v for k, v in constants.CONSTANTS["metrics"].items() if k != "comment"}
+        FITTED.write_text(json.dumps(held, indent=2) + "\n")
     if given.json:
-        given.json.write_text(json.dumps({"targets": len(found), "misses": table}, indent=1) + "\n")
+        given.json.write_text(json.dumps(tables, indent=1) + "\n")
 
 
 if __name__ == "__main__":

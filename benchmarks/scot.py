@@ -14,7 +14,9 @@ from functools import partial
 
 import numpy as np
 import ot
-from shiftgauge.transport.entropic import soft_transport
+
+from shiftgauge.rows import Block, Rows, run
+from shiftgauge.transport import soft_transport
 
 
 def problem(n, k, scale, seed=0):
@@ -26,11 +28,16 @@ def problem(n, k, scale, seed=0):
     return log_probs, rng.dirichlet(np.full(k, 30.0)), np.full(n, 1.0 / n)
 
 
-def timed(run, repeats):
+def ours_of(log_probs, q):
+    """Rows are made anew each time: they remember their plan."""
+    return run(soft_transport(Rows.of_block(Block(np.exp(log_probs))), q))
+
+
+def timed(task, repeats):
     best, result = np.inf, None
     for _ in range(repeats):
         begun = time.perf_counter()
-        result = run()
+        result = task()
         best = min(best, time.perf_counter() - begun)
     return best, result
 
@@ -49,7 +56,7 @@ def main():
     )
     for n, k, scale in sizes:
         log_probs, q, mass = problem(n, k, scale)
-        ours, plan = timed(partial(soft_transport, log_probs, q, mass), 3)
+        ours, plan = timed(partial(ours_of, log_probs, q), 3)
         theirs, other = timed(
             partial(ot.sinkhorn, mass, q, -log_probs, reg=1.0, stopThr=1e-10, numItermax=10_000), 1
         )

@@ -31,8 +31,8 @@ from shiftgauge.transport import Problem, Solution, exact_transport, soft_transp
 Record = dict[str, Any]
 #: Ours is measured several times and the best taken, more often if it is quick; opponents once if slow.
 REPEATS, QUICK = 3, 0.5
-#: POT's time grows with the square of n.
-POT_ROWS = 30_000
+#: Opponents are left out beyond so many rows, where they take minutes: POT's time grows with the square of n.
+MOST_ROWS = {"POT": 30_000, "OR-tools": 100_000}
 
 
 def network(n: int, k: int, dtype: type = np.float64, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -121,21 +121,28 @@ def ortools(p: np.ndarray, q: np.ndarray) -> float:
 OPPONENTS = {"POT": pot, "OR-tools": ortools}
 
 
+def available(n: int) -> dict[str, Callable[[np.ndarray, np.ndarray], float]]:
+    """The opponents that are installed, imported, and quick enough at n rows."""
+    found = {}
+    for name, opponent in OPPONENTS.items():
+        if n > MOST_ROWS[name]:
+            print(f"  {name} is left out at {n:,} rows: it takes minutes there")
+            continue
+        try:
+            opponent(np.eye(2), np.ones(2, np.int64))  # imports
+            found[name] = opponent
+        except ImportError:
+            print(f"  {name} is not installed: pip install {'POT' if name == 'POT' else 'ortools'}")
+    return found
+
+
 def versus(make: Callable[..., tuple[np.ndarray, np.ndarray]], n: int, k: int, wanted: float) -> list[Record]:
     """Ours against each opponent on the same n x K problem."""
     p, q = make(n, k)
     seconds, solution = ours(p, q)
     records, fastest = [], np.inf
-    for name, opponent in OPPONENTS.items():
-        if name == "POT" and n > POT_ROWS:
-            print(f"  POT is left out at {n:,} rows: it takes minutes there, and more than OR-tools")
-            continue
-        try:
-            opponent(np.eye(2), np.ones(2, np.int64))  # imports
-            theirs, value = timed(partial(opponent, p, q))
-        except ImportError:
-            print(f"  {name} is not installed: pip install {'POT' if name == 'POT' else 'ortools'}")
-            continue
+    for name, opponent in available(n).items():
+        theirs, value = timed(partial(opponent, p, q))
         fastest = min(fastest, theirs)
         records.append(
             {"what": f"{n:,} x {k:,} {name}", "seconds": theirs, "difference": value - solution.value}
@@ -178,7 +185,7 @@ LIMITS, CLIFF = {"AC": 1.3, "COT": 3.5, "SCOT": 9.0}, 1.5
 
 
 def curve(sizes: list[int]) -> list[Record]:
-    """AC, COT and SCOT of rows in memory at K = 10, without calibration, as multiples of one pass of numpy."""
+    """AC, COT and SCOT of rows in memory at K = 10, POT and OR-tools, as multiples of one pass of numpy."""
     labelled, _ = network(20_000, 10)
     source = Source(probs=labelled, labels=labelled.argmax(1))
     none, q = fit_calibration("none", source), np.full(10, 0.1)
@@ -201,6 +208,10 @@ def curve(sizes: list[int]) -> list[Record]:
             seconds, _ = timed(lambda task=task, t=target: run(task(Rows.of(t).calibrated(none))), REPEATS)
             record = {"what": f"{n:,} x 10 {name}", "seconds": seconds, "passes": seconds / one}
             records.append({**record, "ns_per_row": 1e9 * seconds / n, "limit": LIMITS[name]})
+            print_line(records[-1])
+        for name, opponent in available(n).items():
+            seconds, _ = timed(partial(opponent, p, whole_counts(q, n)))
+            records.append({"what": f"{n:,} x 10 {name}", "seconds": seconds, "passes": seconds / one})
             print_line(records[-1])
     for name in LIMITS:
         times = [r["ns_per_row"] for r in records if r["what"].endswith(f" {name}")]

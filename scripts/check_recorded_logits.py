@@ -18,9 +18,10 @@ import numpy as np
 
 from shiftgauge.experiments import bench, protocol
 from shiftgauge.experiments.corruptions import NAMES
+from shiftgauge.experiments.digests import files_digest
 from shiftgauge.experiments.progress import lines
-from shiftgauge.experiments.provenance import files_digest
-from shiftgauge.experiments.scores import Scores
+from shiftgauge.experiments.scores import ScoreFolder
+from shiftgauge.experiments.storage import read_table
 from shiftgauge.experiments.summaries import mae_table
 
 NETWORK = "resnet20-recorded"
@@ -31,10 +32,10 @@ INDEPENDENT = {
 
 def record(path: Path, runs: Path) -> None:
     """Write the file's logits in the layout of collected scores."""
-    scores = Scores.of(runs, "cifar10", NETWORK, 0)
+    scores = ScoreFolder.of(runs, "cifar10", NETWORK, 0)
     names = [f"{name}_{severity}" for name in NAMES for severity in range(1, 6)]
-    with np.load(path, allow_pickle=False) as held:
-        scores.describe(
+    with np.load(path, allow_pickle=False) as arrays:
+        scores.write_manifest(
             seed=0,
             shifts=["clean", *names],
             origins=dict.fromkeys(["clean", *names], "recorded elsewhere"),
@@ -42,10 +43,10 @@ def record(path: Path, runs: Path) -> None:
             network=NETWORK,
             file=files_digest([path]),
         )
-        scores.write(None, held["val_logits"], held["val_labels"])
-        scores.write("clean", held["clean_logits"], held["labels"], "clean")
+        scores.write(None, arrays["val_logits"], arrays["val_labels"])
+        scores.write("clean", arrays["clean_logits"], arrays["labels"], "clean")
         for name in names:
-            scores.write(name, held[f"{name}_logits"], held["labels"], "synthetic")
+            scores.write(name, arrays[f"{name}_logits"], arrays["labels"], "synthetic")
 
 
 def main() -> None:
@@ -59,14 +60,11 @@ def main() -> None:
     folder = bench.run("cifar10", given.runs, given.out, NETWORK, marginal="source", progress=lines())
     bench.table("cifar10", given.out, NETWORK)
     bench.figures("cifar10", given.runs, given.out, NETWORK)
-    for entry in mae_table(protocol.read_rows(folder / bench.ESTIMATES)):
+    for entry in mae_table(read_table(folder / bench.ESTIMATES, protocol.ESTIMATES)).itertuples():
         other = INDEPENDENT.get(entry.method)
-        beside = (
-            ""
-            if other is None
-            else f"   independent {other:.2f}   difference {100 * entry.mean - other:+.3f}"
-        )
-        print(f"{entry.method:12s} {100 * entry.mean:6.3f} [{100 * entry.worst:.1f}]{beside}")
+        mae = 100 * entry.mae
+        comparison = "" if other is None else f"   independent {other:.2f}   difference {mae - other:+.3f}"
+        print(f"{entry.method:12s} {mae:6.3f} [{100 * entry.worst:.1f}]{comparison}")
 
 
 if __name__ == "__main__":

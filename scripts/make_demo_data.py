@@ -24,14 +24,14 @@ from pathlib import Path
 
 import numpy as np
 
-from shiftgauge.experiments._store import write_arrays
+from shiftgauge.experiments.bench import setting
+from shiftgauge.experiments.collect import trained_network
 from shiftgauge.experiments.corruptions import corrupt
-from shiftgauge.experiments.datasets import dataset
 from shiftgauge.experiments.datasets.fashion_mnist import CLASSES
 from shiftgauge.experiments.examples import ArrayImages
-from shiftgauge.experiments.pipeline import train_network
-from shiftgauge.experiments.recipes import recipe
-from shiftgauge.experiments.training import score
+from shiftgauge.experiments.progress import lines
+from shiftgauge.experiments.scoring import score
+from shiftgauge.experiments.storage import write_arrays
 
 VALIDATION, TARGET = 5_000, 4_000
 # name in the demo -> corruption, severity, constants
@@ -64,13 +64,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("src/shiftgauge/data/demo.npz"))
     given = parser.parse_args()
 
-    fashion = dataset("fashion-mnist")
-    networks = [
-        train_network(
-            fashion, "small", recipe("fashion-mnist"), seed, given.data, given.runs, progress=report
-        )
-        for seed in (0, 1)
-    ]
+    run = setting("fashion-mnist", given.data, given.runs, progress=lines())
+    fashion, networks = run.dataset, [trained_network(run, seed) for seed in (0, 1)]
     reserved = fashion.validation(given.data)
     validation = ArrayImages(reserved.pixels[:VALIDATION], reserved.labels[:VALIDATION])
     test = fashion.shifts(given.data)[0].load()
@@ -102,11 +97,6 @@ def main() -> None:
         print(f"{name:16s} true error {errors[name]:6.1%}   disagreement {differ:6.1%}")
     write_arrays(given.out, **arrays)
     print(f"{given.out}: {given.out.stat().st_size / 1e6:.2f} MB, {len(order)} target sets")
-
-
-def report(done: int, total: int, what: str) -> None:
-    if done % 100 == 0 or done == total:
-        print(f"  step {done}/{total}, {what}", flush=True)
 
 
 if __name__ == "__main__":

@@ -126,7 +126,7 @@ def test_different_classes_in_source_and_target():
         (lambda s, t: sg.methods.COTT().estimate(t), "not fitted"),
         (lambda s, t: sg.compare(t, s), "wanted shiftgauge.Source"),
         (lambda s, t: sg.compare(s, t, []), "no methods named"),
-        (lambda s, t: sg.compare(s, t, target_labels=[0]), "1 labels for 2 rows"),
+        (lambda s, t: sg.compare(s, t, truth=[0]), "truth: 1 labels for 2 rows"),
         (
             lambda s, t: sg.Target(probs=GOOD, second=[[1.0, 2.0, 3.0]] * 2),
             "wanted the same rows and classes",

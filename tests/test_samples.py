@@ -85,7 +85,7 @@ def test_samples_survive_pickling():
 
 
 def test_results_speak(source, target, scores):
-    comparison = sg.compare(source, target, ["cott", "entropy"], target_labels=scores["truth"])
+    comparison = sg.compare(source, target, ["cott", "entropy"], truth=scores["truth"])
     assert comparison.true_error == pytest.approx(np.mean(scores["shifted"].argmax(1) != scores["truth"]))
     cott, entropy = comparison
     assert cott.accuracy == pytest.approx(1 - cott.error)
@@ -101,7 +101,7 @@ def test_results_speak(source, target, scores):
 
 def test_numbers_of_a_table_stand_to_the_right(source, target, scores):
     """Whatever a notebook's own style does to cells: "9.7%" stands under "10.8%", words begin where words begin."""
-    page = sg.compare(source, target, ["cott", "entropy"], target_labels=scores["truth"])._repr_html_()
+    page = sg.compare(source, target, ["cott", "entropy"], truth=scores["truth"])._repr_html_()
     assert page.count('<td style="text-align: right">') == 2  # two misses, one of them empty
     assert '<td style="text-align: left">cott</td>' in page
     assert '<th style="text-align: right">miss, points</th>' in page

@@ -39,10 +39,10 @@ def test_times_are_sliced_in_bins(shiftgauge, tables):
 
 
 def test_groups_mean_rows_that_are_resampled_together(shiftgauge, tables):
-    words = ("slices", *tables, "--by", "time:1week", "--replicates", "40", "--json")
+    words = ("slices", *tables, "--by", "time:1week", "--replicates", "40", "--json", "-m", "scot")
     alone, grouped = shiftgauge(*words).json, shiftgauge(*words, "--groups", "user").json
     assert [s["error"] for s in alone["slices"]] == [s["error"] for s in grouped["slices"]]
-    assert [s["interval"] for s in alone["slices"]] != [s["interval"] for s in grouped["slices"]]
+    assert [s["range"] for s in alone["slices"]] != [s["range"] for s in grouped["slices"]]
     ran = shiftgauge("report", *tables, "--groups", "user", "--replicates", "20", "--json")
     assert ran.code == 0
     assert ran.json["slices"] == []
@@ -164,7 +164,7 @@ def test_a_column_that_source_has_too_widens_its_slices(shiftgauge, tmp_path):
     assert "missed of each slice on the source" in told["kind"]
     assert "not what the scores themselves miss" in plain["kind"]
     for one, more in zip(plain["slices"], told["slices"], strict=True):
-        assert more["interval"]["high"] > one["interval"]["high"]
+        assert more["range"]["high"] > one["range"]["high"]
 
 
 def sited(path, times=("x", "y"), delimiter=",", rows=200):
@@ -209,13 +209,13 @@ def test_a_source_column_that_cannot_be_read_is_said(shiftgauge, tmp_path):
     assert str(source) in ran.err
 
 
-def test_the_report_shows_the_intervals_of_slices(shiftgauge, tmp_path):
+def test_the_report_shows_the_ranges_of_slices(shiftgauge, tmp_path):
     path = sited(tmp_path / "s.csv", ("x", "y", "y"))
     words = (path, path, "--by", "site", "--replicates", "60")
     told = shiftgauge("slices", *words, "--json").json
     (table,) = shiftgauge("report", *words, "--json").json["slices"]
     spans = {s["name"]: (s["low"], s["high"]) for s in told["slices"]}
-    assert {r["slice"]: tuple(r["interval"].values()) for r in table["rows"]} == spans
+    assert {r["slice"]: (r["range"]["low"], r["range"]["high"]) for r in table["rows"]} == spans
     assert table["kind"] == told["kind"]
     assert "missed of each slice on the source" in table["kind"]
     page = tmp_path / "r.html"

@@ -50,7 +50,7 @@ def test_partitions_of_a_frame(spark, tmp_path, small_parts):
     first = fold(scan, folded())
     np.testing.assert_allclose(first, wanted(scores, decisions, table), rtol=1e-12)
     assert fold(scan, folded()).tobytes() == first.tobytes()
-    assert scan.first_block().scores.dtype == np.float32
+    assert next(scan.parts[0].read()).scores.dtype == np.float32
     counted = fold(scan, lambda block: np.array([(block.columns["site"] == "s1").sum()]), ["site"])
     assert counted.tolist() == [table["site"].to_pylist().count("s1")]
 

@@ -72,7 +72,7 @@ def test_the_whole_chain(tmp_path, capsys, monkeypatch):
     assert "cott" in capsys.readouterr().out
     correlation = (tmp_path / "out" / "fashion-mnist" / "small" / "tables" / "correlation.md").read_text()
     assert "ProjNorm short" in correlation
-    about = json.loads((tmp_path / "out" / "fashion-mnist" / "small" / "about.json").read_text())
+    about = json.loads((tmp_path / "out" / "fashion-mnist" / "small" / "manifest.json").read_text())
     assert about["shifts"]["fog_1"]["origin"] == "made here"
     assert about["seeds"]["0"]["rows"] == 50
     text = (tmp_path / "out" / "fashion-mnist" / "small" / "tables" / "mae.md").read_text()
@@ -112,7 +112,7 @@ def test_help_imports_nothing_heavy():
 def test_experiments_import_without_torch():
     code = (
         "import sys; sys.modules['torch'] = None; import shiftgauge.experiments.bench, shiftgauge.experiments.tables; "
-        "from shiftgauge.experiments.datasets import DATASETS; assert len(DATASETS) == 17"
+        "from shiftgauge.experiments.datasets import DATASETS; assert len(DATASETS) == 16"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
@@ -144,16 +144,16 @@ def test_without_torch_one_line_says_what_to_install():
         ("run cifar10 --out taken/out", "taken/out: cannot be written (Not a directory); wanted a directory"),
         ("collect amazon --cache kept", "--cache keeps corrupted images, and amazon has none; leave it out"),
         (
-            "collect natural-tables --cache kept",
-            "--cache keeps corrupted images, and natural-tables has none",
+            "collect natural-90 --seed 7",
+            "natural-90 is a data set of tables; run `shiftgauge bench natural --only",
         ),
         (
-            "collect natural-tables --seed 7",
-            "natural-tables takes no --seed: its models are trained and scored",
+            "natural --only natural-91",
+            "no data set of tables is called 'natural-91'; did you mean 'natural-90'?",
         ),
-        ("collect natural-tables --rows 7", "natural-tables takes no --rows"),
-        ("collect natural-tables --shard 1/2", "natural-tables takes no --shard"),
-        ("all natural-tables --projnorm-steps 3", "natural-tables takes no --projnorm"),
+        ("natural --method nonsense", "--method is 'nonsense'; it must be like my_module:MyEstimator"),
+        ("natural --method no_module:Mine", "--method is 'no_module:Mine', and it cannot be imported"),
+        ("run cifar10 --method pathlib:Path", "which is not a subclass of shiftgauge.methods.Estimator"),
         (
             "train cifar10 --network resnet18-cifar --recipe cifar10-pretrained",
             "from public imagenet weights, and resnet18-cifar has none; choose one of --network resnet18,",
@@ -222,7 +222,7 @@ def test_a_file_that_is_no_checkpoint_of_this_network_is_refused(held, tmp_path)
 
     torch.save(held, tmp_path / "x.pt")
     network = build("small", 4, 0)
-    optimiser = make_optimiser(network, recipe("cifar10-brief"))
+    optimiser = make_optimiser(network, recipe("cifar10-short"))
     with pytest.raises(
         FileError, match=r"x.pt is (not a checkpoint|a checkpoint of another network).*; delete it"
     ):
@@ -230,15 +230,15 @@ def test_a_file_that_is_no_checkpoint_of_this_network_is_refused(held, tmp_path)
 
 
 def test_a_broken_cache_says_which_files_to_delete(setting):
+    from shiftgauge.experiments.corrupted_cache import cached
     from shiftgauge.experiments.progress import silent
-    from shiftgauge.experiments.sets import cached
 
     shift = {s.name: s for s in setting.dataset.shifts(setting.root)}["contrast_2"]
-    cached(shift, setting.root / "kept", 0, silent)
+    cached(shift, setting.root / "kept", "code", 0, silent)
     (path,) = (p for p in (setting.root / "kept").iterdir() if "labels" not in p.name)
     path.write_bytes(path.read_bytes()[:5000])
     with pytest.raises(FileError, match=r"contrast_2-\w+.npy and its labels cannot be read .*; delete both"):
-        cached(shift, setting.root / "kept", 0, silent)
+        cached(shift, setting.root / "kept", "code", 0, silent)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from shiftgauge.errors import FileError, InputError
 from shiftgauge.experiments.corruptions import NAMES, corrupt
-from shiftgauge.experiments.datasets import DATASETS, dataset
+from shiftgauge.experiments.datasets import DATASETS, TABLE_DATASETS, dataset
 from shiftgauge.experiments.datasets._hierarchy import read_hierarchy
 from shiftgauge.experiments.datasets._idx import read_idx
 from shiftgauge.experiments.datasets._pickle import read_pickle
@@ -24,13 +24,15 @@ def named(known, root):
 
 
 def test_every_data_set_is_described_and_says_what_is_missing(tmp_path):
+    for known in TABLE_DATASETS.values():
+        assert known.title
+        assert known.origin.startswith("https://")
+        assert known.licence
     for known in DATASETS.values():
         assert known.title
         assert known.origin.startswith(("https://", "ImageNet"))
         assert known.licence
         assert known.size
-        if known.package:
-            continue
         with pytest.raises(FileError) as caught:
             known.require(tmp_path)
         assert str(tmp_path / known.expects[0]) in str(caught.value)
@@ -253,11 +255,11 @@ def test_imagenet_is_corrupted_here_where_the_published_files_are_missing(tmp_pa
 
 @pytest.mark.parametrize("name", ["snow", "frost", "fog", "elastic_transform", "gaussian_noise"])
 def test_a_corrupted_image_does_not_depend_on_what_is_taken_with_it(name):
-    from shiftgauge.experiments.examples import ArrayImages, Shifted
+    from shiftgauge.experiments.examples import ArrayImages, CorruptedFiles
 
     rng = np.random.default_rng(0)
     images = ArrayImages(rng.integers(0, 256, (9, 32, 32, 3), dtype=np.uint8), np.arange(9))
-    shifted = Shifted(images, name, 3, "cifar")
+    shifted = CorruptedFiles(images, name, 3, "cifar")
     whole = shifted.batch(np.arange(9))
     for rows in (np.arange(4), np.array([7]), np.array([8, 2, 5])):
         part = shifted.take(rows)
@@ -267,7 +269,7 @@ def test_a_corrupted_image_does_not_depend_on_what_is_taken_with_it(name):
         assert np.array_equal(shifted.batch(rows), whole[rows])
     # Each image has noise of its own.
     twice = ArrayImages(images.pixels[[0, 0]], np.arange(2))
-    first, second = Shifted(twice, name, 3, "cifar").batch(np.arange(2))
+    first, second = CorruptedFiles(twice, name, 3, "cifar").batch(np.arange(2))
     assert not np.array_equal(first, second)
 
 
@@ -299,8 +301,8 @@ def test_reserved_images_of_a_class_do_not_depend_on_the_other_folders(tmp_path,
 def test_some_rows_of_folders_are_of_all_classes(tmp_path):
     pytest.importorskip("PIL")
     from shiftgauge.experiments import collect
-    from shiftgauge.experiments.pipeline import Setting
     from shiftgauge.experiments.recipes import recipe
+    from shiftgauge.experiments.setting import Setting
 
     layouts.imagenet(tmp_path)
     layouts.hierarchy(tmp_path / "breeds")
@@ -313,7 +315,7 @@ def test_some_rows_of_folders_are_of_all_classes(tmp_path):
     setting = dataclasses.replace(setting, dataset=dataset("cifar10"), rows=7)
     for shift in dataset("cifar10").shifts(tmp_path)[
         :2
-    ]:  # the test set is mixed: its first rows are a sample
+    ]:  # the test set is shuffled: its first rows are a sample
         assert collect.load(setting, shift).labels.tolist() == list(range(7)), shift.name
     assert len(collect.load(dataclasses.replace(setting, rows=10**6), shift)) == 20
 
@@ -507,7 +509,7 @@ def test_the_first_rows_of_a_made_set_cost_their_share_and_are_those_of_the_whol
 
     rng = np.random.default_rng(0)
     images = ArrayImages(rng.integers(0, 256, (2500, 32, 32, 3), dtype=np.uint8), np.arange(2500) % 10)
-    made = _generated.Made(images, "fog", 3, "cifar")
+    made = _generated.CorruptedArray(images, "fog", 3, "cifar")
     asked = []
     corrupt = _generated.corrupt
     monkeypatch.setattr(

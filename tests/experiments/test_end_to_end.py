@@ -9,10 +9,10 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("PIL")
 
-from shiftgauge.experiments import bench, protocol  # noqa: E402
+from shiftgauge.experiments import bench, collect, protocol  # noqa: E402
 from shiftgauge.experiments.datasets import DATASETS, breeds  # noqa: E402
 from shiftgauge.experiments.recipes import RECIPES, Recipe  # noqa: E402
-from shiftgauge.experiments.scores import Scores  # noqa: E402
+from shiftgauge.experiments.scores import ScoreFolder  # noqa: E402
 
 from . import layouts  # noqa: E402
 
@@ -25,10 +25,10 @@ def chain(name, network, root, monkeypatch, classes, **changes):
     if "recipe" not in changes:
         monkeypatch.setitem(RECIPES, DATASETS[name].recipe, STEPS)
     monkeypatch.setitem(DATASETS, name, dataclasses.replace(DATASETS[name], classes=classes, **changes))
-    bench.collect_scores(bench.setting(name, root, root / "runs", network), [0, 1])
-    rows = protocol.run(root / "runs", name, network)
-    assert np.isfinite([row.estimate for row in rows]).all()
-    return rows, Scores.of(root / "runs", name, network, 0)
+    collect.collect_scores(bench.setting(name, root, root / "runs", network), [0, 1])
+    rows = protocol.estimates(root / "runs", name, network)
+    assert np.isfinite(rows.estimate).all()
+    return rows, ScoreFolder.of(root / "runs", name, network, 0)
 
 
 @pytest.mark.parametrize(
@@ -49,11 +49,11 @@ def test_images(name, write, classes, kinds, tmp_path, monkeypatch):
         everything = DATASETS[name].shifts
         few = lambda root: [s for s in everything(root) if s.name in ("clean", "fog_1", "fog_5")]  # noqa: E731
         rows, scores = chain(name, "small", tmp_path, monkeypatch, classes, shifts=few)
-        assert scores.read("fog_5").logits.shape == (10, 100)
+        assert scores.read("fog_5").scores.shape == (10, 100)
         return
     rows, scores = chain(name, "small", tmp_path, monkeypatch, classes)
-    assert {row.kind for row in rows} == kinds
-    assert scores.read().logits.shape[1] == classes
+    assert set(rows.kind) == kinds
+    assert scores.read().scores.shape[1] == classes
 
 
 def test_breeds(tmp_path, monkeypatch):
@@ -62,8 +62,8 @@ def test_breeds(tmp_path, monkeypatch):
     task = breeds._Task(1, 4)
     parts = {"training": task.training, "validation": task.validation, "shifts": task.shifts}
     rows, _ = chain("living17", "small", tmp_path, monkeypatch, 2, **parts)
-    assert {row.kind for row in rows} == {"clean", "same", "novel"}
-    assert {row.shift for row in rows if row.kind == "novel"} == {"novel_clean", "novel_fog_1", "novel_fog_5"}
+    assert set(rows.kind) == {"clean", "same", "novel"}
+    assert set(rows[rows.kind == "novel"]["shift"]) == {"novel_clean", "novel_fog_1", "novel_fog_5"}
 
 
 @pytest.mark.parametrize(("name", "classes"), [("amazon", 5), ("civilcomments", 2)])
@@ -93,5 +93,5 @@ def test_texts(name, classes, tmp_path, monkeypatch):
     monkeypatch.setitem(RECIPES, name, dataclasses.replace(RECIPES[name], epochs=1))
     rows, scores = chain(name, "distilbert", tmp_path, monkeypatch, classes, recipe=name)
     beside = {"white", "whole"} if name == "civilcomments" else set()
-    assert {row.kind for row in rows} == {"natural"} | beside
-    assert scores.read().logits.shape[1] == classes
+    assert set(rows.kind) == {"natural"} | beside
+    assert scores.read().scores.shape[1] == classes

@@ -13,10 +13,11 @@ from shiftgauge.cli.app import run as command  # noqa: E402
 from shiftgauge.errors import FileError  # noqa: E402
 from shiftgauge.experiments import bench, collect, figures, joint, tables  # noqa: E402
 from shiftgauge.experiments.progress import Clock  # noqa: E402
-from shiftgauge.experiments.protocol import Row, read_rows  # noqa: E402
+from shiftgauge.experiments.protocol import ESTIMATES, estimates_sweep  # noqa: E402
 from shiftgauge.experiments.recipes import RECIPES  # noqa: E402
-from shiftgauge.experiments.scores import Scores  # noqa: E402
+from shiftgauge.experiments.scores import ScoreFolder  # noqa: E402
 from shiftgauge.experiments.shards import merge  # noqa: E402
+from shiftgauge.experiments.storage import read_table  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -24,7 +25,7 @@ NAME = "fashion-mnist"
 
 
 def scores_of(setting, seed=0):
-    return Scores.of(setting.runs, NAME, "small", seed)
+    return ScoreFolder.of(setting.runs, NAME, "small", seed)
 
 
 def run(setting, out="out"):
@@ -53,7 +54,7 @@ def test_an_interrupted_redo_with_fewer_rows_is_refused(setting):
     collect.collect(setting, [0])
     fewer = dataclasses.replace(setting, rows=20)
     killed_after(fewer, 4)
-    with pytest.raises(FileError, match=r"was made with other rows than .*about.json says; .*--redo"):
+    with pytest.raises(FileError, match=r"was made with other rows than .*manifest.json says; .*--redo"):
         run(setting)
     collect.collect(dataclasses.replace(fewer, redo=True), [0])
     run(setting)
@@ -66,10 +67,10 @@ def test_an_interrupted_redo_on_other_files_is_refused(setting):
     # The files of four sets are others now, and only one of them was scored again.
     changed = other_files(
         setting,
-        lambda s: dataclasses.replace(s, files=(published,), made="") if "contrast" in s.name else s,
+        lambda s: dataclasses.replace(s, files=(published,), corruption="") if "contrast" in s.name else s,
     )
     killed_after(changed, 8)
-    with pytest.raises(FileError, match=r"was made with other data, made than .*about.json says"):
+    with pytest.raises(FileError, match=r"was made with other corruption, data than .*manifest.json says"):
         run(setting)
 
 
@@ -77,15 +78,15 @@ def test_scores_without_a_stamp_are_refused_where_stamps_are_told(setting):
     collect.collect(setting, [0])
     scores = scores_of(setting)
     held = scores.read("contrast_2")
-    scores.write("contrast_2", held.logits, held.labels, held.kind)
+    scores.write("contrast_2", held.scores, held.labels, held.kind)
     with pytest.raises(
-        FileError, match=r"contrast_2.npz was made with other code, data, made, precision, weights than"
+        FileError, match=r"contrast_2.npz was made with other code, corruption, data, precision, weights than"
     ):
         run(setting)
 
 
 def test_a_projnorm_without_a_stamp_is_refused(setting):
-    bench.collect_scores(setting, [0], projnorm_steps=1)
+    collect.collect_scores(setting, [0], projnorm_steps=1)
     path = scores_of(setting).folder / "projnorm-short" / "contrast_2.json"
     path.write_text('{"projnorm": 1.0}')
     with pytest.raises(FileError, match=r"contrast_2.json was computed from other scores"):
@@ -133,7 +134,7 @@ def test_seeds_with_another_source_are_no_row_of_one_table(setting):
         run(setting)
 
 
-@pytest.mark.parametrize(("first", "then"), [({}, {"epochs": 3}), ({"smoothing": 0.1}, {"smoothing": 0.0})])
+@pytest.mark.parametrize(("first", "then"), [({}, {"epochs": 3}), ({"momentum": 0.8}, {"momentum": 0.0})])
 def test_results_of_another_recipe_are_not_written_over(setting, first, then, monkeypatch, capsys):
     setting = dataclasses.replace(setting, recipe=dataclasses.replace(setting.recipe, **first))
     collect.collect(setting, [0])
@@ -160,20 +161,20 @@ def test_results_of_another_recipe_are_not_written_over(setting, first, then, mo
 
 def test_the_second_network_does_not_vote_on_sets_that_are_missing_for_it(setting):
     collect.collect(setting, [0, 1])
-    about = scores_of(setting, 1).folder / "about.json"
+    about = scores_of(setting, 1).folder / "manifest.json"
     told = json.loads(about.read_text())
     about.write_text(json.dumps(told | {"missing": {"contrast_2": "x is not there"}}))
-    rows = read_rows(run(setting) / "estimates.csv")
-    voted = {row.shift for row in rows if (row.method, row.seed) == ("gde", 0)}
+    table = read_table(run(setting) / "estimates.csv", ESTIMATES)
+    voted = set(table[(table.method == "gde") & (table.seed == 0)]["shift"])
     assert "contrast_1" in voted
     assert "contrast_2" not in voted
 
 
 def test_results_say_how_many_rows_the_source_has(setting):
     collect.collect(setting, [0])
-    source = json.loads((run(setting) / "about.json").read_text())["seeds"]["0"]["source"]
-    recorded = scores_of(setting).read()
-    assert source == {"n": len(recorded.labels), "inputs": recorded.inputs}
+    source = json.loads((run(setting) / "manifest.json").read_text())["seeds"]["0"]["source"]
+    scores = scores_of(setting)
+    assert source == {"n": len(scores.read().labels), "inputs": scores.stamp(None)["inputs"]}
     assert source["n"] == len(setting.dataset.validation(setting.root))
 
 
@@ -185,10 +186,10 @@ def test_sets_that_went_missing_do_not_count(setting):
             dataclasses.replace(s, absent=f"{setting.root}/x is not there") if s.name == "contrast_1" else s
         ),
     )
-    (made,) = bench.collect_scores(gone, [0])
+    (made,) = collect.collect_scores(gone, [0])
     # What is missing is said without the directory of this machine, so that parts of several can be merged.
     assert (made["shifts"], made["missing"]) == (10, {"contrast_1": "x is not there"})
-    about = json.loads((run(setting) / "about.json").read_text())
+    about = json.loads((run(setting) / "manifest.json").read_text())
     assert "contrast_1" not in about["shifts"]
     assert about["missing"] == {"contrast_1, seed 0": "x is not there"}
 
@@ -222,7 +223,9 @@ def test_a_seed_without_a_source_is_said_to_be_missing(setting, tmp_path):
     (setting.runs / "scores" / NAME / "small" / "seed0.old").mkdir()
     (setting.runs / "scores" / NAME / "small" / "seed0.old" / "source.npz").write_bytes(b"")
     folder = run(setting)
-    assert json.loads((folder / "about.json").read_text())["missing"] == {"source, seed 1": "not scored yet"}
+    assert json.loads((folder / "manifest.json").read_text())["missing"] == {
+        "source, seed 1": "not scored yet"
+    }
     bench.table(NAME, setting.root / "out")
     assert "Missing: source, seed 1." in (folder / "tables" / "mae.md").read_text()
 
@@ -243,7 +246,7 @@ def test_merging_looks_at_every_part_and_copies_nothing_before_all_agree(tmp_pat
 
 def test_versions_of_torch_and_others_are_recorded(setting):
     collect.collect(setting, [0])
-    about = json.loads((run(setting) / "about.json").read_text())
+    about = json.loads((run(setting) / "manifest.json").read_text())
     (said,) = about["seeds"]["0"]["software"]
     assert f"torch {torch.__version__}" in said
     assert f"numpy {np.__version__}" in said
@@ -266,10 +269,10 @@ def test_figures_are_of_the_scores_the_estimates_came_from(setting):
 def test_figures_are_of_the_same_weights_and_images_whatever_the_error(setting, lie):
     collect.collect(setting, [0])
     folder = run(setting)
-    told = json.loads((folder / "about.json").read_text())
+    told = json.loads((folder / "manifest.json").read_text())
     for entry in told["seeds" if lie == "weights" else "shifts"].values():
         entry[lie] = "0" * 16
-    (folder / "about.json").write_text(json.dumps(told))
+    (folder / "manifest.json").write_text(json.dumps(told))
     with pytest.raises(FileError, match=r"is not what .*estimates.csv was made of"):
         bench.figures(NAME, setting.runs, setting.root / "out")
 
@@ -289,8 +292,8 @@ def test_figures_transport_to_the_shares_of_the_estimates(setting, marginal, mon
         figures.plots, "triangle", lambda *given: drawn.append((given[4], given[1])) or triangle(*given)
     )
     bench.figures(NAME, setting.runs, setting.root / "out")
-    cot = {row.shift.replace("_", " "): row.estimate for row in read_rows(folder / "estimates.csv")
-           if row.method == "cot"}  # fmt: skip
+    table = read_table(folder / "estimates.csv", ESTIMATES)
+    cot = {row.shift.replace("_", " "): row.estimate for row in table[table.method == "cot"].itertuples()}
     assert len(drawn) == 3
     for shift, value in drawn:
         assert value == pytest.approx(cot[shift], abs=1e-6)
@@ -310,11 +313,11 @@ def test_older_tables_beside_new_estimates_are_said(setting, capsys):
 def test_tables_without_about_json_say_so(setting):
     collect.collect(setting, [0])
     folder = run(setting)
-    (folder / "about.json").unlink()
+    (folder / "manifest.json").unlink()
     bench.table(NAME, setting.root / "out")
-    assert "There is no about.json" in (folder / "tables" / "mae.md").read_text()
-    (folder / "about.json").write_text("[]")
-    with pytest.raises(FileError, match=r"about.json holds no JSON object but list"):
+    assert "There is no manifest.json" in (folder / "tables" / "mae.md").read_text()
+    (folder / "manifest.json").write_text("[]")
+    with pytest.raises(FileError, match=r"manifest.json holds no JSON object but list"):
         bench.table(NAME, setting.root / "out")
 
 
@@ -340,30 +343,35 @@ def test_a_shift_that_one_seed_lacks_is_seen_on_the_screen(setting, capsys):
 
 def rows(method, seeds, shifts, dataset="cifar10", n=10):
     return [
-        Row(
-            dataset, "net", seed, f"fog_{i}", "synthetic", n + seed, i / 10, 0.1, method, i / 10 + 0.02, False
-        )
+        (dataset, "net", seed, f"fog_{i}", "synthetic", n + seed, i / 10, 0.1, method, i / 10 + 0.02, False)
         for seed in seeds
         for i in range(shifts)
     ]
 
 
+def estimates(*parts):
+    records = [dict(zip(ESTIMATES, record, strict=True)) for part in parts for record in part]
+    return estimates_sweep().table(records)
+
+
 def test_cells_of_fewer_sets_or_seeds_say_so():
-    table = tables.correlations(rows("ac", (0, 1), 5) + rows("cot", (0,), 5) + rows("projnorm", (0, 1), 3))
+    table = tables.correlations(
+        estimates(rows("ac", (0, 1), 5), rows("cot", (0,), 5), rows("projnorm", (0, 1), 3))
+    )
     line = dict(zip(table.header, table.rows[0], strict=True))
     assert line["network"] == "net, 2 seeds, 5 shifts, R^2"
     assert line["AC"] == "1.000"
     assert line["COT"] == "1.000 (1 seed)"
     assert line["ProjNorm"] == "1.000 (3 shifts)"
-    sizes = tables.shifts(rows("ac", (0, 5), 2), {})
+    sizes = tables.shifts(estimates(rows("ac", (0, 5), 2)), {})
     assert [row[4] for row in sizes.rows] == ["10 to 15"] * 2
     assert [(r["n"], r["n_most"]) for r in sizes.data] == [(10, 15)] * 2
 
 
 def test_joint_averages_compare_like_with_like():
     two = {
-        ("cifar10", "net"): rows("ac", (0, 1), 5) + rows("gde", (0,), 5),
-        ("cifar100", "net"): rows("ac", (0,), 5, "cifar100"),
+        ("cifar10", "net"): estimates(rows("ac", (0, 1), 5), rows("gde", (0,), 5)),
+        ("cifar100", "net"): estimates(rows("ac", (0,), 5, "cifar100")),
     }
     told = {("cifar10", "net"): {"marginal": "uniform", "shifts": {}, "missing": {"fog_9, seed 0": "gone"}}}
     table = joint.main_table(two, told)
@@ -380,7 +388,7 @@ def test_joint_averages_compare_like_with_like():
     ours = next(row for row in table.rows if row[0] == "cifar10 synthetic" and row[1] != "paper")
     assert ours[table.header.index("GDE")] == "2.00 (1 of 2 seeds)"
     assert "cifar10, net: Label shares transported to: uniform. Missing: fog_9, seed 0." in table.notes
-    assert any(note.startswith("cifar100, net: There is no about.json") for note in table.notes)
+    assert any(note.startswith("cifar100, net: There is no manifest.json") for note in table.notes)
 
 
 def test_a_stage_that_begins_again_has_a_speed_of_its_own():

@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 
 from shiftgauge.errors import FileError, InputError  # noqa: E402
 from shiftgauge.experiments.examples import FileImages  # noqa: E402
-from shiftgauge.experiments.loading import InOrder, Plan, batches  # noqa: E402
+from shiftgauge.experiments.loading import SequentialBatches, ShuffledBatches, batches  # noqa: E402
 from shiftgauge.experiments.parallel import Group  # noqa: E402
 from shiftgauge.experiments.training import Run  # noqa: E402
 
@@ -26,7 +26,8 @@ torch.set_num_threads(1)
 from shiftgauge.experiments.examples import ArrayImages
 from shiftgauge.experiments.networks import build
 from shiftgauge.experiments.recipes import Recipe
-from shiftgauge.experiments.training import Run, score, train
+from shiftgauge.experiments.scoring import Run, score
+from shiftgauge.experiments.training import train
 
 rng = np.random.default_rng(0)
 labels = np.arange(96) % 4
@@ -35,7 +36,7 @@ images = ArrayImages(pixels, labels)
 recipe = Recipe("sgd", 0.1, 3, 16, 5e-4, nesterov=True, schedule="onecycle", warmup=0.5, augment=True)
 losses = []
 watch = lambda step, loss: losses.append(loss)
-run = Run(Path(sys.argv[1]) / "c.pt", device="cpu", watch=watch, stop_after=int(sys.argv[2]))
+run = Run(Path(sys.argv[1]) / "c.pt", device="cpu", on_step=watch, stop_after=int(sys.argv[2]))
 network = train(build("small", 4, 0), images, recipe, 0, run)
 if os.environ.get("RANK", "0") == "0":
     told = {"losses": losses, "logits": score(network, images, run=Run(device="cpu")).tolist()}
@@ -80,8 +81,8 @@ def test_one_process_goes_on_where_two_were(tmp_path):
 
 
 def test_the_processes_of_a_step_see_its_whole_batch():
-    whole = Plan(50, 8, seed=3)
-    parts = [Plan(50, 8, seed=3, rank=rank, ranks=2) for rank in range(2)]
+    whole = ShuffledBatches(50, 8, seed=3)
+    parts = [ShuffledBatches(50, 8, seed=3, rank=rank, ranks=2) for rank in range(2)]
     for step in (0, 5, 6, 13):
         rows, draws = whole.at(step)
         assert sorted(np.concatenate([part.at(step)[0] for part in parts])) == sorted(rows)
@@ -99,7 +100,7 @@ def test_a_file_that_a_worker_cannot_read_is_one_clear_line(tmp_path):
         with pytest.raises(
             FileError, match=r"broken.png is not a readable image .*; download it again$"
         ) as told:
-            list(batches(images, InOrder(4, 2), 0, 2, workers))
+            list(batches(images, SequentialBatches(4, 2), 0, 2, workers))
         assert "Traceback" not in str(told.value)
 
 
@@ -111,31 +112,31 @@ def test_every_process_has_a_gpu_of_its_own(device, gpu, expected, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
     monkeypatch.setenv("LOCAL_RANK", "3")
     monkeypatch.setenv("WORLD_SIZE", "4")
-    assert Run(device=device).on == torch.device(expected)
+    assert Run(device=device).torch_device == torch.device(expected)
 
 
 def test_one_gpu_for_all_processes_is_refused(monkeypatch):
-    assert Run(device="cuda:1").on == torch.device("cuda:1")
+    assert Run(device="cuda:1").torch_device == torch.device("cuda:1")
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(
         InputError, match=r"--device is 'cuda:1', one GPU for all processes of torchrun; say cuda"
     ):
-        _ = Run(device="cuda:1").on
+        _ = Run(device="cuda:1").torch_device
 
 
 @pytest.mark.parametrize(("rank", "lines"), [("0", 1), ("1", 0)])
 def test_one_process_speaks_for_all(rank, lines, monkeypatch, capsys):
     from shiftgauge.cli.app import run
-    from shiftgauge.experiments import bench
+    from shiftgauge.experiments import collect
 
     monkeypatch.setenv("RANK", rank)
-    monkeypatch.setattr(bench, "train", lambda given, seeds: [{"seed": 0, "checkpoint": "x.pt"}])
+    monkeypatch.setattr(collect, "train_seeds", lambda setting, seeds: [{"seed": 0, "checkpoint": "x.pt"}])
     assert run(["bench", "train", "cifar10"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == lines
 
 
 def test_batches_in_order_cover_every_row_once():
-    plan = InOrder(23, 5)
+    plan = SequentialBatches(23, 5)
     assert np.concatenate([plan.at(step)[0] for step in range(plan.steps)]).tolist() == list(range(23))
 
     class Numbers:

@@ -8,11 +8,23 @@ from scipy import stats
 
 import shiftgauge as sg
 from shiftgauge.errors import FileError, InputError
-from shiftgauge.experiments import ablation, bench, published, resampling, tables
-from shiftgauge.experiments._store import read_json, replacing
-from shiftgauge.experiments.protocol import Panel, Row, pseudo_label_shift, read_rows, run, write_rows
-from shiftgauge.experiments.scores import Recorded, Scores, seeds_of
-from shiftgauge.experiments.summaries import correlation_table, correlations, mae_table, thresholding_table
+from shiftgauge.experiments import bench, protocol, published, tables
+from shiftgauge.experiments.protocol import (
+    ESTIMATES,
+    FittedMethods,
+    estimates,
+    estimates_sweep,
+    pseudo_label_shift,
+)
+from shiftgauge.experiments.scores import ScoredSet, ScoreFolder, seeds_of
+from shiftgauge.experiments.storage import read_json, read_table, replacing, write_table
+from shiftgauge.experiments.summaries import (
+    correlation_table,
+    correlations,
+    mae_table,
+    thresholding_table,
+    with_absolute_error,
+)
 
 K = 4
 
@@ -20,7 +32,7 @@ K = 4
 def recorded(rng, n, noise, kind="synthetic", bias=0.0):
     labels = rng.integers(0, K, n)
     logits = 3 * np.eye(K)[labels] + noise * rng.normal(size=(n, K)) + bias * np.arange(K)
-    return Recorded(logits.astype(np.float16), labels, kind)
+    return ScoredSet(logits.astype(np.float16), labels, kind)
 
 
 @pytest.fixture(scope="module")
@@ -29,10 +41,10 @@ def runs(tmp_path_factory):
     root = tmp_path_factory.mktemp("runs")
     for seed in (0, 1):
         rng = np.random.default_rng(seed)
-        scores = Scores.of(root, "cifar10", "resnet20", seed)
-        scores.describe(shifts=["clean", "fog_1", "fog_5", "snow_5"], seed=seed)
+        scores = ScoreFolder.of(root, "cifar10", "resnet20", seed)
+        scores.write_manifest(shifts=["clean", "fog_1", "fog_5", "snow_5"], seed=seed)
         source = recorded(rng, 400, 1.5)
-        scores.write(None, source.logits, source.labels)
+        scores.write(None, source.scores, source.labels)
         for name, noise, bias in (("clean", 1.5, 0), ("fog_1", 2, 0), ("fog_5", 3, 0.3), ("snow_5", 3, 1)):
             labels = np.random.default_rng(9).integers(0, K, 300)
             logits = 3 * np.eye(K)[labels] + noise * rng.normal(size=(300, K)) + bias * np.arange(K)
@@ -58,7 +70,7 @@ def test_what_is_written_is_whole_or_absent(tmp_path):
 
 
 def test_scores_come_back_in_their_order(runs):
-    scores = Scores.of(runs, "cifar10", "resnet20", 0)
+    scores = ScoreFolder.of(runs, "cifar10", "resnet20", 0)
     assert scores.shifts() == ["clean", "fog_1", "fog_5", "snow_5"]
     assert seeds_of(runs, "cifar10", "resnet20") == [0, 1]
     assert scores.read("fog_1").kind == "synthetic"
@@ -69,7 +81,7 @@ def test_scores_come_back_in_their_order(runs):
 
 
 def test_unfit_scores_are_refused(tmp_path):
-    scores = Scores.of(tmp_path, "x", "y", 0)
+    scores = ScoreFolder.of(tmp_path, "x", "y", 0)
     with pytest.raises(FileError, match="not finite"):
         scores.write(None, np.full((2, 2), 1e9), np.zeros(2))
     scores.path(None).parent.mkdir(parents=True, exist_ok=True)
@@ -82,13 +94,13 @@ def test_unfit_scores_are_refused(tmp_path):
 
 
 def test_the_panel_says_what_the_library_says(runs):
-    scores = Scores.of(runs, "cifar10", "resnet20", 0)
+    scores = ScoreFolder.of(runs, "cifar10", "resnet20", 0)
     source, target = scores.read(), scores.read("fog_5")
-    second = Scores.of(runs, "cifar10", "resnet20", 1).read("fog_5").logits.argmax(1)
-    found = Panel(source).estimate(target.logits, second)
+    second = ScoreFolder.of(runs, "cifar10", "resnet20", 1).read("fog_5").predictions
+    found = FittedMethods(source).estimate(target, second)
     s, t = (
-        sg.Source(logits=source.logits, labels=source.labels),
-        sg.Target(logits=target.logits, second=second),
+        sg.Source(logits=source.scores, labels=source.labels),
+        sg.Target(logits=target.scores, second=second),
     )
     for estimate in sg.compare(s, t).estimates:
         value, is_score = found[estimate.method]
@@ -99,31 +111,39 @@ def test_the_panel_says_what_the_library_says(runs):
 
 
 def test_every_method_on_every_shift(runs):
-    rows = run(runs, "cifar10", "resnet20")
-    methods = {row.method for row in rows}
+    rows = estimates(runs, "cifar10", "resnet20")
+    methods = set(rows.method)
     assert methods == {*sg.methods.METHODS, "cot+shrunk", "cott+shrunk", "scot+shrunk", "projnorm"}
     assert len(rows) == 2 * 4 * len(methods)
     disagreement = [
-        float(np.mean(a.logits.argmax(1) != b.logits.argmax(1)))
-        for a, b in [[Scores.of(runs, "cifar10", "resnet20", seed).read("snow_5") for seed in (0, 1)]]
+        float(np.mean(a.predictions != b.predictions))
+        for a, b in [[ScoreFolder.of(runs, "cifar10", "resnet20", seed).read("snow_5") for seed in (0, 1)]]
     ]
-    assert [row.estimate for row in rows if row.method == "gde" and row.shift == "snow_5"] == disagreement * 2
+    gde = rows[(rows.method == "gde") & (rows["shift"] == "snow_5")]
+    assert gde.estimate.tolist() == disagreement * 2
 
 
 def test_the_table_of_estimates_survives_its_file(runs, tmp_path):
-    rows = run(runs, "cifar10", "resnet20")
-    write_rows(tmp_path / "e.csv", rows)
-    again = read_rows(tmp_path / "e.csv")
-    assert [row.method for row in again] == [row.method for row in rows]
-    np.testing.assert_allclose([r.estimate for r in again], [r.estimate for r in rows], atol=5e-7)
-    assert {r.method for r in again if r.is_score} == {"entropy", "nuclear-norm", "mano", "projnorm"}
+    rows = estimates(runs, "cifar10", "resnet20")
+    write_table(tmp_path / "e.csv", rows)
+    again = read_table(tmp_path / "e.csv", ESTIMATES)
+    assert again.dtypes.equals(rows.dtypes)
+    assert again.method.tolist() == rows.method.tolist()
+    np.testing.assert_allclose(again.estimate, rows.estimate, atol=5e-7)
+    assert set(again[again.is_score].method) == {"entropy", "nuclear-norm", "mano", "projnorm"}
     (tmp_path / "e.csv").write_text("a,b\n1,2\n")
-    with pytest.raises(FileError, match="not a table of Row records"):
-        read_rows(tmp_path / "e.csv")
+    with pytest.raises(FileError, match="not a table of estimates: it has no column 'dataset'"):
+        read_table(tmp_path / "e.csv", ESTIMATES)
+    with pytest.raises(FileError, match="run `shiftgauge bench run` first"):
+        read_table(tmp_path / "none.csv", ESTIMATES)
 
 
-def row(seed, shift, method, estimate, truth, kind="synthetic", **more):
-    return Row("cifar10", "resnet20", seed, shift, kind, 100, truth, 0.1, method, estimate, **more)
+def row(seed, shift, method, estimate, truth, kind="synthetic", is_score=False):
+    return ("cifar10", "resnet20", seed, shift, kind, 100, truth, 0.1, method, estimate, is_score)
+
+
+def table(rows):
+    return estimates_sweep().table([dict(zip(ESTIMATES, values, strict=True)) for values in rows])
 
 
 def test_mae_by_hand():
@@ -132,14 +152,20 @@ def test_mae_by_hand():
         row(1, "b", "ac", 0.3, 0.2),
         row(0, "clean", "ac", 0.9, 0.1, "clean"), row(0, "a", "entropy", 2.0, 0.2, is_score=True),
     ]  # fmt: skip
-    (entry,) = mae_table(rows)
-    assert entry.mean == pytest.approx((0.2 + 0.05) / 2)
-    assert entry.deviation == pytest.approx(0.075)
+    (entry,) = mae_table(table(rows)).itertuples()
+    assert entry.mae == pytest.approx((0.2 + 0.05) / 2)
+    assert entry.std == pytest.approx(0.075)
     assert entry.worst == pytest.approx(0.3)
     assert entry.median == pytest.approx((0.2 + 0.05) / 2)
-    assert (entry.shifts, entry.fewest, entry.seeds, entry.least, entry.most) == (2, 2, 2, 100, 100)
-    short = mae_table(rows[:3])[0]
-    assert (short.shifts, short.fewest) == (2, 1)
+    assert (entry.shifts, entry.fewest_shifts, entry.seeds, entry.rows_least, entry.rows_most) == (
+        2,
+        2,
+        2,
+        100,
+        100,
+    )
+    (short,) = mae_table(table(rows[:3])).itertuples()
+    assert (short.shifts, short.fewest_shifts) == (2, 1)
 
 
 def test_correlations_are_scipys():
@@ -153,37 +179,40 @@ def test_correlations_are_scipys():
         row(0, f"s{i}", "entropy", float(a), float(b), is_score=True)
         for i, (a, b) in enumerate(zip(x, y, strict=True))
     ]
-    (entry,) = correlation_table(rows)
+    (entry,) = correlation_table(table(rows)).itertuples()
     assert entry.r2 == pytest.approx(r2)
 
 
 def test_thresholding_by_hand():
     rows = [row(0, "a", m, e, 0.3) for m, e in (("ac", 0.1), ("atc-mc", 0.2), ("cot", 0.25), ("cott", 0.4))]
-    (entry,) = thresholding_table(rows)
+    (entry,) = thresholding_table(table(rows)).itertuples()
     assert (entry.ac, entry.atc, entry.cot, entry.cott) == pytest.approx((0.2, 0.1, 0.05, 0.1))
 
 
 def test_pseudo_label_shift_by_hand():
-    target = Recorded(np.eye(4, dtype=np.float16)[[0, 0, 0, 1]], np.array([0, 1, 2, 3]))
+    target = ScoredSet(np.eye(4, dtype=np.float16)[[0, 0, 0, 1]], np.array([0, 1, 2, 3]))
     assert pseudo_label_shift(target) == pytest.approx(0.5)
     assert target.error == 0.75
 
 
 def test_batches_are_drawn_with_replacement_and_cover_the_size():
     rng = np.random.default_rng(0)
-    assert [len(rows) for rows in ablation.batch_rows(25_000, rng)] == [10_000] * 3
-    assert ablation.batch_rows(10_000, rng) == []  # the paper batches only beyond 10,000
-    assert len(np.unique(ablation.batch_rows(300, rng, 299)[0])) < 299
+    assert [len(rows) for rows in protocol.batch_rows(25_000, rng)] == [10_000] * 3
+    assert protocol.batch_rows(10_000, rng) == []  # the paper batches only beyond 10,000
+    assert len(np.unique(protocol.batch_rows(300, rng, 299)[0])) < 299
 
 
 def test_mild_label_shift_moves_the_labels_both_ways(runs):
-    rows = {scale: resampling.run_mild(runs, "cifar10", "resnet20", scale) for scale in resampling.SCALES}
+    rows = {
+        scale: protocol.mild_label_shift_sweep(scale).run(runs, "cifar10", "resnet20")
+        for scale in protocol.SCALES
+    }
     for found in rows.values():
-        assert {row.shift for row in found} == {"clean", "fog_1", "fog_5", "snow_5"}
-        assert all(row.n < 300 for row in found)
-    assert {row.n for row in rows["text"]} != {row.n for row in rows["code"]}
+        assert set(found["shift"]) == {"clean", "fog_1", "fog_5", "snow_5"}
+        assert (found.n < 300).all()
+    assert set(rows["text"].n) != set(rows["code"].n)
     with pytest.raises(InputError):
-        resampling.shifted_rows(np.arange(4), 4, np.random.default_rng(0), scale="other")
+        protocol.resampled_rows(np.arange(4), 4, np.random.default_rng(0), scale="other")
 
 
 def test_the_papers_numbers_stand_beside_ours():
@@ -197,20 +226,21 @@ def test_the_papers_numbers_stand_beside_ours():
 
 
 def test_tables_in_three_forms(runs, tmp_path):
-    rows = run(runs, "cifar10", "resnet20")
-    table = tables.main_table(rows)
-    text = table.markdown()
-    paper = next(line for line in table.rows if line[1] == "paper")
-    assert paper[table.header.index("AC")] == "9.10 ± 0.25"
-    assert paper[table.header.index("SCOT")] == ""
+    rows = estimates(runs, "cifar10", "resnet20")
+    main = tables.main_table(rows)
+    text = main.markdown()
+    paper = next(line for line in main.rows if line[1] == "paper")
+    assert paper[main.header.index("AC")] == "9.10 ± 0.25"
+    assert paper[main.header.index("SCOT")] == ""
     assert "Living17-Novel repeats" in text
-    assert "%" not in "".join("".join(line) for line in table.rows)
-    assert table.latex().count(r"\\") == 1 + len(table.rows)
-    assert "_" not in table.latex().replace(r"\_", "")
-    records = list(csv.DictReader(table.csv().splitlines()))
+    assert "%" not in "".join("".join(line) for line in main.rows)
+    assert main.latex().count(r"\\") == 1 + len(main.rows)
+    assert "_" not in main.latex().replace(r"\_", "")
+    records = list(csv.DictReader(main.csv().splitlines()))
     cott = next(r for r in records if r["method"] == "cott")
     assert float(cott["mae"]) == pytest.approx(
-        np.mean([r.miss for r in rows if r.method == "cott" and r.kind == "synthetic"]), abs=1e-6
+        with_absolute_error(rows[(rows.method == "cott") & (rows.kind == "synthetic")]).absolute_error.mean(),
+        abs=1e-6,
     )
     assert float(cott["paper_mae"]) == 0.017  # fractions in data, percent on screen
     paths = tables.correlations(rows).write(tmp_path)
@@ -221,7 +251,7 @@ def test_tables_in_three_forms(runs, tmp_path):
 def test_the_chain_after_collecting(runs, tmp_path):
     folder = bench.run("cifar10", runs, tmp_path, "resnet20")
     assert sorted(path.name for path in folder.iterdir()) == [
-        "about.json", "batches_estimates.csv", "estimates.csv", "mild_label_shift_code.csv",
+        "batches_estimates.csv", "estimates.csv", "manifest.json", "mild_label_shift_code.csv",
         "mild_label_shift_text.csv",
     ]  # fmt: skip
     made = bench.table("cifar10", tmp_path, "resnet20")

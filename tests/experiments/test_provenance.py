@@ -12,10 +12,10 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("cv2")
 
 from shiftgauge.errors import FileError, InputError  # noqa: E402
-from shiftgauge.experiments import bench, collect, provenance, sets  # noqa: E402
-from shiftgauge.experiments.datasets.base import found  # noqa: E402
+from shiftgauge.experiments import bench, collect, corrupted_cache, digests, protocol  # noqa: E402
+from shiftgauge.experiments.datasets.base import existing  # noqa: E402
 from shiftgauge.experiments.progress import silent  # noqa: E402
-from shiftgauge.experiments.scores import Scores  # noqa: E402
+from shiftgauge.experiments.scores import ScoreFolder  # noqa: E402
 from shiftgauge.experiments.shards import Shard, merge  # noqa: E402
 
 from . import layouts  # noqa: E402
@@ -33,14 +33,14 @@ def test_what_is_there_and_alike_is_not_scored_again(setting, monkeypatch):
     before = stamps(setting.runs)
     collect.collect(setting, [0])
     assert stamps(setting.runs) == before
-    scores = Scores.of(setting.runs, "fashion-mnist", "small", 0)
-    assert set(scores.made_by("contrast_1")) == {"weights", "data", "made", "code", "rows", "precision"}
-    # "auto" is another precision on another device: what it came to is recorded, here and in about.json.
-    assert scores.made_by("contrast_1")["precision"] == scores.about["precision"] == "float32"
+    scores = ScoreFolder.of(setting.runs, "fashion-mnist", "small", 0)
+    assert set(scores.made_by("contrast_1")) == {"weights", "data", "corruption", "code", "rows", "precision"}
+    # "auto" is another precision on another device: what it came to is recorded, here and in manifest.json.
+    assert scores.made_by("contrast_1")["precision"] == scores.manifest["precision"] == "float32"
     collect.collect(dataclasses.replace(setting, precision="float32"), [0])
     assert stamps(setting.runs) == before
     pixels = {s.name: s for s in setting.dataset.shifts(setting.root)}["contrast_1"].load().pixels
-    assert scores.read("contrast_1").inputs == hashlib.sha256(pixels.tobytes()).hexdigest()[:16]
+    assert scores.stamp("contrast_1")["inputs"] == hashlib.sha256(pixels.tobytes()).hexdigest()[:16]
 
 
 def test_workers_and_seeds_share_a_set_that_is_made_in_memory(setting, monkeypatch):
@@ -62,7 +62,7 @@ def test_workers_and_seeds_share_a_set_that_is_made_in_memory(setting, monkeypat
 
 
 def test_projnorm_says_where_it_failed(setting, monkeypatch):
-    from shiftgauge.experiments.projnorm import short
+    from shiftgauge.experiments.projnorm import short_form
 
     def fails(*given):
         raise InputError("no good")
@@ -70,7 +70,7 @@ def test_projnorm_says_where_it_failed(setting, monkeypatch):
     collect.collect(setting, [0])
     monkeypatch.setattr(collect, "projnorm", fails)
     with pytest.raises(InputError, match=r"fashion-mnist, seed 0, projnorm-short of clean: no good"):
-        collect.collect_projnorm(setting, [0], short(1))
+        collect.collect_projnorm(setting, [0], short_form(1))
 
 
 def test_public_weights_belong_to_what_a_checkpoint_must_agree_with(tmp_path):
@@ -78,16 +78,16 @@ def test_public_weights_belong_to_what_a_checkpoint_must_agree_with(tmp_path):
     given = bench.setting("cifar10", tmp_path, tmp_path / "runs", "resnet18-224", "cifar10-pretrained")
     weights = tmp_path / "weights" / "resnet18.pth"
     weights.parent.mkdir()
-    digests = []
+    before = []
     for text in ("one", "two"):
         weights.write_text(text)
-        digests.append((given.run(0).data, collect._about(given, 0, [], "")["start"]))
-    assert digests[0][0] != digests[1][0]
-    assert digests[0][1] != digests[1][1] == provenance.files_digest([weights])
+        before.append((collect.run_of(given, 0).data, digests.files_digest([given.initial_weights()])))
+    assert before[0][0] != before[1][0]
+    assert before[0][1] != before[1][1] == digests.files_digest([weights])
     plain = bench.setting("cifar10", tmp_path, tmp_path / "runs", "resnet18-224")
-    assert plain.start() is None
-    assert plain.start("imagenet") == weights
-    assert plain.run(0).data == provenance.files_digest(plain.dataset.files(tmp_path))
+    assert plain.initial_weights() is None
+    assert plain.initial_weights("imagenet") == weights
+    assert collect.run_of(plain, 0).data == digests.files_digest(plain.dataset.files(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -99,14 +99,14 @@ def test_public_weights_belong_to_what_a_checkpoint_must_agree_with(tmp_path):
 )
 def test_other_options_are_refused_and_can_be_made_again(setting, change, what, monkeypatch):
     # The weights stay: the checkpoint is read as it is.
-    model = setting.trained(0)
-    monkeypatch.setattr(type(setting), "trained", lambda self, seed: model)
+    model = collect.trained_network(setting, 0)
+    monkeypatch.setattr(collect, "trained_network", lambda setting, seed: model)
     collect.collect(setting, [0])
     other = change(setting)
     with pytest.raises(FileError, match=f"made with other {what}; make it again with --redo"):
         collect.collect(other, [0])
     collect.collect(dataclasses.replace(other, redo=True), [0])
-    assert Scores.of(setting.runs, "fashion-mnist", "small", 0).made_by("contrast_1")[what] == getattr(
+    assert ScoreFolder.of(setting.runs, "fashion-mnist", "small", 0).made_by("contrast_1")[what] == getattr(
         other, what
     )
 
@@ -121,29 +121,29 @@ def test_other_weights_after_a_deleted_checkpoint_are_refused(setting):
 
 def test_other_data_files_are_refused(setting, monkeypatch):
     collect.collect(setting, [0])
-    model = setting.trained(0)
-    monkeypatch.setattr(type(setting), "trained", lambda self, seed: model)
-    before = provenance.files_digest(found(setting.root, setting.dataset.expects))
+    model = collect.trained_network(setting, 0)
+    monkeypatch.setattr(collect, "trained_network", lambda setting, seed: model)
+    before = digests.files_digest(existing(setting.root, setting.dataset.expects))
     for path in (setting.root / "fashion-mnist").iterdir():
         path.unlink()
     (setting.root / "fashion-mnist").rmdir()
     layouts.fashion(setting.root, seed=5)
     # The gzipped files count for the source too.
-    assert provenance.files_digest(found(setting.root, setting.dataset.expects)) != before
+    assert digests.files_digest(existing(setting.root, setting.dataset.expects)) != before
     with pytest.raises(FileError, match=r"made with other .*data"):
         collect.collect(setting, [0])
 
 
 def test_other_code_is_refused(setting, monkeypatch):
     collect.collect(setting, [0])
-    monkeypatch.setattr(collect, "code_digest", lambda: "another")
+    monkeypatch.setattr(collect, "code_digest", lambda *modules: "another")
     with pytest.raises(FileError, match="made with other code"):
         collect.collect(setting, [0])
 
 
 def test_a_truncated_file_is_made_again(setting):
     collect.collect(setting, [0])
-    path = Scores.of(setting.runs, "fashion-mnist", "small", 0).path("saturate_5")
+    path = ScoreFolder.of(setting.runs, "fashion-mnist", "small", 0).path("saturate_5")
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
     collect.collect(setting, [0])
@@ -157,11 +157,11 @@ def test_missing_sets_are_said_everywhere(setting, tmp_path):
         for s in every(root)
     ]
     setting = dataclasses.replace(setting, dataset=dataclasses.replace(setting.dataset, shifts=lacking))
-    (made,) = bench.collect_scores(setting, [0])
+    (made,) = collect.collect_scores(setting, [0])
     assert made["missing"] == {"contrast_3": "its file is not there"}
     assert made["shifts"] == 10
     # Another one is lost later.
-    Scores.of(setting.runs, "fashion-mnist", "small", 0).path("contrast_4").unlink()
+    ScoreFolder.of(setting.runs, "fashion-mnist", "small", 0).path("contrast_4").unlink()
     folder = bench.run("fashion-mnist", setting.runs, tmp_path / "out")
     bench.table("fashion-mnist", tmp_path / "out")
     text = (folder / "tables" / "mae.md").read_text()
@@ -223,15 +223,16 @@ def test_a_corrupted_set_is_kept_once_for_all(setting, tmp_path, monkeypatch):
     kept = dataclasses.replace(setting, runs=tmp_path / "other", cache=tmp_path / "cache")
     with_cache = collect.collect(kept, [0])[0]
     for shift in plain.shifts():
-        assert plain.read(shift).inputs == with_cache.read(shift).inputs
+        assert plain.stamp(shift)["inputs"] == with_cache.stamp(shift)["inputs"]
     files = sorted((tmp_path / "cache" / "fashion-mnist").glob("*.npy"))
     assert len(files) == 2 * 10  # images and labels of the ten made sets; the clean one is not copied
     size = sum(path.stat().st_size for path in files if "labels" not in path.name)
-    assert sets.cache_bytes(setting.dataset.shifts(setting.root)) == 10 * 60 * 32 * 32 * 3
+    assert corrupted_cache.cache_bytes(setting.dataset.shifts(setting.root)) == 10 * 60 * 32 * 32 * 3
     assert 0 < size - 10 * 60 * 32 * 32 * 3 <= 10 * 128
     shift = {s.name: s for s in setting.dataset.shifts(setting.root)}["contrast_2"]
     never = dataclasses.replace(shift, load=lambda: pytest.fail("made again"))
-    again = sets.cached(never, tmp_path / "cache" / "fashion-mnist", 0, silent)
+    code = digests.code_digest(setting.dataset.module)
+    again = corrupted_cache.cached(never, tmp_path / "cache" / "fashion-mnist", code, 0, silent)
     assert np.array_equal(again.pixels, shift.load().pixels)
 
 
@@ -255,38 +256,36 @@ def test_an_error_names_the_shift(setting):
 
 
 def test_a_killed_run_goes_on_by_shift(setting, tmp_path, monkeypatch):
-    from shiftgauge.experiments import protocol
-
     collect.collect(setting, [0])
-    original, done = protocol.Panel.estimate, []
+    original, done = protocol.FittedMethods.estimate, []
 
-    def dies(self, logits, second=None):
+    def dies(self, target, second=None):
         if len(done) == 5:
             raise KeyboardInterrupt
         done.append(1)
-        return original(self, logits, second)
+        return original(self, target, second)
 
-    monkeypatch.setattr(protocol.Panel, "estimate", dies)
+    monkeypatch.setattr(protocol.FittedMethods, "estimate", dies)
     with pytest.raises(KeyboardInterrupt):
-        protocol.run(setting.runs, "fashion-mnist", "small")
+        protocol.estimates(setting.runs, "fashion-mnist", "small")
     kept = sorted((setting.runs / "estimates").rglob("*.json"))
     assert len(kept) == 5
     before = {path: path.stat().st_mtime_ns for path in kept}
-    monkeypatch.setattr(protocol.Panel, "estimate", original)
-    rows = protocol.run(setting.runs, "fashion-mnist", "small")
-    assert len({row.shift for row in rows}) == 11
+    monkeypatch.setattr(protocol.FittedMethods, "estimate", original)
+    table = protocol.estimates(setting.runs, "fashion-mnist", "small")
+    assert table["shift"].nunique() == 11
     assert {path: path.stat().st_mtime_ns for path in kept} == before
     # With other label shares nothing kept counts.
-    protocol.run(setting.runs, "fashion-mnist", "small", marginal="uniform")
+    protocol.estimates(setting.runs, "fashion-mnist", "small", marginal="uniform")
     assert all(path.stat().st_mtime_ns != before[path] for path in kept)
 
 
 def test_about_json_is_plain(setting, tmp_path):
     collect.collect(setting, [0])
     folder = bench.run("fashion-mnist", setting.runs, tmp_path / "out", marginal="source")
-    about = json.loads(Path(folder / "about.json").read_text())
+    about = json.loads(Path(folder / "manifest.json").read_text())
     assert about["marginal"] == "source"
-    assert about["seeds"]["0"]["weights"] == provenance.weights_digest(setting.trained(0))
+    assert about["seeds"]["0"]["weights"] == digests.weights_digest(collect.trained_network(setting, 0))
     assert about["shifts"]["clean"]["n"] == 60
 
 
@@ -302,7 +301,7 @@ def test_the_papers_projnorm_needs_and_takes_public_weights(setting):
     dataset = dataclasses.replace(setting.dataset, shifts=few)
     enlarged = dataclasses.replace(setting, network="resnet18-224", dataset=dataset, rows=10)
     for shift in enlarged.dataset.shifts(setting.root):
-        Scores.of(setting.runs, "fashion-mnist", "resnet18-224", 0).write(
+        ScoreFolder.of(setting.runs, "fashion-mnist", "resnet18-224", 0).write(
             shift.name, np.eye(10)[np.arange(10)], np.arange(10), shift.kind
         )
     with pytest.raises(FileError, match=r"weights/resnet18.pth does not exist"):
@@ -310,56 +309,56 @@ def test_the_papers_projnorm_needs_and_takes_public_weights(setting):
     (setting.root / "weights").mkdir()
     torch.save(build("resnet18", 1000, 7).state_dict(), setting.root / "weights" / "resnet18.pth")
     collect.collect_projnorm(enlarged, [0], dataclasses.replace(PAPER, batch=4))
-    scores = Scores.of(setting.runs, "fashion-mnist", "resnet18-224", 0)
+    scores = ScoreFolder.of(setting.runs, "fashion-mnist", "resnet18-224", 0)
     held = json.loads((scores.folder / "projnorm" / "contrast_5.json").read_text())
     assert held["projnorm"] > 0
     assert (held["steps"], held["rate"], held["cosine"], held["pretrained"]) == (1, 1e-3, True, True)
 
 
 def test_an_empty_draw_of_mild_label_shift_is_left_out(tmp_path):
-    from shiftgauge.experiments import resampling
-
     rng = np.random.default_rng(0)
-    scores = Scores.of(tmp_path, "cifar10", "small", 0)
-    scores.describe(shifts=["a"], seed=0)
+    scores = ScoreFolder.of(tmp_path, "cifar10", "small", 0)
+    scores.write_manifest(shifts=["a"], seed=0)
     labels = np.arange(200) % 2
     scores.write(None, 3 * np.eye(2)[labels] + rng.normal(size=(200, 2)), labels)
     # Shares of 0.6 and 0.4 afford one row of two classes of one row each, and 0.6 rows are none.
     scores.write("a", rng.normal(size=(2, 2)), np.arange(2), "synthetic")
-    assert resampling.run_mild(tmp_path, "cifar10", "small", "text") == []
+    assert protocol.mild_label_shift_sweep().run(tmp_path, "cifar10", "small").empty
 
 
 def test_a_refusal_leaves_the_old_about_json(setting, tmp_path):
     scores = collect.collect(setting, [0])[0]
-    before = scores.about
+    before = scores.manifest
     setting.checkpoint(0).unlink()
     longer = dataclasses.replace(setting, recipe=dataclasses.replace(setting.recipe, epochs=3))
     with pytest.raises(FileError, match="made with other weights"):
         collect.collect(longer, [0])
-    assert scores.about == before
+    assert scores.manifest == before
     # One file that is made again and the others not, as after a kill: no estimate comes of the mixture.
     scores.path("contrast_4").unlink()
     kept = {path: path.read_bytes() for path in scores.folder.rglob("*.npz")}
     collect.collect(dataclasses.replace(longer, redo=True), [0])
     scores.path("contrast_5").write_bytes(kept[scores.path("contrast_5")])
-    with pytest.raises(FileError, match=r"contrast_5.npz was made with other weights than .*about.json says"):
+    with pytest.raises(
+        FileError, match=r"contrast_5.npz was made with other weights than .*manifest.json says"
+    ):
         bench.run("fashion-mnist", setting.runs, tmp_path / "out")
 
 
 def test_projnorm_is_of_the_scores_beside_it(setting, tmp_path):
-    bench.collect_scores(setting, [0], projnorm_steps=1)
-    scores = Scores.of(setting.runs, "fashion-mnist", "small", 0)
+    collect.collect_scores(setting, [0], projnorm_steps=1)
+    scores = ScoreFolder.of(setting.runs, "fashion-mnist", "small", 0)
     first = scores.projnorm("contrast_5", "projnorm-short")
-    bench.collect_scores(setting, [0], projnorm_steps=1)
+    collect.collect_scores(setting, [0], projnorm_steps=1)
     with pytest.raises(FileError, match=r"projnorm-short/clean.json was made with other form; .*--redo"):
-        bench.collect_scores(setting, [0], projnorm_steps=3)
-    bench.collect_scores(dataclasses.replace(setting, redo=True), [0], projnorm_steps=3)
+        collect.collect_scores(setting, [0], projnorm_steps=3)
+    collect.collect_scores(dataclasses.replace(setting, redo=True), [0], projnorm_steps=3)
     assert scores.projnorm("contrast_5", "projnorm-short") != first
     fewer = dataclasses.replace(setting, rows=20, redo=True)
     collect.collect(fewer, [0])
     with pytest.raises(FileError, match="computed from other scores"):
         bench.run("fashion-mnist", setting.runs, tmp_path / "out")
-    bench.collect_scores(fewer, [0], projnorm_steps=3)
+    collect.collect_scores(fewer, [0], projnorm_steps=3)
     bench.run("fashion-mnist", setting.runs, tmp_path / "out")
 
 
@@ -367,8 +366,8 @@ def test_a_shard_has_the_projnorm_of_its_own_shifts(setting, tmp_path):
     parts = [tmp_path / "one", tmp_path / "two"]
     for number, part in enumerate(parts, 1):
         shard = dataclasses.replace(setting, runs=part, shard=Shard(number, 2))
-        bench.collect_scores(shard, [0, 1], projnorm_steps=1)
-    bench.collect_scores(setting, [0, 1], projnorm_steps=1)
+        collect.collect_scores(shard, [0, 1], projnorm_steps=1)
+    collect.collect_scores(setting, [0, 1], projnorm_steps=1)
     merge(parts, tmp_path / "merged")
     whole, merged = (
         {
@@ -382,13 +381,13 @@ def test_a_shard_has_the_projnorm_of_its_own_shifts(setting, tmp_path):
 
 
 def test_a_checkpoint_of_other_data_is_not_continued(setting):
-    setting.trained(0)
+    collect.trained_network(setting, 0)
     for path in (setting.root / "fashion-mnist").iterdir():
         path.unlink()
     (setting.root / "fashion-mnist").rmdir()
     layouts.fashion(setting.root, seed=5)
     with pytest.raises(FileError, match="made by another data"):
-        setting.trained(0)
+        collect.trained_network(setting, 0)
 
 
 def test_every_table_names_the_split_and_what_was_used(setting, tmp_path, monkeypatch):
@@ -409,7 +408,7 @@ def test_a_resumed_stage_tells_the_time_of_what_is_left(setting, tmp_path):
     told = []
     say = lambda *said: told.append(said)  # noqa: E731
     collect.collect(setting, [0, 1])
-    scores = Scores.of(setting.runs, "fashion-mnist", "small", 1)
+    scores = ScoreFolder.of(setting.runs, "fashion-mnist", "small", 1)
     for name in ("contrast_2", "saturate_5"):
         scores.path(name).unlink()
     collect.collect(dataclasses.replace(setting, progress=say), [0, 1])

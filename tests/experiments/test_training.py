@@ -9,12 +9,14 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from shiftgauge.errors import FileError, InputError  # noqa: E402
-from shiftgauge.experiments.examples import ArrayImages, FileImages, Texts, crop_and_mirror, mirrored  # noqa: E402
-from shiftgauge.experiments.loading import Plan  # noqa: E402
+from shiftgauge.experiments.checkpoints import load_checkpoint  # noqa: E402
+from shiftgauge.experiments.examples import ArrayImages, FileImages, Texts, crop_and_mirror  # noqa: E402
 from shiftgauge.experiments.networks import NETWORKS, build  # noqa: E402
-from shiftgauge.experiments.projnorm import PAPER, TorchRefit, distance, parameters_of, projnorm  # noqa: E402
+from shiftgauge.experiments.projnorm import PAPER, distance, parameters_of, projnorm  # noqa: E402
 from shiftgauge.experiments.recipes import RECIPES, SEEDS, Recipe, recipe  # noqa: E402
-from shiftgauge.experiments.training import Run, load_checkpoint, make_optimiser, score, train  # noqa: E402
+from shiftgauge.experiments.refit import TorchRefit  # noqa: E402
+from shiftgauge.experiments.scoring import Run, score  # noqa: E402
+from shiftgauge.experiments.training import make_optimiser, train  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -147,55 +149,6 @@ def test_an_odd_draw_is_the_mirror_image_of_the_even_one_before(augment, tmp_pat
     # An even draw of a window in the middle is the image itself, not its mirror.
     middle = np.array([2 * (4 + 9 * 4)], np.uint64)
     assert np.array_equal(in_memory.batch(np.zeros(1, np.int64), middle), pixels)
-    asked = mirrored(np.array([4, 5, 6, 7], np.uint64), np.array([False, False, True, True]))
-    assert asked.tolist() == [4, 4, 7, 7]
-
-
-def test_mirrors_take_turns_where_the_recipe_says_so():
-    def odd(alternate, seed=3):
-        plan = Plan(400, 10, seed, alternate=alternate)
-        found = np.zeros((4, 400), bool)
-        for step in range(4 * plan.steps):
-            rows, draws = plan.at(step)
-            found[step // plan.steps, rows] = draws % 2 == 1
-        return found
-
-    turns, drawn = odd(True), odd(False)
-    assert np.array_equal(turns[0], ~turns[1])
-    assert np.array_equal(turns[:2], turns[2:])
-    assert 150 < turns[0].sum() < 250
-    assert not np.array_equal(turns[0], odd(True, seed=4)[0])
-    assert 150 < (drawn[0] == drawn[1]).sum() < 250  # otherwise each epoch draws anew
-    # Nothing but the mirror depends on it.
-    assert np.array_equal(Plan(400, 10, 3).at(7)[1] // 2, Plan(400, 10, 3, alternate=True).at(7)[1] // 2)
-
-
-def test_the_recipes_turns_and_soft_labels_reach_the_network(images):
-    def first_steps(**settings):
-        inputs, logits, losses = [], [], []
-        network = build("small", 4, 0)
-        network.register_forward_pre_hook(lambda _, given: inputs.append(given[0].numpy().copy()))
-        network.register_forward_hook(lambda *call: logits.append(call[-1].detach().double().numpy()))
-        made = dataclasses.replace(SHORT, **settings)
-        train(network, images, made, 0, Run(stop_after=1, watch=lambda _, loss: losses.append(float(loss))))
-        return inputs[0], logits[0], losses[0]
-
-    _, logits, hard = first_steps()
-    _, again, soft = first_steps(smoothing=0.2)
-    assert np.array_equal(logits, again)
-    rows = Plan(len(images), SHORT.batch, 0).at(0)[0]
-    surprise = np.log(np.exp(logits).sum(1, keepdims=True)) - logits
-    named = surprise[np.arange(len(rows)), images.labels[rows]].mean()
-    assert hard == pytest.approx(named, rel=1e-5)
-    assert soft == pytest.approx(0.8 * named + 0.2 * surprise.mean(), rel=1e-5)
-    turned = (
-        images.batch(*Plan(len(images), SHORT.batch, 0, alternate=True).at(0)).transpose(0, 3, 1, 2) / 255
-    )
-    assert np.allclose(first_steps(alternate=True)[0], turned, atol=1e-6)
-    assert not np.allclose(first_steps()[0], turned, atol=1e-6)
-    settings = recipe("cifar10-pieces-long").settings()
-    assert (settings["smoothing"], settings["alternate"]) == (0.1, True)
-    assert not {"smoothing", "alternate"} & SHORT.settings().keys()
 
 
 def test_training_learns_and_a_resumed_run_equals_an_uninterrupted_one(images, tmp_path):
@@ -227,72 +180,6 @@ def test_another_seed_is_another_network_and_another_recipe_is_refused(images, t
     (tmp_path / "a.pt").write_bytes(b"\x80\x04junk")
     with pytest.raises(FileError, match="not a checkpoint"):
         train(build("small", 4, 0), images, SHORT, 0, run)
-
-
-def test_images_grow_as_the_recipe_says_and_a_resumed_run_sees_the_same(images, tmp_path):
-    growing = dataclasses.replace(SHORT, epochs=3, sizes=((1, 8), (2.5, 16)))
-    seen = []
-
-    def watched():
-        network = build("small", 4, 0)
-        network.register_forward_pre_hook(lambda _, given: seen.append(given[0].shape[2:]))
-        return network
-
-    whole = weights(train(watched(), images, growing, 0))
-    assert seen == [(8, 8)] * 6 + [(16, 16)] * 9 + [(32, 32)] * 3
-    del seen[:]
-    train(watched(), images, growing, 0, Run(checkpoint=tmp_path / "part.pt", stop_after=7))
-    part = weights(train(watched(), images, growing, 0, Run(checkpoint=tmp_path / "part.pt")))
-    assert seen == [(8, 8)] * 6 + [(16, 16)] * 9 + [(32, 32)] * 3
-    assert all(torch.equal(value, part[name]) for name, value in whole.items())
-    plain = dataclasses.replace(growing, sizes=())
-    with pytest.raises(FileError, match=r"another recipe \(sizes"):
-        train(build("small", 4, 0), images, plain, 0, Run(checkpoint=tmp_path / "part.pt"))
-    # Recipes without sizes keep the settings that earlier checkpoints and scores hold.
-    assert "sizes" not in SHORT.settings()
-    assert "cut" not in growing.settings()
-
-
-def test_pieces_are_cut_without_borders_and_are_not_shrunk_images(images):
-    # Numbers that tell where a pixel comes from; the training view pads with zeros, a piece must hold none.
-    place = np.arange(1, 1025).reshape(32, 32) % 251 + 1
-    marked = ArrayImages(
-        np.repeat(place[None, :, :, None], 64, 0).repeat(3, 3).astype(np.uint8), np.arange(64) % 4
-    )
-    pieces = dataclasses.replace(SHORT, epochs=4, sizes=((2, 24),), cut=True)
-    seen = []
-    network = build("small", 4, 0)
-    network.register_forward_pre_hook(
-        lambda _, given: seen.append((given[0][:, 0] * 255).round().int().numpy())
-    )
-    train(network, marked, pieces, 0)
-    assert [batch.shape[1:] for batch in seen] == [(24, 24)] * 8 + [(32, 32)] * 8
-    windows = {}
-    for top in range(9):
-        for left in range(9):
-            window = place[top : top + 24, left : left + 24]
-            windows |= {window.tobytes(): (top, left), window[:, ::-1].tobytes(): (top, left)}
-    found = [
-        windows[np.ascontiguousarray(piece, place.dtype).tobytes()] for batch in seen[:8] for piece in batch
-    ]
-    assert {top for top, _ in found} == {left for _, left in found} == set(range(9))
-    # Another way to make images smaller is another recipe.
-    assert pieces.settings() != dataclasses.replace(pieces, cut=False).settings()
-
-
-def test_progress_has_a_stage_for_every_size(images):
-    # 6 steps an epoch; a half of the third epoch belongs to the second size.
-    growing = dataclasses.replace(SHORT, epochs=4, sizes=((1, 8), (2.5, 16)))
-    told = []
-    train(build("small", 4, 0), images, growing, 0, Run(progress=lambda *said: told.append(said[:3])))
-    # Each ends, so that its bar goes.
-    assert told == [
-        ("training, seed 0, 8 pixels", 6, 6),
-        ("training, seed 0, 16 pixels", 10, 15),
-        ("training, seed 0, 16 pixels", 15, 15),
-        ("training, seed 0", 20, 24),
-        ("training, seed 0", 24, 24),
-    ]
 
 
 @pytest.mark.parametrize("optimiser", ["adam", "adamw"])
@@ -456,7 +343,9 @@ def test_workers_change_nothing_but_speed(images, precision):
     losses = {}
     for workers in (0, 2):
         seen = losses.setdefault(workers, [])
-        run = Run(workers=workers, precision=precision, watch=lambda step, loss, seen=seen: seen.append(loss))
+        run = Run(
+            workers=workers, precision=precision, on_step=lambda step, loss, seen=seen: seen.append(loss)
+        )
         train(build("small", 4, 0), images, dataclasses.replace(SHORT, epochs=1), 0, run)
     assert losses[0] == losses[2]
     with pytest.raises(InputError, match="float16 needs a GPU"):
@@ -474,14 +363,14 @@ def test_logits_keep_their_digits_in_mixed_precision(images, name):
 
 def test_scores_are_of_single_precision_unless_another_is_asked_for(images, monkeypatch):
     gpu = Run(device="cuda")
-    assert (gpu.said_dtype, gpu.scored_dtype) == ("float16", "float32")
+    assert (gpu.training_dtype, gpu.scoring_dtype) == ("float16", "float32")
     for name in ("float32", "bfloat16"):
         asked = Run(precision=name)
-        assert (asked.said_dtype, asked.scored_dtype) == (name, name)
+        assert (asked.training_dtype, asked.scoring_dtype) == (name, name)
     network = build("small", 4, 0)
     exact = score(network, images, run=Run(precision="float32"))
     # A device where training would be in mixed precision by itself.
-    monkeypatch.setattr(Run, "dtype", property(lambda _: torch.bfloat16))
+    monkeypatch.setattr(Run, "training_dtype", property(lambda _: "bfloat16"))
     assert np.array_equal(score(network, images), exact)
     assert not np.array_equal(score(network, images, run=Run(precision="bfloat16")), exact)
 

@@ -33,7 +33,7 @@ FUNCTIONS = {
     "slices": lambda s, t: sg.slices(s, t, BY, replicates=20),
     "label_shares": lambda s, t: sg.label_shares(s, t, replicates=20),
     "doctor": lambda s, t: sg.doctor(s, t),
-    "budget": lambda s, t: sg.budget(s, t, count=50),
+    "label_plan": lambda s, t: sg.label_plan(s, t),
     "ceiling": lambda s, t: sg.ceiling(s, t),
     "suitable": lambda s, t: sg.suitable(s, t),
     "report": lambda s, t: sg.report(s, t, by=BY, replicates=20),

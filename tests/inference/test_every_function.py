@@ -61,7 +61,6 @@ FUNCTIONS = {
         one.name: (one.error, one.share) for one in sg.slices(s, t, g, "scot", replicates=20).slices
     },
     "label_shares": lambda s, t, g: _by_class(sg.label_shares(s, t, "rlls", replicates=20), "share"),
-    "budget": lambda s, t, g: {"expected": sg.budget(s, t, margin=0.05, marginal="source").expected},
     "doctor": lambda s, t, g: {
         "confidence": sg.doctor(s, t)["source confidence"].value["confidence"],
         "spread": sg.doctor(s, t)["methods disagree"].value["spread"],
@@ -103,10 +102,8 @@ def test_a_whole_weight_means_so_many_rows(function):
 
 LEVELS = {
     "interval": lambda s, t, level: [sg.interval(s, t, "scot", level=level, replicates=40).interval],
-    "slices": lambda s, t, level: [
-        one.interval for one in sg.slices(s, t, segments(), level=level, replicates=40).slices
-    ],
-    "label_shares": lambda s, t, level: sg.label_shares(s, t, level=level, replicates=40).intervals,
+    "slices": lambda s, t, level: [one.range for one in sg.slices(s, t, segments(), level=level).slices],
+    "label_shares": lambda s, t, level: sg.label_shares(s, t, level=level).ranges,
 }
 
 
@@ -118,9 +115,9 @@ def test_a_higher_level_is_wider_and_says_so(function):
         assert (a.level, b.level) == (0.5, 0.99)
 
 
-def test_a_higher_level_buys_more_labels():
-    few, many = (sg.budget(*samples(), margin=0.1, level=level) for level in (0.5, 0.95))
-    assert len(few.rows) < len(many.rows)
+def test_a_higher_level_takes_more_labels():
+    few, many = (sg.label_plan(*samples(), until_width=0.1, level=level) for level in (0.5, 0.95))
+    assert few.expected_labels < many.expected_labels
 
 
 def unseen():
@@ -138,7 +135,7 @@ WARNERS = {
     "slices": lambda s, t: sg.slices(s, t, segments(), replicates=20).warnings,
     "report": lambda s, t: [f["meaning"] for f in report(s, t, "scot", replicates=0).summary["findings"]],
     "report, itself": lambda s, t: report(s, t, "scot", replicates=0).warnings,
-    "budget": lambda s, t: sg.budget(s, t, count=60).warnings,
+    "label_plan": lambda s, t: sg.label_plan(s, t).warnings,
     "ceiling": lambda s, t: sg.ceiling(s, t).warnings,
     "suitable": lambda s, t: sg.suitable(s, t).warnings,
     "rank": lambda s, t: sg.rank({"a": (s, t), "b": (s, t)}).warnings,
@@ -166,7 +163,14 @@ RESULTS = {
     "label_shares": lambda s, t: sg.label_shares(s, t, replicates=20),
     "shift_test": lambda s, t: sg.shift_test(s, t),
     "doctor": lambda s, t: sg.doctor(s, t),
-    "budget": lambda s, t: sg.budget(s, t, count=60),
+    "label_plan": lambda s, t: sg.label_plan(s, t),
+    "label_plan, with an aim": lambda s, t: sg.label_plan(s, t, decide=0.4),
+    "estimate, with labels": lambda s, t: sg.estimate(s, t, labels={3: 1, 4: 0, 70: 2}),
+    "compare, with labels": lambda s, t: sg.compare(s, t, ["ac", "auto"], labels={3: 1, 4: 0, 70: 2}),
+    "doctor, with labels": lambda s, t: sg.doctor(s, t, labels={3: 1, 4: 0, 70: 2}),
+    "ceiling, with labels": lambda s, t: sg.ceiling(s, t, labels={3: 1, 4: 0, 70: 2}),
+    "suitable, with labels": lambda s, t: sg.suitable(s, t, labels={3: 1, 4: 0, 70: 2}),
+    "report, with labels": lambda s, t: sg.report(s, t, replicates=0, labels={3: 1, 4: 0, 70: 2}),
     "backtest": lambda s, t: sg.backtest(s, methods=["ac", "scot"], by=segments(), repeats=1),
     "ceiling": lambda s, t: sg.ceiling(s, t),
     "suitable": lambda s, t: sg.suitable(s, t),
@@ -237,7 +241,9 @@ def test_label_shares_say_where_their_assumption_is_refuted():
     y = rng.integers(3, size=3000)
     z = rng.normal(size=(3000, 3)) + 3.0 * np.eye(3)[y]
     blurred = rng.normal(size=(3000, 3)) + 0.8 * np.eye(3)[rng.integers(3, size=3000)] + [0.5, 0.0, 0.0]
-    refuted, fine = (sg.label_shares(sg.Source(z, y), sg.Target(t), replicates=20) for t in (blurred, z))
+    refuted, fine = (
+        sg.label_shares(sg.Source(z, y), sg.Target(t), "mlls", replicates=20) for t in (blurred, z)
+    )
     assert any("these shares assume" in text for text in refuted.warnings)
     assert fine.warnings == ()
     assert "these shares assume" in repr(refuted)

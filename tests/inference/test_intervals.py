@@ -35,7 +35,7 @@ def test_replicates_are_the_estimates_of_resampled_data(pair):
 
 
 def test_ac_interval_has_the_textbook_width():
-    """Without calibration AC is a mean: its interval is +-1.96 sd / sqrt(n)."""
+    """Without calibration AC is a mean: its interval at 90% is +-1.645 sd / sqrt(n)."""
     rng = np.random.default_rng(5)
     z, y = scores(rng, 2000)
     target = sg.Target(logits=z[:1000])
@@ -44,7 +44,7 @@ def test_ac_interval_has_the_textbook_width():
     )
     p = np.exp(z[:1000] - z[:1000].max(1, keepdims=True))
     doubt = 1 - (p / p.sum(1, keepdims=True)).max(1)
-    half = 1.96 * doubt.std() / np.sqrt(1000)
+    half = 1.645 * doubt.std() / np.sqrt(1000)
     assert (found.interval.high - found.interval.low) / 2 == pytest.approx(half, rel=0.1)
     assert found.interval.kind == "sampling error only"
 
@@ -214,6 +214,6 @@ def test_few_groups_have_no_interval():
 def test_the_answer_says_what_its_interval_covers(pair):
     source, target, _ = pair
     shown = repr(interval(source, target, "auto", replicates=20))
-    assert "95% range: measured" in shown
-    assert "95% interval by the bootstrap, sampling error only: [" in shown
+    assert "90% range: measured" in shown
+    assert "90% interval by the bootstrap, sampling error only: [" in shown
     assert "chose" in shown

@@ -8,6 +8,7 @@ import shiftgauge as sg
 from shiftgauge.inference import metrics, slices
 from shiftgauge.inference.confusion import Metrics, soft_auc, soft_average_precision
 from shiftgauge.inference.row_tables import row_table
+from shiftgauge.inference.scenarios import scenarios
 from shiftgauge.inference.segments import Grouping, by_slice, slice_numbers
 
 
@@ -39,8 +40,9 @@ def test_a_class_that_is_never_predicted_has_no_precision():
     np.testing.assert_allclose(found.f1, [1.0 / 1.3, 0.0, 0.2 / 0.5])
     told = repr(found).splitlines()
     assert told[0] == found.heading()
-    assert [line.split()[0] for line in told[1:]] == ["a", "b", "c", "!", "note:"]
-    assert "precision  71.4%" in told[1]
+    first = [line.split()[0] for line in told[1:]]
+    assert first == ["percent", "class", "a", "b", "c", "macro", "weighted", "!", "note:"]
+    assert told[3].split() == ["a", "60", "71", "83", "77"]
     rows = found.content()["classes"]
     assert [row["predicted"] for row in rows] == pytest.approx([0.7, 0.0, 0.3])
     assert [row["share"] for row in rows] == pytest.approx([0.6, 0.2, 0.2])
@@ -48,7 +50,7 @@ def test_a_class_that_is_never_predicted_has_no_precision():
 
 def test_more_than_twenty_classes_are_cut_short():
     C = np.eye(25) / 25
-    assert len(repr(Metrics(C, tuple(range(25)), 0.0, 0.0)).splitlines()) == 22  # and what they rest on
+    assert len(repr(Metrics(C, tuple(range(25)), 0.0, 0.0)).splitlines()) == 26  # head, averages and note
 
 
 def test_the_error_is_the_mass_off_the_diagonal(pair):
@@ -67,13 +69,14 @@ def test_slices_weigh_their_rows(pair):
     block, posterior = met.target_block, met.posterior("scot")
     wrong = block.error_probability(posterior(block))
     share = weights / weights.sum()
-    sums = Grouping.of(met.target, number).sums(met.target, [posterior], block)
+    cases = scenarios(met, "scot", {}, 0.9)
+    sums = Grouping.of(met.target, number).sums(met.target, cases, block)
     for g, value in enumerate(by_slice(block, wrong, number, 4)[:3]):
         mine = number == g
         assert value == pytest.approx(np.average(wrong[mine], weights=weights[mine]))
         assert sums.errors[0, g] == pytest.approx(value)
         assert sums.mass[g] == pytest.approx(share[mine].sum())
-        assert sums.squares[g] == pytest.approx((share[mine] ** 2).sum())
+        assert sums.effective[g] == pytest.approx(share[mine].sum() ** 2 / (share[mine] ** 2).sum())
         assert sums.rows[g] == mine.sum()
     assert np.isnan(by_slice(block, wrong, number, 4)[3])  # no row, no error
     np.testing.assert_array_equal(sums.drawn, number)

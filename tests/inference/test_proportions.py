@@ -1,4 +1,4 @@
-"""Label shares with intervals: they hold the truth under label shift."""
+"""Label shares: intervals hold the truth under label shift, ranges are those of metrics."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_intervals_hold_the_true_shares(method, options):
         z, y = sample(rng, 400, np.full(3, 1 / 3))
         z_t, _ = sample(rng, 400, truth)
         found = label_shares(
-            sg.Source(logits=z, labels=y), sg.Target(logits=z_t), method, replicates=40, **options
+            sg.Source(logits=z, labels=y), sg.Target(logits=z_t), method, replicates=40, level=0.95, **options
         )
         assert found.shares.sum() == pytest.approx(1.0)
         assert (found.high - found.low > 0.005).all()
@@ -62,9 +62,42 @@ def test_no_share_is_known_better_than_by_labels_of_all_rows():
 def test_a_handful_of_rows_shows_nothing(pair):
     source, target, _ = pair
     few = sg.Source(logits=source.scores[:9], labels=source.labels[:9])
-    found = label_shares(few, target, replicates=20)
+    found = label_shares(few, target, "mlls", replicates=20)
     assert (found.low == 0.0).all()
     assert (found.high == 1.0).all()
+
+
+class TestAuto:
+    def test_they_are_those_of_metrics(self, pair):
+        source, target, _ = pair
+        found, metrics = label_shares(source, target), sg.metrics(source, target)
+        np.testing.assert_array_equal(found.shares, metrics.share)
+        assert found.shares.sum() == pytest.approx(1.0)
+        assert [(r.low, r.high) for r in found.ranges] == [(r.low, r.high) for r in metrics.ranges["share"]]
+        assert found.level == 0.9
+        assert "each number alone" in found.content()["classes"][0]["share_range"]["kind"]
+
+    def test_labels_of_all_rows_are_the_shares(self, pair):
+        source, target, labels = pair
+        found = label_shares(source, target, labels=labels)
+        truth = np.bincount(labels, minlength=4) / target.n
+        for values in (found.shares, found.low, found.high):
+            np.testing.assert_allclose(values, truth, atol=1e-9)
+
+    def test_labels_narrow_them(self, pair):
+        source, target, labels = pair
+        order = np.random.default_rng(0).permutation(target.n)
+        widths = []
+        for m in (0, 100, 600):
+            found = label_shares(source, target, labels={int(i): labels[i] for i in order[:m]} or None)
+            assert ((found.low <= found.shares) & (found.shares <= found.high)).all()
+            widths.append((found.high - found.low).mean())
+        assert widths[0] > widths[1] > widths[2]
+
+    def test_labels_are_refused_by_methods_that_assume_label_shift(self, pair):
+        source, target, labels = pair
+        with pytest.raises(InputError, match="labels combine with auto alone, and here mlls"):
+            label_shares(source, target, "mlls", labels={0: labels[0]})
 
 
 def test_it_is_at_the_top():

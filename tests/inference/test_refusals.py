@@ -1,4 +1,4 @@
-"""What the trust room is told in numbers is checked at its door: one line, before any work."""
+"""Numbers that functions take are checked before any work: one line."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 import shiftgauge as sg
 from shiftgauge.errors import InputError
-from shiftgauge.inference import backtest, budget, interval, label_shares, slices, with_labels
+from shiftgauge.inference import backtest, interval, label_shares, slices
 
 
 def samples(n=300):
@@ -35,63 +35,6 @@ def test_resampling(wrong, line):
     ):
         with pytest.raises(InputError, match=line):
             call()
-
-
-@pytest.mark.parametrize(
-    ("wrong", "line"),
-    [
-        ({"margin": 2}, r"margin 2: .* did you mean 0.02\?"),
-        ({"level": 1.0}, "level 1"),
-        ({"seed": -3}, "seed -3"),
-        ({"margin": "a lot"}, "margin 'a lot': wanted a number"),
-        ({"level": None}, "level None: wanted a number"),
-        ({"count": "50"}, "count '50': wanted a whole number"),
-        ({"count": 2.5}, r"count 2\.5: wanted"),
-        ({"count": float("nan")}, "count nan: wanted a whole number"),
-        ({"count": -3}, "count -3: wanted"),
-        ({"count": 3}, "count 3: wanted between 25"),
-    ],
-)
-def test_budget(wrong, line):
-    with pytest.raises(InputError, match=line):
-        budget(*samples(), **wrong)
-
-
-def test_budget_of_arrays():
-    source, target = samples()
-    for given in ((source, source), (target, target), (np.ones((3, 3)), target)):
-        with pytest.raises(InputError, match=r"budget: arrived .*; wanted shiftgauge\.(Source|Target)\("):
-            budget(*given)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "line"),
-    [
-        ({"level": 95}, r"level 95: .* did you mean 0.95\?"),
-        ({"level": "high"}, "level 'high': wanted a number"),
-        ({"level": float("nan")}, "level nan"),
-        ({"weight": "banana"}, "weight 'banana': wanted a number such as 1.0, or 'fitted'"),
-        ({"weight": None}, "weight None"),
-        ({"weight": float("inf")}, "weight inf"),
-        ({"labels": [0, 1, 2]}, "labels: arrived as list; wanted a mapping"),
-        ({"target": samples()[0]}, r"arrived Plan and Source; wanted the plan .* shiftgauge\.Target"),
-    ],
-)
-def test_with_labels(wrong, line):
-    source, target = samples()
-    plan = budget(source, target, count=50)
-    given = {"target": target, "labels": dict.fromkeys(plan.rows.tolist(), 0), **wrong}
-    with pytest.raises(InputError, match=line):
-        with_labels(plan, **given)
-
-
-def test_weights_of_any_number_type():
-    source, target = samples()
-    plan = budget(source, target, count=50)
-    labels = dict.fromkeys(plan.rows, 0)
-    plain = with_labels(plan, target, labels, weight=1.0)
-    assert with_labels(plan, target, labels, weight=np.float32(1)) == plain
-    assert with_labels(plan, target, labels, weight=np.int64(1)) == plain
 
 
 @pytest.mark.parametrize(

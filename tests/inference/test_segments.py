@@ -1,4 +1,4 @@
-"""Slices: they average to the total, and their intervals hold together."""
+"""Slices: they average to the total, their ranges follow `auto`, and intervals of named methods hold together."""
 
 from __future__ import annotations
 
@@ -67,20 +67,24 @@ def test_wrong_lengths_are_refused(pair):
         slices(source, target, ["a", "b"])
 
 
-def test_too_few_rows_have_no_interval(pair):
+@pytest.mark.parametrize("method", ["auto", "scot"])
+def test_too_few_rows_have_no_range(pair, method):
     """One row resampled is the same row: its interval would be that of the plan, not of the slice."""
     source, target, _ = pair
     group = np.array(["one"] + ["two"] * 2 + ["five"] * 5 + ["rest"] * (target.n - 8))
-    found = {s.name: s for s in slices(source, target, group, replicates=30).slices}
+    found = {s.name: s for s in slices(source, target, group, method, replicates=30).slices}
     assert {name: s.few for name, s in found.items()} == {
         "one": True,
         "two": True,
         "five": False,
         "rest": False,
     }
-    assert (found["one"].low, found["one"].high) == (found["two"].low, found["two"].high) == (0.0, 1.0)
+    assert found["one"].range is found["two"].range is None
+    assert (found["one"].low, found["one"].high) == (0.0, 1.0)
     assert found["five"].high - found["five"].low > found["rest"].high - found["rest"].low
-    alone = slices(source, target, np.where(group == "rest", "rest", "eight"), replicates=30).slices[1]
+    alone = slices(source, target, np.where(group == "rest", "rest", "eight"), method, replicates=30).slices[
+        1
+    ]
     assert found["rest"].high - found["rest"].low < 1.5 * (alone.high - alone.low)  # not widened by the tiny
 
 
@@ -133,19 +137,19 @@ def test_warnings_are_those_of_the_estimate():
     source, target = sg.Source(logits=z[:2], labels=z[:2].argmax(1)), sg.Target(logits=z[2:])
     found = slices(source, target, ["a", "b"] * 149, replicates=20)
     assert found.warnings[:-1] == sg.estimate(source, target).warnings
-    assert "no intervals: 2 source rows" in found.warnings[-1]
+    assert "no ranges: 2 source rows" in found.warnings[-1]
     assert all(s.few and (s.low, s.high) == (0.0, 1.0) for s in found.slices)
     assert found.to_dict()["warnings"] == list(found.warnings)
     assert f"! {found.warnings[0]}" in repr(found)
 
 
-def test_the_more_slices_the_wider_each(pair):
+def test_the_more_slices_the_wider_each_interval(pair):
     """Simultaneous: with G independent slices the reach in standard deviations is that of the largest of G."""
     source, target, _ = pair
     cut = np.arange(target.n) % 12
-    alone = sg.slices(source, target, np.where(cut == 0, "a", "rest"), replicates=200)
-    among = sg.slices(source, target, np.where(cut == 0, "a", cut.astype(str)), replicates=200)
-    widths = [next(s for s in found.slices if s.name == "a").interval for found in (alone, among)]
+    by = (np.where(cut == 0, "a", other) for other in ("rest", cut.astype(str)))
+    alone, among = (sg.slices(source, target, one, "scot", replicates=200, level=0.95) for one in by)
+    widths = [next(s for s in found.slices if s.name == "a").range for found in (alone, among)]
     two, twelve = (norm.ppf((1 + 0.95 ** (1 / g)) / 2) for g in (2, 12))
     ratio = (widths[1].high - widths[1].low) / (widths[0].high - widths[0].low)
     assert ratio == pytest.approx(twelve / two, rel=0.12)
@@ -159,25 +163,68 @@ def test_the_reach_is_the_quantile_of_the_largest_deviation():
 
 
 def error_probabilities(pair, method, **options):
-    return pair.target_block.error_probability(pair.posterior_rows(method, **options))
+    return pair.target_block.error_probability(pair.posterior(method, **options)(pair.target_block))
 
 
-def test_by_default_the_slices_follow_auto_and_reach_over_what_other_methods_say(source, target):
+def test_by_default_the_slices_follow_auto_and_have_ranges_as_it_has(source, target):
     cut = np.arange(target.n) % 3
     pair = sg.Pair(source, target)
-    found = sg.slices(source, target, cut, replicates=30)
-    assert found.error == pytest.approx(pair.error("auto"), abs=1e-9)
-    assert found.kind.startswith(
-        "simultaneous, sampling error and disagreement of methods; not what the scores"
-    )
+    found = sg.slices(source, target, cut)
+    answer = sg.estimate(source, target)
+    assert found.error == answer.error
+    assert found.level == answer.range.level == 0.9
     for g, one in enumerate(found.slices):
-        for method, options in (("doc", {}), ("scot", {"marginal": "shrunk"}), ("label-shift", {})):
-            wrong = error_probabilities(pair, method, **options)[cut == g].mean()
-            assert one.low < wrong < one.high
-        assert one.interval.kind == found.kind
+        assert one.error == pytest.approx(error_probabilities(pair, "auto")[cut == g].mean())
+        assert one.low < one.error < one.high
+        assert one.range.kind == found.kind
+        assert "each number alone" in found.kind
+    wider = sg.slices(source, target, cut, level=0.95).slices
+    assert all(b.high - b.low > a.high - a.low for a, b in zip(found.slices, wider, strict=True))
     alone = sg.slices(source, target, cut, "scot", replicates=30)
     assert alone.kind.startswith("simultaneous, sampling error only; not what the scores")
-    assert all(a.high - a.low < b.high - b.low for a, b in zip(alone.slices, found.slices, strict=True))
+
+
+def test_one_slice_of_all_rows_has_about_the_range_of_the_whole(source, target):
+    (one,) = sg.slices(source, target, ["all"] * target.n).slices
+    whole = sg.estimate(source, target)
+    assert one.error == pytest.approx(whole.error, abs=1e-9)
+    assert 0.5 < (one.high - one.low) / (whole.range.high - whole.range.low) < 2.0
+
+
+class TestLabels:
+    def test_all_labels_are_the_errors_of_the_slices_without_a_width(self, pair):
+        source, target, labels = pair
+        by = np.array(["a", "b", "c"])[np.arange(target.n) % 3]
+        by[:2] = "two"
+        found = slices(source, target, by, labels=labels)
+        wrong = target.predictions != labels
+        for one in found.slices:
+            truth = wrong[by == one.name].mean()
+            assert (one.error, one.low, one.high) == pytest.approx((truth,) * 3, abs=1e-9)
+            assert not one.few
+
+    def test_labels_of_a_slice_correct_it_and_the_more_the_narrower(self, pair):
+        """Half of the rows of one slice have another label than any score says."""
+        source, target, labels = pair
+        by = np.where(np.arange(target.n) % 4 == 0, "odd", "rest")
+        truth = labels.copy()
+        changed = np.flatnonzero(by == "odd")[::2]
+        truth[changed] = (truth[changed] + 1) % 4
+        wrong = np.mean((target.predictions != truth)[by == "odd"])
+        order = np.random.default_rng(0).permutation(target.n)
+        found = []
+        for m in (0, 100, 500):
+            given = {int(i): int(truth[i]) for i in order[:m]} or None
+            found.append(slices(source, target, by, labels=given).slices[0])
+        off = [abs(one.error - wrong) for one in found]
+        assert off[2] < off[1] < off[0]
+        assert found[2].high - found[2].low < found[1].high - found[1].low
+        assert found[2].low <= wrong <= found[2].high
+
+    def test_they_are_refused_with_a_named_method(self, pair):
+        source, target, labels = pair
+        with pytest.raises(InputError, match="labels combine with auto alone"):
+            slices(source, target, ["a", "b"] * (target.n // 2), "scot", labels={0: labels[0]})
 
 
 def test_metrics_follow_auto_by_default_and_scot_where_shares_are_given(source, target):
@@ -206,23 +253,10 @@ def test_correlated_rows_widen_the_intervals_of_slices(pair):
     order = np.argsort(target.scores.max(axis=1), kind="stable")  # rows of a group are alike
     groups = np.empty(target.n, dtype=int)
     groups[order] = np.arange(target.n) // 40
-    alone, grouped = (slices(source, target, by, replicates=40, groups=g) for g in (None, groups))
+    alone, grouped = (slices(source, target, by, "scot", replicates=40, groups=g) for g in (None, groups))
     for a, b in zip(alone.slices, grouped.slices, strict=True):
         assert b.error == a.error
         assert b.high - b.low > 1.2 * (a.high - a.low)
-
-
-def test_intervals_reach_over_the_other_methods(source, target):
-    from shiftgauge.inference.segments import OTHERS
-
-    pair, number = sg.Pair(source, target), np.arange(target.n) % 2
-    found = slices(pair, by=number, replicates=20)
-    for g, one in enumerate(found.slices):
-        ours = error_probabilities(pair, "auto")[number == g].mean()
-        others = [error_probabilities(pair, name, **own)[number == g].mean() for name, own in OTHERS]
-        assert one.error == pytest.approx(ours)
-        assert one.low <= min(one.error, *others)
-        assert one.high >= max(one.error, *others)
 
 
 def test_the_note_says_what_is_wrong_with_a_slice_s_size():
@@ -231,7 +265,7 @@ def test_the_note_says_what_is_wrong_with_a_slice_s_size():
 
     held = Interval(0.95, 0.0, 1.0, "")
     notes = [Slice("a", 9, 0.1, 0.2, held, small, few).note for small, few in ((0, 0), (1, 0), (1, 1))]
-    assert notes == ["", "small", "too few rows for an interval"]
+    assert notes == ["", "small", "too few rows"]
 
 
 def test_what_scores_miss_in_a_slice_is_not_in_its_interval_and_that_is_said():
@@ -241,13 +275,13 @@ def test_what_scores_miss_in_a_slice_is_not_in_its_interval_and_that_is_said():
     y = (rng.random(20_000) < 1.0 / (1.0 + np.exp(-(z + np.where(age, 1.0, -1.0) * np.sign(z))))).astype(int)
     logits, half = np.column_stack([0.0 * z, z]), 10_000
     source, target = sg.Source(logits=logits[:half], labels=y[:half]), sg.Target(logits=logits[half:])
-    found = slices(source, target, age[half:], replicates=20)
+    found = slices(source, target, age[half:], "ac", replicates=20)
     wrong = target.predictions != y[half:]
     assert found.error == pytest.approx(wrong.mean(), abs=0.02)
     for one in found.slices:
         truth = wrong[age[half:] == int(one.name)].mean()
-        assert not one.interval.low <= truth <= one.interval.high
-        assert "not what the scores themselves miss" in one.interval.kind
+        assert not one.range.low <= truth <= one.range.high
+        assert "not what the scores themselves miss" in one.range.kind
 
 
 def test_what_scores_missed_of_a_slice_on_the_source_is_in_its_interval():
@@ -264,16 +298,16 @@ def test_what_scores_missed_of_a_slice_on_the_source_is_in_its_interval():
         wrong = np.where(
             target.predictions == 1, 1.0 - sure[n:], sure[n:]
         )  # no interval holds the labels' own noise
-        options = {"method": "ac", "replicates": 20}
+        options = {"method": "ac", "replicates": 20, "level": 0.95}
         plain = slices(source, target, age[n:], **options).slices
         told = slices(source, target, age[n:], source_by=age[:n], **options).slices
         for one, more in zip(plain, told, strict=True):
             truth = wrong[age[n:] == int(one.name)].mean()
-            without += one.interval.low <= truth <= one.interval.high
-            held += more.interval.low <= truth <= more.interval.high
+            without += one.range.low <= truth <= one.range.high
+            held += more.range.low <= truth <= more.range.high
             count += 1
             assert more.error == one.error
-            assert more.interval.kind.endswith("and what the scores missed of each slice on the source")
+            assert more.range.kind.endswith("and what the scores missed of each slice on the source")
     assert held == count
     assert without < 0.75 * count
 
@@ -286,7 +320,7 @@ def test_what_was_missed_shifts_one_end_and_its_chance_joins_the_sampling_error(
     noisy = np.tile([0.6, 0.1], 2_000)  # more mistakes than doubt at one site, fewer at the other
     y = np.where(rng.random(4_000) < noisy, rng.integers(0, 2, 4_000), z.argmax(axis=1))
     source, target = sg.Source(logits=z[:half], labels=y[:half]), sg.Target(logits=z[half:])
-    options = {"method": "ac", "replicates": 50, "calibration": "none"}
+    options = {"method": "ac", "replicates": 50, "calibration": "none", "level": 0.95}
     plain = slices(source, target, site, **options).slices
     told = slices(source, target, site, source_by=site, **options).slices
     doubt = 1.0 / (1.0 + np.exp(np.abs(z[:half, 0] - z[:half, 1])))
@@ -295,10 +329,10 @@ def test_what_was_missed_shifts_one_end_and_its_chance_joins_the_sampling_error(
         own = missed[site == int(one.name)]
         assert (own.mean() > 0) == (one.name == "0")
         chance = norm.ppf(1 - 0.05 / 4) * np.sqrt((own.var() + 1 / len(own)) / len(own))
-        up = np.hypot(one.interval.high - one.error, chance) + max(own.mean(), 0.0)
-        down = np.hypot(one.error - one.interval.low, chance) + max(-own.mean(), 0.0)
-        assert more.interval.high == pytest.approx(one.error + up)
-        assert more.interval.low == pytest.approx(max(0.0, one.error - down))
+        up = np.hypot(one.range.high - one.error, chance) + max(own.mean(), 0.0)
+        down = np.hypot(one.error - one.range.low, chance) + max(-own.mean(), 0.0)
+        assert more.range.high == pytest.approx(one.error + up)
+        assert more.range.low == pytest.approx(max(0.0, one.error - down))
 
 
 def test_a_slice_that_the_source_does_not_have_is_named(source, target):
@@ -306,7 +340,7 @@ def test_a_slice_that_the_source_does_not_have_is_named(source, target):
     found = slices(source, target, by, "ac", replicates=20, source_by=["old"] * source.n)
     plain = slices(source, target, by, "ac", replicates=20)
     assert any("new" in text and "old" not in text for text in found.warnings)
-    ends = {s.name: (s.interval.low, s.interval.high) for s in plain.slices}
+    ends = {s.name: (s.low, s.high) for s in plain.slices}
     for one in found.slices:
-        same = ends[one.name] == (one.interval.low, one.interval.high)
+        same = ends[one.name] == (one.range.low, one.range.high)
         assert same == (one.name == "new")

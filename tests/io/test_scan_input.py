@@ -237,7 +237,9 @@ def test_npy_files_in_row_ranges(dtype, order, tmp_path, small_parts):
     np.testing.assert_array_equal(
         np.concatenate([c.scores for part in scan.parts for c in part.read()]), scores
     )
-    assert scan.first_block().scores.dtype == (np.dtype("f8") if dtype == "i4" else np.dtype(dtype[-2:]))
+    assert next(scan.parts[0].read()).scores.dtype == (
+        np.dtype("f8") if dtype == "i4" else np.dtype(dtype[-2:])
+    )
 
 
 def test_decisions_at_a_threshold_of_npy_files(tmp_path):

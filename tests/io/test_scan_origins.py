@@ -121,8 +121,8 @@ def test_every_origin_gives_the_rows_of_an_array(origin, dtype, tmp_path, small_
     assert fold(scan, sites, ["site"]).tolist() == [
         table["site"].to_pylist().count(f"s{j}") for j in range(4)
     ]
-    assert scan.first_block().scores.dtype == dtype
-    assert scan.first_block().scores.flags.c_contiguous
+    assert next(scan.parts[0].read()).scores.dtype == dtype
+    assert next(scan.parts[0].read()).scores.flags.c_contiguous
     assert scan.passes == 3
 
 

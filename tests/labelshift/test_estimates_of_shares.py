@@ -61,3 +61,21 @@ def test_rlls_uses_the_penalty_of_the_source_s_size():
     # A confusion that hardly tells the classes apart: few rows are not believed, many are.
     np.testing.assert_allclose(rlls(C, h, 20.0), [0.5, 0.5])
     np.testing.assert_allclose(rlls(C, h, 5_000.0), np.linalg.solve(C, h) * C.sum(0))
+
+
+def test_mlls_of_few_rows_and_thousands_of_classes_is_certified():
+    """The bound on the log-likelihood is computed again from all classes: max_c mean_i p_ic / (prior_c f_i) - 1."""
+    rng = np.random.default_rng(0)
+    n, k = 120, 2_000
+    z = 2.0 * rng.normal(size=(n, k))
+    z[np.arange(n), rng.integers(0, k, n)] += 6.0
+    p = np.exp(z - z.max(axis=1, keepdims=True))
+    p /= p.sum(axis=1, keepdims=True)
+    prior = rng.dirichlet(np.full(k, 5.0))
+    found = label_shares(p, prior)
+    ratio = p / prior
+    gap = (ratio / (ratio @ found.shares)[:, None]).mean(axis=0).max() - 1.0
+    assert gap <= 1e-9
+    assert found.gap == pytest.approx(gap, abs=1e-11)
+    assert found.shares.sum() == pytest.approx(1.0, abs=1e-12)
+    assert found.passes < 100

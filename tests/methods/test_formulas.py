@@ -10,7 +10,6 @@ from scipy import stats
 import shiftgauge as sg
 from shiftgauge.methods import AC, COTT
 from shiftgauge.methods.marginal import unproved
-from shiftgauge.methods.range import ABOVE, FACTORS, MOST, SLOPE, WEAK, error_range
 from shiftgauge.transport import Certificate
 
 
@@ -101,22 +100,6 @@ def test_warnings_of_samples_that_tell_little():
     two = sg.estimate(poor, sg.Target(probs=binned([0.7, 0.2])), "ac", calibration="none").warnings
     assert any(text.startswith("no source label is 1: ") and " take it to be absent" in text for text in two)
     assert not any("one row" in text or "no errors" in text for text in two)
-
-
-def test_the_upper_end_of_the_range_is_the_sum_of_its_parts():
-    answers = {"unchanged": 0.1, "doc": 0.2}
-    for ks_distance, weakness in ((0.0, 0.0), (0.05, 0.5), (0.5, 1.0)):
-        found = error_range(answers, 0.15, "other", ks_distance, weakness, 300.0, 200.0)
-        beyond = min(ABOVE + SLOPE * ks_distance, MOST) + WEAK * weakness
-        assert found.high == pytest.approx(0.2 + beyond + found.sampling_high - 0.15)
-        level = 2 * stats.norm.cdf(2) - 1
-        ends = stats.binomtest(18, 120).proportion_ci(level, method="wilson")  # 1 / (1/300 + 1/200) = 120
-        assert (found.sampling_low, found.sampling_high) == pytest.approx((ends.low, ends.high))
-    for level, factor in FACTORS:
-        one = error_range(answers, 0.15, "other", 0.0, 0.0, 300.0, 200.0, level=level)
-        assert one.high == pytest.approx(max(0.15, 0.2 + factor * ABOVE + one.sampling_high - 0.15))
-    ends = [error_range(answers, 0.15, "other", 0.0, 0.0, n, n) for n in (50.0, 300.0, 1e9)]
-    assert [one.half_width for one in ends] == [max(one.high - 0.15, 0.15 - one.low) for one in ends]
 
 
 def test_the_largest_threshold_that_ties_allow():

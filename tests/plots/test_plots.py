@@ -86,7 +86,7 @@ def test_proportions_are_the_samples(pair, source):
 
 
 def test_estimates_mark_truth_interval_and_choice(source, target, scores):
-    found = sg.compare(source, target, ["ac", "scot", "entropy"], target_labels=scores["truth"])
+    found = sg.compare(source, target, ["ac", "scot", "entropy"], truth=scores["truth"])
     figure = plots.estimates(found, highlight="scot")
     assert f"true error {found.true_error:.1%}" in texts(figure)
     assert "Entropy" not in texts(figure)

@@ -21,7 +21,7 @@ def hostile(scores):
         "scot",
         by={"<b>day</b>": np.where(np.arange(target.n) % 2, "<img src=x onerror=alert(2)>", "two")},
         replicates=40,
-        target_labels=names[scores["truth"]],
+        truth=names[scores["truth"]],
         about={
             "source": "<i>s</i>.csv",
             "target": "t&<u>.csv",

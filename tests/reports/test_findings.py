@@ -6,9 +6,11 @@ import pytest
 import shiftgauge as sg
 from shiftgauge.inference.checks import RANGE
 from shiftgauge.methods import Pair
+from shiftgauge.methods.posterior import row_posterior
 from shiftgauge.reports import report
 from shiftgauge.reports.findings import LEVELS, findings, verdict
 from shiftgauge.reports.slices import MOST_SLICES, class_table, slice_tables
+from shiftgauge.rows import run
 
 
 @pytest.fixture(scope="module")
@@ -61,13 +63,17 @@ def test_the_class_table_counts_rows_and_weighs_shares(scores):
     weights = np.random.default_rng(0).uniform(0.1, 5.0, len(scores["shifted"]))
     target = sg.Target(scores["shifted"], weights=weights)
     pair = Pair(sg.Source(scores["logits"], scores["labels"]), target)
-    posterior = pair.soft_plan().posterior
+    posterior = run(row_posterior(pair.fitted("scot", marginal="source"), pair.target))
     wrong = pair.target_block.error_probability(posterior(pair.target_block))
-    for j, row in enumerate(class_table(pair.target, posterior)):
+    for j, row in enumerate(class_table(pair, "scot", 0.9)):
         mine = target.predictions == j
         assert row["rows"] == mine.sum()
         assert row["share"] == pytest.approx(weights[mine].sum() / weights.sum())
         assert row["error"] == pytest.approx(np.average(wrong[mine], weights=weights[mine]))
+        assert row["range"] is None  # a method that is named has none
+    for row in class_table(pair, "auto", 0.8):
+        assert row["range"]["level"] == 0.8
+        assert row["range"]["low"] <= row["error"] <= row["range"]["high"]
 
 
 def test_the_largest_slices_are_listed(source, target):
@@ -82,16 +88,16 @@ def test_the_largest_slices_are_listed(source, target):
 def test_the_range_is_the_headline(source, target):
     """Of `auto`, in the sentence and on the page; a named method has its interval there."""
     named = report(source, target, "cott", replicates=50)
-    assert "(95% interval, sampling error only, " in named.summary["answer"]["sentence"]
+    assert "(90% interval, sampling error only, " in named.summary["answer"]["sentence"]
     made = report(source, target, replicates=50)
     ends = made.summary["answer"]["range"]
     assert (
-        f"(95% range {100 * ends['low']:.1f}% to {100 * ends['high']:.1f}%)"
+        f"(90% range {100 * ends['low']:.1f}% to {100 * ends['high']:.1f}%)"
         in made.summary["answer"]["sentence"]
     )
     text = made.to_html()
-    assert text.index("95% range, measured") < text.index(
-        "95% interval by the bootstrap, sampling error only"
+    assert text.index("90% range, measured") < text.index(
+        "90% interval by the bootstrap, sampling error only"
     )
 
 

@@ -110,7 +110,7 @@ def test_nothing_given_breaks_out(hostile):
     assert "a\\|b" in written
     for line in written.splitlines():
         if line.startswith("| a\\|b"):
-            assert len(re.findall(r"(?<!\\)\|", line)) == 4
+            assert len(re.findall(r"(?<!\\)\|", line)) == 5
 
 
 def test_auto_says_why(source, target):

@@ -286,7 +286,7 @@ def anonymous():
     with open("/proc/self/status") as status:
         return next(int(line.split()[1]) for line in status if line.startswith("RssAnon"))
 
-sg.scan(sys.argv[1], threads=2).first_block()
+next(sg.scan(sys.argv[1], threads=2).parts[0].read())
 peak, over, before = [0], [], anonymous()
 def watch():
     while not over:

@@ -72,19 +72,19 @@ def test_generic_problems_against_linear_programme(seed, n, k, weighted, sharp):
 
 #: Constants that make small problems take the paths of large ones.
 PATHS = {
-    "subsample": {"SMALL_ENTRIES": 0, "FEW_PER_CLASS": 0, "SAMPLED_ENTRIES": 64, "SAMPLED_PER_CLASS": 0},
+    "subsample": {"SMALL_ENTRIES": 0, "FEW_PER_CLASS": 0, "SAMPLED": 1, "SAMPLED_PER_CLASS": 0},
     "refined": {
         "SMALL_ENTRIES": 0,
         "FEW_PER_CLASS": 0,
-        "SAMPLED_ENTRIES": 64,
+        "SAMPLED": 1,
         "SAMPLED_PER_CLASS": 0,
         "CANDIDATE_ENTRIES": 16,
     },
-    "histograms, all rows": {"FEW_PER_CLASS": 10**6, "MANY_CLASSES": 1},
+    "histograms, all rows": {"FEW_PER_CLASS": 10**6, "MANY_CLASSES": 1, "HISTOGRAM_ROWS": 1},
     "histograms": {
         "SMALL_ENTRIES": 0,
         "FEW_PER_CLASS": 0,
-        "SAMPLED_ENTRIES": 64,
+        "SAMPLED": 1,
         "SAMPLED_PER_CLASS": 10**6,
         "CANDIDATE_ENTRIES": 64,
     },

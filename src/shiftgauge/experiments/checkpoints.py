@@ -1,4 +1,4 @@
-"""Checkpoints: whole or absent, and never continued as something they are not."""
+"""Checkpoints: written completely or not at all, and refused by a run with other settings."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Any
 import torch
 
 from shiftgauge.errors import FileError
-from shiftgauge.experiments._store import replacing
+from shiftgauge.experiments.storage import replacing
 
 PARTS = {"network", "optimiser", "scaler", "step"}
-"""What a checkpoint holds beside what it was told."""
+"""Keys of a checkpoint beside its settings."""
 
 
 def save_checkpoint(
-    path: Path, network: Any, optimiser: Any, scaler: Any, step: int, told: dict[str, Any]
+    path: Path, network: Any, optimiser: Any, scaler: Any, step: int, settings: dict[str, Any]
 ) -> None:
-    """Write the state after ``step`` steps; ``told`` is what a later run must agree with."""
+    """Write the state after ``step`` steps; a later run must have the same ``settings``."""
     state = {
         "network": network.state_dict(),
         "optimiser": optimiser.state_dict(),
         "scaler": scaler.state_dict(),
         "step": step,
-        **told,
+        **settings,
     }
     with replacing(path) as file:
         torch.save(state, file)
@@ -44,14 +44,13 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
         ) from None
 
 
-def resume(path: Path | None, network: Any, optimiser: Any, scaler: Any, told: dict[str, Any]) -> int:
-    """Load what was saved into network, optimiser and scaler; the number of steps done, 0 without a file."""
+def resume(path: Path | None, network: Any, optimiser: Any, scaler: Any, settings: dict[str, Any]) -> int:
+    """Load a checkpoint into network, optimiser and scaler; the number of steps done, 0 without a file."""
     if path is None or not path.exists():
         return 0
     state = load_checkpoint(path)
-    for key, wanted in told.items():
-        # Checkpoints of earlier versions do not know their data.
-        if state.get(key, wanted if key == "data" else None) != wanted:
+    for key, wanted in settings.items():
+        if state.get(key) != wanted:
             raise FileError(
                 f"{path} was made by another {key} ({_difference(state.get(key), wanted)}); "
                 "delete it, or choose another directory with --runs"

@@ -1,9 +1,9 @@
-"""Labelled examples that can hand out batches: images in memory, images in files, texts.
+"""Labelled examples in batches: images in memory, images in files, texts.
 
-Everything that trains or scores sees one small contract: ``labels``, ``len`` and
-``batch(rows, draws)``. ``draws`` are one random number a row and ask for the training view (augmented); none
-asks for the plain one. A row's view depends on its own number alone, so that several processes that share a
-batch see what one process would; an odd number asks for the mirror image of what the even one before it does.
+Training and scoring use ``labels``, ``len`` and ``batch(rows, draws)``. ``draws`` holds one random number per row and
+requests augmented images; without it they are not augmented. The augmentation of a row depends on its own number
+only, so several processes that share a batch get the same images as one process. An odd number gives the mirror image
+of the even number before it.
 """
 
 from __future__ import annotations
@@ -17,40 +17,41 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shiftgauge.errors import FileError, InputError
+from shiftgauge.experiments.corruptions import corrupt
 
 Pixels = NDArray[np.uint8]
-Rows = NDArray[np.int64]
+Indices = NDArray[np.int64]
 Draws = NDArray[np.uint64]
 
 
 class Examples(Protocol):
-    """What training and collecting need to know of a data set."""
+    """What training and scoring need of a data set."""
 
     @property
-    def labels(self) -> Rows:
+    def labels(self) -> Indices:
         """Class numbers, shape (n,)."""
 
     def __len__(self) -> int:
-        """How many examples there are."""
+        """Number of examples."""
 
-    def batch(self, rows: Rows, draws: Draws | None = None) -> Pixels | list[str]:
+    def batch(self, rows: Indices, draws: Draws | None = None) -> Pixels | list[str]:
         """The inputs of ``rows``: images (b, H, W, 3) or texts; augmented where ``draws`` (b,) are given."""
 
-    def take(self, rows: Rows) -> Examples:
+    def take(self, rows: Indices) -> Examples:
         """Only these rows."""
 
 
 @dataclass(frozen=True)
 class ArrayImages:
-    """Images in memory, uint8 (n, H, W, 3); the training view pads by ``pad``, crops and mirrors."""
+    """Images in memory, uint8 (n, H, W, 3); augmentation pads by ``pad``, crops and mirrors."""
 
     pixels: Pixels
-    labels: Rows
+    labels: Indices
     pad: int = 4
     mirror: bool = True
 
     def __post_init__(self) -> None:
-        """Check the shapes once."""
+        """Check the shapes."""
         if self.pixels.ndim != 4 or self.pixels.shape[3] != 3 or self.pixels.dtype != np.uint8:
             raise InputError(
                 f"images must be uint8 of shape (n, height, width, 3); these are {self.pixels.dtype} "
@@ -60,23 +61,23 @@ class ArrayImages:
             raise InputError(f"{len(self.pixels)} images came with {len(self.labels)} labels")
 
     def __len__(self) -> int:
-        """How many images there are."""
+        """Number of images."""
         return len(self.labels)
 
-    def batch(self, rows: Rows, draws: Draws | None = None) -> Pixels:
+    def batch(self, rows: Indices, draws: Draws | None = None) -> Pixels:
         """The images of ``rows``."""
         images = self.pixels[rows]
         return images if draws is None else crop_and_mirror(images, draws, self.pad, self.mirror)
 
-    def take(self, rows: Rows) -> ArrayImages:
+    def take(self, rows: Indices) -> ArrayImages:
         """Only these rows."""
         return replace(self, pixels=self.pixels[rows], labels=self.labels[rows])
 
 
 def crop_and_mirror(images: Pixels, draws: Draws, pad: int, mirror: bool) -> Pixels:
-    """Pad with zeros, cut a window of the old size at a random place, mirror every second image or so.
+    """Pad with zeros, crop a random window of the old size, mirror half of the images at random.
 
-    One gather for the whole batch: mirroring and window starts are digits of the rows' numbers.
+    One gather for the whole batch: mirroring and window positions are digits of the rows' numbers.
     """
     n, height, width, _ = images.shape
     padded = np.pad(images, ((0, 0), (pad, pad), (pad, pad), (0, 0)))
@@ -91,36 +92,30 @@ def crop_and_mirror(images: Pixels, draws: Draws, pad: int, mirror: bool) -> Pix
     return np.asarray(padded[np.arange(n)[:, None, None], lines[:, :, None], columns[:, None, :]])
 
 
-def mirrored(draws: Draws, which: NDArray[np.bool_]) -> Draws:
-    """The same draws, but that those of ``which`` ask for the mirrored image and the others do not."""
-    return np.asarray(draws // np.uint64(2) * np.uint64(2) + which, np.uint64)
-
-
 @dataclass(frozen=True)
 class FileImages:
-    """Images in files. Plain view: shorter side to ``size * 8 / 7``, middle ``size`` square.
+    """Images in files. Without augmentation: shorter side to ``size * 8 / 7``, then the middle ``size`` square.
 
-    ``ready`` says the files are shown in their own size, as those of WILDS are. ``augment`` is the training
-    view: ``crop`` (random resized crop, area 0.08 to 1, aspect 3/4 to 4/3, and mirror), ``turn`` (quarter
-    turns and mirror) or ``none``.
+    With ``ready`` the files are used in their own size, as those of WILDS. ``augment`` is ``crop`` (random resized
+    crop, area 0.08 to 1, aspect 3/4 to 4/3, and mirror), ``turn`` (quarter turns and mirror) or ``none``.
     """
 
     paths: Sequence[Path]
-    labels: Rows
+    labels: Indices
     size: int = 224
     ready: bool = False
     augment: str = "crop"
 
     def __len__(self) -> int:
-        """How many images there are."""
+        """Number of images."""
         return len(self.labels)
 
-    def batch(self, rows: Rows, draws: Draws | None = None) -> Pixels:
+    def batch(self, rows: Indices, draws: Draws | None = None) -> Pixels:
         """The images of ``rows``, read now."""
         numbers = [None] * len(rows) if draws is None else [int(draw) for draw in draws]
         return np.stack([self._read(self.paths[row], draw) for row, draw in zip(rows, numbers, strict=True)])
 
-    def take(self, rows: Rows) -> FileImages:
+    def take(self, rows: Indices) -> FileImages:
         """Only these rows."""
         return replace(self, paths=[self.paths[row] for row in rows], labels=self.labels[rows])
 
@@ -175,28 +170,28 @@ class Texts:
     """Texts in memory; there is no augmentation."""
 
     texts: Sequence[str]
-    labels: Rows
+    labels: Indices
 
     def __len__(self) -> int:
-        """How many texts there are."""
+        """Number of texts."""
         return len(self.labels)
 
-    def batch(self, rows: Rows, draws: Draws | None = None) -> list[str]:
+    def batch(self, rows: Indices, draws: Draws | None = None) -> list[str]:
         """The texts of ``rows``."""
         return [self.texts[row] for row in rows]
 
-    def take(self, rows: Rows) -> Texts:
+    def take(self, rows: Indices) -> Texts:
         """Only these rows."""
         return Texts([self.texts[row] for row in rows], self.labels[rows])
 
 
 @dataclass(frozen=True)
-class Shifted:
-    """An image set seen through a corruption, image by image, for sets that do not fit in memory.
+class CorruptedFiles:
+    """An image set that is corrupted image by image, for sets that do not fit in memory.
 
-    The noise of an image is drawn from (seed, its row in the whole set): it is the same image in whatever
-    batch and part of the set it is asked for. ``size`` cuts the middle of the corrupted image as that of a
-    file is cut. ``numbers`` are the rows of the whole set that this part holds (None: it is the whole).
+    The noise of an image is drawn from (seed, its row in the whole set), so it does not depend on the batch or the
+    part of the set. ``size`` crops the middle of the corrupted image as that of a file. ``numbers`` are the rows of
+    the whole set in this part (None: all).
     """
 
     base: Examples
@@ -205,35 +200,37 @@ class Shifted:
     constants: str = "imagenet"
     seed: int = 0
     size: int | None = None
-    numbers: Rows | None = None
+    numbers: Indices | None = None
 
     @property
-    def labels(self) -> Rows:
+    def labels(self) -> Indices:
         """The base set's labels."""
         return self.base.labels
 
     def __len__(self) -> int:
-        """How many images there are."""
+        """Number of images."""
         return len(self.base)
 
-    def batch(self, rows: Rows, draws: Draws | None = None) -> Pixels:
+    def batch(self, rows: Indices, draws: Draws | None = None) -> Pixels:
         """The corrupted images of ``rows``."""
         images = self.base.batch(rows, draws)
         if isinstance(images, list):
             raise InputError("corruptions are for images; this set holds texts")
         numbers = rows if self.numbers is None else self.numbers[rows]
-        return np.stack([self._made(image, int(row)) for image, row in zip(images, numbers, strict=True)])
+        return np.stack(
+            [self._corrupted(image, int(row)) for image, row in zip(images, numbers, strict=True)]
+        )
 
-    def take(self, rows: Rows) -> Shifted:
+    def take(self, rows: Indices) -> CorruptedFiles:
         """Only these rows."""
         numbers = rows if self.numbers is None else self.numbers[rows]
         return replace(self, base=self.base.take(rows), numbers=numbers)
 
-    def _made(self, image: Pixels, number: int) -> Pixels:
+    def _corrupted(self, image: Pixels, number: int) -> Pixels:
         from PIL import Image
 
-        from shiftgauge.experiments.corruptions import corrupt
-
         key = (self.seed, number)
-        made = corrupt(image[None], self.corruption, self.severity, constants=self.constants, seed=key)[0]
-        return made if self.size is None else middle(Image.fromarray(made), self.size)
+        corrupted = corrupt(image[None], self.corruption, self.severity, constants=self.constants, seed=key)[
+            0
+        ]
+        return corrupted if self.size is None else middle(Image.fromarray(corrupted), self.size)

@@ -1,4 +1,4 @@
-"""The paper's figures from collected scores and the table of estimates, as PNG and SVG."""
+"""The paper's figures from collected scores and a table of estimates, as PNG and SVG."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import matplotlib
 import numpy as np
+import pandas as pd
 
-import shiftgauge as sg
 from shiftgauge import plots
 from shiftgauge.errors import InputError
-from shiftgauge.experiments._store import replacing
-from shiftgauge.experiments.protocol import Row, label_shares
-from shiftgauge.experiments.scores import Scores
+from shiftgauge.experiments.protocol import label_shares
+from shiftgauge.experiments.scores import ScoreFolder
+from shiftgauge.experiments.storage import replacing
+from shiftgauge.experiments.summaries import with_absolute_error
 from shiftgauge.experiments.tables import title_of
 from shiftgauge.labelshift.marginal import total_variation
+from shiftgauge.methods import Pair
 from shiftgauge.methods.threshold import cut_at_share
 from shiftgauge.rows import Block, Rows, run
 from shiftgauge.transport import exact_transport
@@ -23,69 +26,71 @@ from shiftgauge.transport import exact_transport
 
 def save(figure: Any, folder: Path, name: str) -> list[Path]:
     """Write ``<name>.png`` and ``<name>.svg``."""
-    import matplotlib
-
-    made = []
+    files = []
     for ending in ("png", "svg"):
         # No date and no random names in the SVG: the same results give the same file.
         with replacing(folder / f"{name}.{ending}") as file, matplotlib.rc_context({"svg.hashsalt": name}):
             options: dict[str, Any] = {"metadata": {"Date": None}} if ending == "svg" else {"dpi": 150}
             figure.savefig(file, format=ending, **options)
-        made.append(folder / f"{name}.{ending}")
-    return made
-
-
-Find = Callable[[str], tuple[Scores, str]]
-"""Where the scores of a shift are, and its name there."""
+        files.append(folder / f"{name}.{ending}")
+    return files
 
 
 def make_all(
-    rows: Sequence[Row], find: Find, folder: Path, title: str, marginal: str = "source"
+    estimates: pd.DataFrame,
+    scores: ScoreFolder,
+    check: Callable[[str], None],
+    folder: Path,
+    title: str,
+    marginal: str = "source",
 ) -> list[Path]:
     """All figures of one (data set, network); cost distributions and triangles are of its first seed.
 
-    marginal: the label shares that the estimates were transported to, ``source`` or ``uniform``.
+    check: refuses a shift whose scores are not those of the estimates. marginal: the label proportions of the
+    estimates, ``source`` or ``uniform``.
     """
-    made = []
-    shifted = [row for row in rows if row.kind != "clean"]
+    files = []
+    shifted = with_absolute_error(estimates[estimates.kind != "clean"])
     for name, methods, figure in (
         ("figure2", ("ac", "gde"), _pseudo),
         ("figure3", ("cot", "cott", "scot"), _pseudo),
         ("figure4", ("ac", "atc-mc", "atc-ne", "cot", "cott", "scot"), _scatter),
     ):
-        made += save(figure(shifted, methods, title), folder, name)
+        files += save(figure(shifted, methods, title), folder, name)
     for name, shift in _three(shifted).items():
-        made += save(triangle_of(*find(shift), marginal), folder, f"figure1_{name}")
-        made += save(costs_of(*find(shift), marginal), folder, f"costs_{name}")
-    return made
+        check(shift)
+        files += save(triangle_of(scores, shift, marginal), folder, f"figure1_{name}")
+        files += save(costs_of(scores, shift, marginal), folder, f"costs_{name}")
+    return files
 
 
 def _points(
-    rows: Sequence[Row], methods: Sequence[str], x: str, y: str
+    estimates: pd.DataFrame, methods: Sequence[str], x: str, y: str
 ) -> dict[str, tuple[list[float], list[float]]]:
-    found = {}
+    points = {}
     for method in methods:
-        here = [row for row in rows if row.method == method]
-        if here:
-            found[title_of(method)] = ([getattr(r, x) for r in here], [getattr(r, y) for r in here])
-    if not found:
+        some = estimates[estimates.method == method]
+        if len(some):
+            points[title_of(method)] = (some[x].tolist(), some[y].tolist())
+    if not points:
         raise InputError(f"the table has none of {', '.join(methods)}; run the protocol on two seeds for GDE")
-    return found
+    return points
 
 
-def _pseudo(rows: Sequence[Row], methods: Sequence[str], title: str) -> Any:
-    return plots.against_pseudo_shift(_points(rows, methods, "pseudo_shift", "miss"), title=title)
+def _pseudo(estimates: pd.DataFrame, methods: Sequence[str], title: str) -> Any:
+    return plots.against_pseudo_shift(
+        _points(estimates, methods, "pseudo_shift", "absolute_error"), title=title
+    )
 
 
-def _scatter(rows: Sequence[Row], methods: Sequence[str], title: str) -> Any:
-    return plots.scatter(_points(rows, methods, "estimate", "true_error"), title)
+def _scatter(estimates: pd.DataFrame, methods: Sequence[str], title: str) -> Any:
+    return plots.scatter(_points(estimates, methods, "estimate", "true_error"), title)
 
 
-def _three(rows: Sequence[Row]) -> dict[str, str]:
-    # Quarter points of pseudo-label shift among the first seed's shifts.
-    seed = min(row.seed for row in rows)
-    order = sorted({(row.pseudo_shift, row.shift) for row in rows if row.seed == seed})
-    names = [shift for _, shift in order]
+def _three(estimates: pd.DataFrame) -> dict[str, str]:
+    """Three shifts of the first seed: a quarter, half and nine tenths along the pseudo-label shift."""
+    first = estimates[estimates.seed == estimates.seed.min()].drop_duplicates("shift")
+    names = first.sort_values(["pseudo_shift", "shift"])["shift"].tolist()
     return {
         "mild": names[len(names) // 4],
         "middle": names[len(names) // 2],
@@ -93,13 +98,12 @@ def _three(rows: Sequence[Row]) -> dict[str, str]:
     }
 
 
-def _pair(scores: Scores, shift: str) -> tuple[sg.Pair, float]:
-    recorded, target = scores.read(), scores.read(shift)
-    source = sg.Source(logits=recorded.logits, labels=recorded.labels)
-    return sg.Pair(source, sg.Target(logits=target.logits)), target.error
+def _pair(scores: ScoreFolder, shift: str) -> tuple[Pair, float]:
+    target = scores.read(shift)
+    return Pair(scores.read().source(), target.target()), target.error
 
 
-def triangle_of(scores: Scores, shift: str, marginal: str = "source") -> Any:
+def triangle_of(scores: ScoreFolder, shift: str, marginal: str = "source") -> Any:
     """Figure 1 for one shift, to measured lengths."""
     pair, truth = _pair(scores, shift)
     q = label_shares(marginal, pair.source_sample.labels, pair.k)
@@ -108,11 +112,11 @@ def triangle_of(scores: Scores, shift: str, marginal: str = "source") -> Any:
     return plots.triangle(ac, cot, total_variation(predicted, q), truth, shift.replace("_", " "))
 
 
-def costs_of(scores: Scores, shift: str, marginal: str = "source") -> Any:
+def costs_of(scores: ScoreFolder, shift: str, marginal: str = "source") -> Any:
     """The last figure for one shift: costs and thresholds of AC/ATC-MC and of COT/COTT."""
     pair, truth = _pair(scores, shift)
     source, target = pair.source_block, pair.target_block
-    # The threshold's transport is to the source's own labels, whatever the target's is to.
+    # The threshold's transport always uses the source's own label proportions.
     own, q = (label_shares(m, pair.source_sample.labels, pair.k) for m in ("source", marginal))
     share = pair.source_sample.error
     panels = []

@@ -1,7 +1,7 @@
-"""Several processes that train one network: those that ``torchrun`` starts, and the one there is otherwise.
+"""Several processes that train one network together, started by ``torchrun``; otherwise one process.
 
-Every process takes its share of each batch and gradients are averaged; statistics of batch normalisation are
-those of the whole batch. So the loss curve is that of one process with the same batch, up to rounding.
+Every process computes a part of each batch, and gradients are averaged; batch normalisation uses the statistics of the
+whole batch. So the loss curve is that of one process with the same batch, up to rounding.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class Group:
 
     @property
     def first(self) -> bool:
-        """Whether this process speaks and writes for all."""
+        """Whether this process prints and writes files."""
         return self.rank == 0
 
     def check(self, batch: int) -> None:
-        """A batch must be divisible among the processes, or their means would not be the batch's."""
+        """Refuse a batch that the processes cannot share evenly: the mean of their means would be wrong."""
         if batch % self.size:
             raise InputError(
                 f"a batch of {batch} cannot be shared evenly by {self.size} processes; start a number that divides it"
@@ -56,7 +56,7 @@ class Group:
         return float(value)
 
     def wait(self) -> None:
-        """Until all processes are here."""
+        """Wait for all processes."""
         if self.size > 1:
             dist.barrier()
 
@@ -78,7 +78,7 @@ class SyncedNorm(nn.BatchNorm2d):  # type: ignore[misc]
     """Batch normalisation over the batches of all processes, on a CPU, where torch's own does not run."""
 
     def forward(self, x: Any) -> Any:
-        """Shape (n, C, H, W) in and out; every process must bring the same n."""
+        """Shape (n, C, H, W) in and out; n must be the same in every process."""
         if not self.training:
             return super().forward(x)
         from torch.distributed.nn.functional import all_reduce
@@ -101,7 +101,7 @@ def _synced(module: Any) -> Any:
         if isinstance(child, nn.BatchNorm2d):
             norm = SyncedNorm(child.num_features, child.eps, child.momentum)
             norm.load_state_dict(child.state_dict())
-            # The very weights, not copies: an optimiser may hold them already.
+            # The same tensors, not copies: an optimiser may refer to them already.
             norm.weight, norm.bias = child.weight, child.bias
             setattr(module, name, norm)
         else:

@@ -1,4 +1,4 @@
-"""How long work tells where it is: one signature for every stage, and who listens to it."""
+"""Progress of long work: one signature for every stage, shown as bars or lines."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any
 Progress = Callable[[str, int, int, str], None]
 """Called with (stage, done, total, what is being done now); a new stage starts a new count.
 
-The stage carries the seed or the shift (``training, seed 0``), the last word changes from call to call (an
-epoch and its loss, a shift). Rate and time left are the listener's to work out.
+The stage names the seed or the shift (``training, seed 0``); the last argument changes from call to call (an epoch
+and its loss, a shift).
 """
 
 
 def silent(stage: str, done: int, total: int, what: str) -> None:
-    """A listener that does nothing.
+    """Show nothing.
 
     >>> silent("training", 1, 2, "epoch 1")
     """
@@ -26,7 +26,7 @@ def silent(stage: str, done: int, total: int, what: str) -> None:
 class Clock:
     """Rate and time left of every stage, counted from its first report.
 
-    What was done before that report (a resumed run's part) does not count as speed.
+    Work that was done before that report, by a run that was resumed, does not count as speed.
     """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
@@ -35,9 +35,9 @@ class Clock:
         self._last: dict[str, int] = {}
 
     def read(self, stage: str, done: int, total: int) -> str:
-        """``3.2/s, 1:05 left``; empty until there is something to tell."""
+        """``3.2/s, 1:05 left``; empty until there is a rate."""
         if done < self._last.get(stage, 0):
-            # The stage begins again, on another part of the work.
+            # The stage starts again with another part of the work.
             del self._began[stage]
         self._last[stage] = done
         began, first = self._began.setdefault(stage, (self._now(), done))
@@ -53,7 +53,7 @@ class Clock:
 
 @contextmanager
 def shown() -> Iterator[Progress]:
-    """One bar a stage on stderr; where stderr is no terminal, a line a minute."""
+    """One bar per stage on stderr; a line per minute if stderr is not a terminal."""
     if not sys.stderr.isatty():
         yield lines()
         return
@@ -65,16 +65,16 @@ def shown() -> Iterator[Progress]:
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[said]}"),
+        TextColumn("{task.fields[text]}"),
     )
     with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
         clock, tasks = Clock(), dict[str, Any]()
 
         def show(stage: str, done: int, total: int, what: str) -> None:
             if stage not in tasks:
-                tasks[stage] = bars.add_task(stage, total=total, said="")
-            said = ", ".join(part for part in (what, clock.read(stage, done, total)) if part)
-            bars.update(tasks[stage], completed=done, total=total, said=said)
+                tasks[stage] = bars.add_task(stage, total=total, text="")
+            text = ", ".join(part for part in (what, clock.read(stage, done, total)) if part)
+            bars.update(tasks[stage], completed=done, total=total, text=text)
             if done >= total:
                 bars.remove_task(tasks.pop(stage))
 
@@ -82,14 +82,14 @@ def shown() -> Iterator[Progress]:
 
 
 def lines(every: float = 60.0, now: Callable[[], float] = time.monotonic, out: Any = None) -> Progress:
-    """A listener that prints a line on stderr (or ``out``) at most every so many seconds."""
+    """Print a line on stderr (or ``out``) at most once in ``every`` seconds."""
     clock, last = Clock(now), [now()]
 
     def show(stage: str, done: int, total: int, what: str) -> None:
-        said = clock.read(stage, done, total)
+        rate = clock.read(stage, done, total)
         if now() - last[0] >= every:
             last[0] = now()
-            text = ", ".join(part for part in (f"{stage}: {done}/{total}", what, said) if part)
+            text = ", ".join(part for part in (f"{stage}: {done}/{total}", what, rate) if part)
             print(f"shiftgauge: {text}", file=out or sys.stderr, flush=True)
 
     return show

@@ -1,4 +1,4 @@
-"""The paper's own numbers, to stand beside ours, with its errata.
+"""The paper's own numbers, to compare with ours, and its errata.
 
 Lu et al., "Characterizing Out-of-Distribution Error via Optimal Transport", NeurIPS 2023: table 1 (MAE),
 the table of mild label shift, and the table of correlations. In percent, as printed.
@@ -86,7 +86,7 @@ def rows() -> tuple[tuple[str, str], ...]:
 
 
 def correlation(dataset: str, network: str, method: str) -> tuple[float, float] | None:
-    """(R^2, rho) of the paper's correlation table, or None. Both ATCs are set beside its single one.
+    """(R^2, rho) of the paper's correlation table, or None. Its single ATC is compared with both of ours.
 
     >>> correlation("cifar10", "resnet18-cifar", "cot")
     (0.996, 0.998)

@@ -1,8 +1,8 @@
-"""How each network is trained: the paper's recipes (its appendix), and shorter ones for a CPU.
+"""How each network is trained: the recipes of the paper's appendix, and shorter ones for a CPU.
 
-Where the paper is silent the recipes follow its authors' released code (no augmentation but RxRx1's turns,
-no decay of biases in the text networks, rates of text networks falling once an epoch); docs/experiments.md
-lists every difference.
+Where the paper does not say, the recipes follow its authors' code: no augmentation except rotations for RxRx1, no
+weight decay of biases in text networks, one change of rate per epoch in text networks. docs/experiments.md lists
+every difference.
 """
 
 from __future__ import annotations
@@ -17,23 +17,15 @@ SEEDS = (0, 1, 10)
 """The paper's seeds."""
 
 
-_LATER = ("sizes", "cut", "smoothing", "alternate")
-"""What checkpoints of earlier versions do not know; unused, it stays out of a recipe's settings."""
-
-
 @dataclass(frozen=True)
 class Recipe:
-    """Optimiser, schedule, epochs, batch; ``note`` says where the paper is silent and what was chosen.
+    """Optimiser, schedule, epochs, batch; ``note`` says what was chosen where the paper does not say.
 
     ``schedule`` is one of ``steps`` (times ``factor`` every ``every`` epochs), ``constant``, ``cosine``
     (after ``warmup`` epochs of linear increase), ``linear`` (to zero) and ``onecycle`` (linear up for
     ``warmup`` epochs, cosine down to zero); with ``by_epoch`` the rate changes between epochs only.
-    ``augment`` asks the data set for its training view. Weights whose name holds one of ``exempt`` do not
-    decay. ``sizes`` shows smaller images in the first epochs, ((until epoch, pixels), ...): the whole image
-    shrunk, or with ``cut`` its middle, which the training view's random shift makes a random piece; after
-    the last entry images are as they come. ``smoothing`` spreads that share of every label over all
-    classes. With ``alternate`` an image that was mirrored in one epoch is not in the next (Jordan, 2024,
-    arXiv:2404.00498); otherwise every epoch draws anew.
+    ``augment`` uses the data set's augmented images in training. Weights whose name contains one of ``exempt``
+    do not decay.
     """
 
     optimiser: str
@@ -52,28 +44,14 @@ class Recipe:
     augment: bool = False
     by_epoch: bool = False
     exempt: tuple[str, ...] = ()
-    sizes: tuple[tuple[float, int], ...] = ()
-    cut: bool = False
-    smoothing: float = 0.0
-    alternate: bool = False
     note: str = ""
 
     def settings(self) -> dict[str, Any]:
-        """Everything that changes what is trained: all but the note and what came later and is unused."""
-        without = {"note"} | {name for name in _LATER if not getattr(self, name)}
-        return {key: value for key, value in asdict(self).items() if key not in without}
-
-    def size_at(self, epoch: float) -> int | None:
-        """Pixels a side that are shown of an image at a (fractional) epoch; None: as it comes."""
-        return next((pixels for until, pixels in self.sizes if epoch < until), None)
-
-    def size_ends(self, steps: int, step: int) -> int | None:
-        """The step before which the size of ``step`` ends, with ``steps`` an epoch; None: it is the last size."""
-        ends = [math.ceil(until * steps) for until, _ in self.sizes]
-        return next((end for end in ends if step < end), None)
+        """Everything that changes the trained network: all fields but the note."""
+        return {key: value for key, value in asdict(self).items() if key != "note"}
 
     def rate_at(self, epoch: float) -> float:
-        """Learning rate at a (fractional) epoch: a pure function, so that resuming needs no scheduler state."""
+        """Learning rate at a (fractional) epoch; a pure function, so resuming needs no scheduler state."""
         epoch = math.floor(epoch) if self.by_epoch else epoch
         if self.schedule == "steps":
             return self.rate * self.factor ** math.floor(epoch / self.every)
@@ -145,36 +123,8 @@ RECIPES: dict[str, Recipe] = {
     "amazon": _TEXT,
     "civilcomments": replace(_TEXT, epochs=5, batch=16, max_tokens=300),
     "fashion-mnist": replace(_ONE_CYCLE, epochs=6, batch=256, warmup=1.5),
-    "cifar10-brief": replace(_ONE_CYCLE, epochs=4, warmup=1, augment=False, note="ours, for a busy CPU"),
     "cifar10-short": _ONE_CYCLE,
     "cifar10-one-cycle": replace(_ONE_CYCLE, epochs=16, warmup=3),
-    "cifar10-growing": replace(
-        _ONE_CYCLE,
-        rate=0.15,
-        epochs=20,
-        warmup=3,
-        sizes=((5, 16), (14, 24)),
-        note="ours: small images first, for a CPU",
-    ),
-    "cifar10-pieces": replace(
-        _ONE_CYCLE,
-        rate=0.15,
-        epochs=22,
-        warmup=3,
-        sizes=((15, 24),),
-        cut=True,
-        note="ours: pieces of images first, for a CPU",
-    ),
-    "cifar10-pieces-long": replace(
-        _ONE_CYCLE,
-        epochs=30,
-        warmup=3,
-        sizes=((24, 24),),
-        cut=True,
-        smoothing=0.1,
-        alternate=True,
-        note="ours: pieces of images first, soft labels, mirrors in turn, for a CPU",
-    ),
 }
 
 

@@ -1,15 +1,15 @@
-"""Where collected scores live, so that estimates never need the images again.
+"""Collected scores on disk, so that estimates never need the images again.
 
     <runs>/scores/<data set>/<network>/seed<seed>/
-        about.json            data set, network, seed, recipe, every shift with origin, what is missing, and what
-                              every file of scores must have been made by
-        source.npz            logits (n, K) float16, labels (n,)
-        shifts/<name>.npz     logits (n, K) float16, labels (n,), kind (one word)
-        projnorm/<name>.json  ProjNorm of the shift, where it was computed
+        manifest.json         what is scored, by which network and recipe, what is missing, and what every file of
+                              scores must be made by
+        source.npz            scores (n, K), labels (n,)
+        shifts/<name>.npz     scores (n, K), labels (n,), kind of shift
+        projnorm/<name>.json  ProjNorm of the shift, if it was computed
 
-Every file is written beside its name and renamed, so what exists is whole, and a collection that was
-killed goes on where it was. Every ``.npz`` also carries ``made_by`` (digests of weights, data files and code,
-and the options), ``inputs`` (a digest of the very images or texts that were scored) and ``software`` (versions).
+Logits are stored in float16, probabilities in float32. Every file carries a stamp: ``made_by`` (digests of weights,
+data files and code, and the options), ``inputs`` (a digest of the scored images, texts or rows) and ``software``
+(versions). Estimates are refused if a stamp differs from the manifest. A collection that was killed continues.
 """
 
 from __future__ import annotations
@@ -25,48 +25,72 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shiftgauge.errors import FileError
-from shiftgauge.experiments._store import read_arrays, read_mapping, write_arrays, write_json
-from shiftgauge.experiments.provenance import difference, digest
+from shiftgauge.experiments.digests import difference, digest
+from shiftgauge.experiments.storage import read_arrays, read_mapping, write_arrays, write_json
+from shiftgauge.samples import Source, Target
 
 SOURCE = "source"
 """The source's name beside those of the shifts."""
+MANIFEST = "manifest.json"
+DTYPES = {"logits": np.float16, "probs": np.float32}
 
 
 @dataclass(frozen=True)
-class Recorded:
-    """Logits (n, K) and labels (n,) of one set, with the kind of shift it is."""
+class ScoredSet:
+    """Scores (n, K) and labels (n,) of one set; ``form`` is ``logits`` or ``probs``."""
 
-    logits: NDArray[np.float16]
+    scores: NDArray[Any]
     labels: NDArray[np.int64]
-    kind: str = "source"
-    inputs: str = ""
-    software: str = ""
+    kind: str = SOURCE
+    form: str = "logits"
+
+    @property
+    def predictions(self) -> NDArray[np.int64]:
+        """The class with the largest score of each row."""
+        return np.asarray(self.scores.argmax(1), np.int64)
 
     @property
     def error(self) -> float:
-        """Share of rows whose largest logit is not the label's."""
-        return float((self.logits.argmax(1) != self.labels).mean())
+        """Fraction of rows whose prediction is not the label."""
+        return float((self.predictions != self.labels).mean())
+
+    def take(self, rows: NDArray[np.int64]) -> ScoredSet:
+        """Only these rows."""
+        return ScoredSet(self.scores[rows], self.labels[rows], self.kind, self.form)
+
+    def source(self) -> Source:
+        """As a source: scores with labels."""
+        scores: dict[str, Any] = {self.form: self.scores}
+        return Source(**scores, labels=self.labels)
+
+    def target(self, second: NDArray[Any] | None = None) -> Target:
+        """As a target, without labels; ``second`` are predictions of another network."""
+        scores: dict[str, Any] = {self.form: self.scores}
+        return Target(**scores, second=second)
 
 
 @dataclass(frozen=True)
-class Scores:
+class ScoreFolder:
     """The collected scores of one (data set, network, seed)."""
 
     folder: Path
 
     @classmethod
-    def of(cls, runs: Path, dataset: str, network: str, seed: int) -> Scores:
-        """The standard place below ``runs``."""
+    def of(cls, runs: Path, dataset: str, network: str, seed: int) -> ScoreFolder:
+        """The folder below ``runs``."""
         return cls(runs / "scores" / dataset / network / f"seed{seed}")
 
     @property
-    def about(self) -> dict[str, Any]:
+    def manifest(self) -> dict[str, Any]:
         """What was collected, and how."""
-        path = self.folder / "about.json"
         try:
-            return read_mapping(path)
+            return read_mapping(self.folder / MANIFEST)
         except FileError as error:
             raise FileError(f"{error}; run `shiftgauge bench collect` again, which writes it anew") from None
+
+    def write_manifest(self, **entries: Any) -> None:
+        """Write ``manifest.json``."""
+        write_json(self.folder / MANIFEST, entries)
 
     def path(self, shift: str | None) -> Path:
         """File of a shift, or of the source for None."""
@@ -76,142 +100,132 @@ class Scores:
         """Whether it was collected."""
         return self.path(shift).exists()
 
+    def stamp(self, shift: str | None) -> dict[str, Any]:
+        """``made_by``, ``inputs`` and ``software`` of a file, without reading its scores; empty if it has no stamp."""
+        arrays = read_arrays(self.path(shift), "stamp")
+        return dict(json.loads(str(arrays["stamp"]))) if "stamp" in arrays else {}
+
     def made_by(self, shift: str | None) -> dict[str, Any] | None:
-        """What made a recorded set; None if there is none, or it is not whole (it is then made again)."""
+        """What made a file; None if it does not exist or cannot be read, so that it is made again."""
         if not self.has(shift):
             return None
         try:
-            arrays = read_arrays(self.path(shift))
-            recorded = self.stamp(shift)
+            self.read(shift)
+            return dict(self.stamp(shift).get("made_by", {}))
         except (FileError, ValueError):
             return None
-        return recorded if {"logits", "labels", "kind"} <= arrays.keys() else None
-
-    def stamp(self, shift: str | None) -> dict[str, Any]:
-        """What made a recorded set, without reading it whole; empty where that was not recorded."""
-        held = read_arrays(self.path(shift), "made_by")
-        return dict(json.loads(str(held["made_by"]))) if "made_by" in held else {}
-
-    def inputs(self, shift: str | None) -> dict[str, str]:
-        """``{"inputs": digest}`` of what was scored; empty where that was not recorded."""
-        held = str(read_arrays(self.path(shift), "inputs").get("inputs", ""))
-        return {"inputs": held} if held else {}
 
     def check(self, shift: str | None) -> None:
-        """Refuse a recorded set that something else made than ``about.json`` says."""
-        told, stamp = self.about, self.stamp(shift)
-        if "made_by" in told:
-            wanted = told["made_by"].get(shift or SOURCE, {})
-        else:
-            # Written by an earlier version, or recorded elsewhere: only what it says in common can be held against it.
-            wanted = {key: told[key] for key in stamp if key in told and (shift, key) != (None, "rows")}
-        wrong = difference(stamp, wanted)
+        """Refuse a file that was not made by what the manifest says."""
+        expected = self.manifest.get("made_by", {}).get(shift or SOURCE, {})
+        wrong = difference(self.stamp(shift).get("made_by", {}), expected)
         if wrong:
             raise FileError(
-                f"{self.path(shift)} was made with other {wrong} than {self.folder / 'about.json'} says; "
+                f"{self.path(shift)} was made with other {wrong} than {self.folder / MANIFEST} says; "
                 "run `shiftgauge bench collect` to its end, with --redo"
             )
 
     def write(
         self,
         shift: str | None,
-        logits: NDArray[Any],
+        scores: NDArray[Any],
         labels: NDArray[Any],
-        kind: str = "source",
+        kind: str = SOURCE,
         made_by: Mapping[str, Any] | None = None,
         inputs: str = "",
         software: str = "",
+        form: str = "logits",
     ) -> None:
-        """Record one set; logits beyond float16's range are refused, not clipped."""
+        """Write one set; logits beyond float16's range are refused, not clipped."""
         with np.errstate(over="ignore"):
-            half = logits.astype(np.float16)
-        if not np.isfinite(half).all():
+            stored = scores.astype(DTYPES[form])
+        if not np.isfinite(stored).all():
             raise FileError(
-                f"{self.path(shift)}: logits are not finite in float16; did the training diverge?"
+                f"{self.path(shift)}: {form} are not finite in {stored.dtype}; did the training diverge?"
             )
-        write_arrays(
-            self.path(shift),
-            logits=half,
-            labels=labels.astype(np.int64),
-            kind=np.array(kind),
-            made_by=np.array(json.dumps(dict(made_by or {}), sort_keys=True)),
-            inputs=np.array(inputs),
-            software=np.array(software),
-        )
+        stamp = {"made_by": dict(made_by or {}), "inputs": inputs, "software": software}
+        arrays: dict[str, NDArray[Any]] = {
+            form: stored,
+            "labels": labels.astype(np.int64),
+            "kind": np.array(kind),
+        }
+        write_arrays(self.path(shift), **arrays, stamp=np.array(json.dumps(stamp, sort_keys=True)))
 
-    def read(self, shift: str | None = None) -> Recorded:
+    def read(self, shift: str | None = None) -> ScoredSet:
         """Read one set."""
         arrays = read_arrays(self.path(shift))
+        form = "probs" if "probs" in arrays else "logits"
         try:
-            said = [str(arrays[key]) if key in arrays else "" for key in ("inputs", "software")]
-            return Recorded(arrays["logits"], arrays["labels"], str(arrays["kind"]), *said)
+            return ScoredSet(arrays[form], arrays["labels"], str(arrays["kind"]), form)
         except KeyError as error:
             raise FileError(f"{self.path(shift)} has no {error}; delete it and collect again") from None
 
     def shifts(self) -> list[str]:
-        """Names of the collected shifts, in the order of ``about.json``.
+        """Names of the collected shifts, in the manifest's order.
 
-        A file that it does not name, or names as missing, belongs to an earlier state of the data and does not count;
-        where it names none, all files do.
+        Files that the manifest does not name, or names as missing, are ignored: they belong to an earlier state of
+        the data.
         """
-        about = self.about
-        every = about.get("shifts") or sorted(path.stem for path in (self.folder / "shifts").glob("*.npz"))
-        return [name for name in every if name not in about.get("missing", {}) and self.has(name)]
+        manifest = self.manifest
+        return [
+            name for name in manifest["shifts"] if name not in manifest.get("missing", {}) and self.has(name)
+        ]
 
     def missing(self) -> dict[str, str]:
         """Shifts of the data set without scores, each with the reason."""
-        absent = dict(self.about.get("missing", {}))
-        wanting = [name for name in self.about.get("shifts", []) if not self.has(name) and name not in absent]
-        return absent | dict.fromkeys(wanting, "not scored yet")
+        manifest = self.manifest
+        absent = dict(manifest.get("missing", {}))
+        pending = [name for name in manifest["shifts"] if not self.has(name) and name not in absent]
+        return absent | dict.fromkeys(pending, "not scored yet")
 
-    def describe(self, **about: Any) -> None:
-        """Write ``about.json``."""
-        write_json(self.folder / "about.json", about)
+    def projnorm_path(self, shift: str, form: str = "projnorm") -> Path:
+        """File of a shift's ProjNorm in one of its forms."""
+        return self.folder / form / f"{shift}.json"
+
+    def projnorm_made_by(self, shift: str, form: str) -> dict[str, Any] | None:
+        """What ProjNorm of a shift was computed from; None if it was not computed."""
+        path = self.projnorm_path(shift, form)
+        return dict(read_mapping(path).get("made_by", {})) if path.exists() else None
 
     def projnorm(self, shift: str, form: str = "projnorm") -> float | None:
-        """ProjNorm of a shift in one of its forms, if it was computed; of other scores than these it is refused."""
+        """ProjNorm of a shift, or None; one that was computed from other scores is refused."""
         made_by = self.projnorm_made_by(shift, form)
         if made_by is None:
             return None
-        path = self.folder / form / f"{shift}.json"
-        stamp = self.stamp(shift)
+        path = self.projnorm_path(shift, form)
+        stamp = self.stamp(shift)["made_by"]
         if (stamp or made_by) and made_by.get("scores") != digest(stamp):
             raise FileError(
                 f"{path} was computed from other scores; run `shiftgauge bench collect` with --redo, or delete it"
             )
         return float(read_mapping(path)["projnorm"])
 
-    def projnorm_made_by(self, shift: str, form: str) -> dict[str, Any] | None:
-        """What ProjNorm of a shift was computed from; None if it was not."""
-        path = self.folder / form / f"{shift}.json"
-        return dict(read_mapping(path).get("made_by", {})) if path.exists() else None
-
-    def write_projnorm(self, shift: str, value: float, form: str = "projnorm", **how: Any) -> None:
-        """Record ProjNorm of a shift and how it was computed."""
-        write_json(self.folder / form / f"{shift}.json", {"projnorm": value, **how})
+    def write_projnorm(self, shift: str, value: float, form: str = "projnorm", **options: Any) -> None:
+        """Write ProjNorm of a shift and how it was computed."""
+        write_json(self.projnorm_path(shift, form), {"projnorm": value, **options})
 
 
 def seeds_of(runs: Path, dataset: str, network: str) -> list[int]:
     """Seeds with a collected source, ascending."""
-    found = _seeds(runs, dataset, network, "source.npz")
-    if not found:
+    seeds = _seeds(runs, dataset, network, "source.npz")
+    if not seeds:
         folder = runs / "scores" / dataset / network
         others = sorted(path.name for path in folder.parent.glob("*") if any(path.glob("seed*/source.npz")))
-        beside = f" (there are scores of {', '.join(others)})" if others else ""
+        hint = f" (there are scores of {', '.join(others)})" if others else ""
         raise FileError(
-            f"{folder} holds no collected scores{beside}; "
+            f"{folder} holds no collected scores{hint}; "
             f"run `shiftgauge bench collect {dataset.split('/')[0]} --network {network}` first"
         )
-    return found
+    return seeds
 
 
 def seeds_without_source(runs: Path, dataset: str, network: str) -> list[int]:
-    """Seeds whose collection was begun and has no source: they are in no table, which must be said."""
-    begun = _seeds(runs, dataset, network, "about.json")
+    """Seeds whose collection has begun and has no source yet: they are in no table, and the tables say so."""
+    begun = _seeds(runs, dataset, network, MANIFEST)
     return sorted(set(begun) - set(_seeds(runs, dataset, network, "source.npz")))
 
 
 def _seeds(runs: Path, dataset: str, network: str, file: str) -> list[int]:
-    places = (runs / "scores" / dataset / network).glob(f"seed*/{file}")
-    names = [re.fullmatch(r"seed(\d+)", path.parent.name) for path in places]
+    paths = (runs / "scores" / dataset / network).glob(f"seed*/{file}")
+    names = [re.fullmatch(r"seed(\d+)", path.parent.name) for path in paths]
     return sorted(int(name[1]) for name in names if name)

@@ -1,4 +1,4 @@
-"""Splitting work over machines: shard i of n takes every n-th unit, and runs are merged afterwards."""
+"""Work split over machines: shard i of n takes every n-th unit; the runs are merged afterwards."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from shiftgauge.errors import FileError, InputError
-from shiftgauge.experiments._store import replacing
+from shiftgauge.experiments.storage import replacing
 
 
 @dataclass(frozen=True)
@@ -51,10 +51,10 @@ FOLDERS = ("checkpoints", "scores", "estimates")
 
 
 def merge(parts: Sequence[Path], runs: Path) -> int:
-    """Copy the results of several run directories into one; how many files are there now.
+    """Copy the files of several run directories into one; returns the number of files there.
 
-    The same file in two places must be the same bytes: runs of different data or weights are not mixed. All of
-    them are compared before any is copied.
+    A file that is in two directories must have the same bytes, so that runs of different data or weights are not
+    mixed. All files are compared before any is copied.
     """
     where: dict[Path, Path] = {}
     for part in parts:
@@ -70,11 +70,11 @@ def merge(parts: Sequence[Path], runs: Path) -> int:
                 )
     for at, path in where.items():
         if at != path:
-            with replacing(at) as out, path.open("rb") as held:
-                shutil.copyfileobj(held, out)
+            with replacing(at) as out, path.open("rb") as file:
+                shutil.copyfileobj(file, out)
     return len(_files(runs))
 
 
 def _files(part: Path) -> list[Path]:
-    found = [path for name in FOLDERS for path in sorted((part / name).rglob("*"))]
-    return [path for path in found if path.is_file() and not path.name.endswith(".part")]
+    paths = [path for name in FOLDERS for path in sorted((part / name).rglob("*"))]
+    return [path for path in paths if path.is_file() and not path.name.endswith(".part")]

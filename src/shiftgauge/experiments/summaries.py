@@ -1,114 +1,90 @@
-"""Numbers of the paper's tables from the flat table of estimates."""
+"""Summaries of a table of estimates: mean absolute errors, correlations, thresholding."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-from shiftgauge.experiments.protocol import Row
-
 CORRUPTED = ("synthetic", "same")
+GROUP = ["dataset", "network", "kind", "method"]
 
 
-@dataclass(frozen=True)
-class Mae:
-    """Mean absolute error over the shifts of one kind, in fractions; mean and deviation over seeds.
+def with_absolute_error(estimates: pd.DataFrame) -> pd.DataFrame:
+    """The table with the column ``absolute_error``."""
+    return estimates.assign(absolute_error=(estimates.estimate - estimates.true_error).abs())
 
-    ``median`` is that of the shifts, averaged over seeds. ``shifts`` counts the sets of the seed that has most
-    of them and ``fewest`` of the one that has fewest; ``least`` and ``most`` are the smallest and largest
-    numbers of rows of a set.
+
+def mae_table(estimates: pd.DataFrame) -> pd.DataFrame:
+    """Mean absolute error per (data set, network, kind of shift, method), without clean sets and scores.
+
+    ``mae`` is the mean over shifts per seed, then over seeds; ``std`` its standard deviation over seeds (divided by
+    their number); ``median`` the median over shifts, averaged over seeds; ``worst`` the largest single error.
+    ``shifts`` and ``fewest_shifts`` are the numbers of sets of the seeds with most and fewest; ``rows_least`` and
+    ``rows_most`` the smallest and largest numbers of rows.
     """
-
-    dataset: str
-    network: str
-    kind: str
-    method: str
-    mean: float
-    deviation: float
-    median: float
-    worst: float
-    shifts: int
-    fewest: int
-    seeds: int
-    least: int
-    most: int
-
-
-def mae_table(rows: Iterable[Row]) -> list[Mae]:
-    """MAE per (data set, network, kind of shift, method); clean sets and scores are left out.
-
-    The mean over shifts is taken per seed; ``mean`` and ``deviation`` (dividing by the number of seeds,
-    as numpy does) are over seeds; ``worst`` is the largest single miss.
-    """
-    groups: dict[tuple[str, str, str, str], dict[int, list[Row]]] = defaultdict(lambda: defaultdict(list))
-    for row in rows:
-        if not row.is_score and row.kind != "clean":
-            groups[row.dataset, row.network, row.kind, row.method][row.seed].append(row)
-    return [_mae(key, list(by_seed.values())) for key, by_seed in groups.items()]
+    errors = with_absolute_error(estimates[~estimates.is_score & (estimates.kind != "clean")])
+    by_seed = errors.groupby([*GROUP, "seed"], sort=False).agg(
+        mae=("absolute_error", "mean"),
+        median=("absolute_error", "median"),
+        worst=("absolute_error", "max"),
+        shifts=("absolute_error", "size"),
+        rows_least=("n", "min"),
+        rows_most=("n", "max"),
+    )
+    table = by_seed.groupby(GROUP, sort=False).agg(
+        mean=("mae", "mean"),
+        std=("mae", lambda means: float(np.std(means))),
+        median=("median", "mean"),
+        worst=("worst", "max"),
+        shifts=("shifts", "max"),
+        fewest_shifts=("shifts", "min"),
+        seeds=("mae", "size"),
+        rows_least=("rows_least", "min"),
+        rows_most=("rows_most", "max"),
+    )
+    return table.rename(columns={"mean": "mae"}).reset_index()
 
 
-def _mae(key: tuple[str, str, str, str], by_seed: list[list[Row]]) -> Mae:
-    means = [float(np.mean([row.miss for row in rows])) for rows in by_seed]
-    counts, sizes = [len(rows) for rows in by_seed], [row.n for rows in by_seed for row in rows]
-    median = float(np.mean([np.median([row.miss for row in rows]) for rows in by_seed]))
-    worst = max(row.miss for rows in by_seed for row in rows)
-    return Mae(
-        *key, float(np.mean(means)), float(np.std(means)), median, worst, max(counts), min(counts), len(means),
-        min(sizes), max(sizes),
-    )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Correlation:
-    """How a method's output follows the true error over many shifts; ``fewest`` of the seed that has fewest."""
-
-    dataset: str
-    network: str
-    method: str
-    r2: float
-    rho: float
-    shifts: int
-    seeds: int
-    fewest: int
-
-
-def correlation_table(rows: Iterable[Row]) -> list[Correlation]:
+def correlation_table(estimates: pd.DataFrame) -> pd.DataFrame:
     """R^2 (squared Pearson) and Spearman's rho per (data set, network, method), over the corrupted sets.
 
-    A data set without any takes all its shifted sets. Both are taken per seed and averaged. The paper does
-    not say which ATC it means; both are here.
+    A data set without corrupted sets uses all its shifted sets. Both are computed per seed and averaged.
     """
-    rows = list(rows)
-    corrupted = {row.dataset for row in rows if row.kind in CORRUPTED}
-    pairs: dict[tuple[str, str, str], dict[int, list[tuple[float, float]]]] = defaultdict(
-        lambda: defaultdict(list)
+    corrupted = estimates.kind.isin(CORRUPTED)
+    with_corrupted = estimates.dataset.isin(estimates.dataset[corrupted].unique())
+    used = estimates[corrupted | (~with_corrupted & (estimates.kind != "clean"))]
+    group = ["dataset", "network", "method"]
+    records = []
+    for key, some in used.groupby([*group, "seed"], sort=False):
+        if len(some) > 2:
+            r2, rho = correlations(some.estimate.to_numpy(), some.true_error.to_numpy())
+            records.append([*key[:3], r2, rho, len(some)])
+    by_seed = pd.DataFrame(records, columns=[*group, "r2", "rho", "n"])
+    return (
+        by_seed.groupby(group, sort=False)
+        .agg(
+            r2=("r2", "mean"),
+            rho=("rho", "mean"),
+            shifts=("n", "max"),
+            seeds=("n", "size"),
+            fewest=("n", "min"),
+        )
+        .reset_index()
     )
-    for row in rows:
-        if row.kind in CORRUPTED or (row.kind != "clean" and row.dataset not in corrupted):
-            pairs[row.dataset, row.network, row.method][row.seed].append((row.estimate, row.true_error))
-    table = []
-    for key, by_seed in pairs.items():
-        both = [correlations(*np.array(values).T) for values in by_seed.values() if len(values) > 2]
-        if both:
-            r2, rho = np.mean(both, axis=0)
-            counts = [len(values) for values in by_seed.values() if len(values) > 2]
-            table.append(Correlation(*key, float(r2), float(rho), max(counts), len(both), min(counts)))
-    return table
 
 
 def correlations(x: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[float, float]:
-    """(squared Pearson, Spearman); 0 where one side is constant.
+    """(squared Pearson, Spearman); 0 if one of the two is constant.
 
     >>> correlations(np.array([1.0, 2.0, 4.0]), np.array([2.0, 4.0, 8.0]))
     (1.0, 1.0)
     """
-    from scipy.stats import rankdata
+    return round(_pearson(x, y) ** 2, 12), round(_pearson(_ranks(x), _ranks(y)), 12)
 
-    return round(_pearson(x, y) ** 2, 12), round(_pearson(rankdata(x), rankdata(y)), 12)
+
+def _ranks(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(pd.Series(x).rank().to_numpy(), dtype=np.float64)
 
 
 def _pearson(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
@@ -117,34 +93,13 @@ def _pearson(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
     return float(a @ b) / scale if scale > 0 else 0.0
 
 
-@dataclass(frozen=True)
-class Thresholding:
-    """Does a threshold help? Miss of the mean (AC, COT) and of the threshold (ATC-MC, COTT) on one shift."""
-
-    dataset: str
-    network: str
-    shift: str
-    true_error: float
-    ac: float
-    atc: float
-    cot: float
-    cott: float
-    seeds: int
-
-
-def thresholding_table(rows: Sequence[Row]) -> list[Thresholding]:
-    """Per shift, averaged over seeds: misses of AC against ATC-MC and of COT against COTT."""
-    grouped: dict[tuple[str, str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    seeds: dict[tuple[str, str, str], set[int]] = defaultdict(set)
-    for row in rows:
-        here = grouped[row.dataset, row.network, row.shift]
-        seeds[row.dataset, row.network, row.shift].add(row.seed)
-        here["truth"].append(row.true_error)
-        here[row.method].append(row.miss)
-    table = []
-    for key, found in grouped.items():
-        if {"ac", "atc-mc", "cot", "cott"} <= found.keys():
-            mean = {name: float(np.mean(values)) for name, values in found.items()}
-            misses = mean["ac"], mean["atc-mc"], mean["cot"], mean["cott"]
-            table.append(Thresholding(*key, mean["truth"], *misses, len(seeds[key])))
-    return table
+def thresholding_table(estimates: pd.DataFrame) -> pd.DataFrame:
+    """Per shift, over seeds: mean absolute errors of AC against ATC-MC and of COT against COTT, by true error."""
+    methods = {"ac": "ac", "atc-mc": "atc", "cot": "cot", "cott": "cott"}
+    key = ["dataset", "network", "shift"]
+    groups = estimates.groupby(key, sort=False)
+    errors = with_absolute_error(estimates[estimates.method.isin(list(methods))])
+    wide = errors.pivot_table("absolute_error", key, "method", aggfunc="mean", sort=False)
+    table = groups.agg(true_error=("true_error", "mean"), seeds=("seed", "nunique")).join(wide, how="inner")
+    table = table.reindex(columns=["true_error", *methods, "seeds"]).dropna().rename(columns=methods)
+    return table.reset_index().sort_values("true_error", kind="stable", ignore_index=True)

@@ -1,65 +1,63 @@
-"""Every collected shift of every seed, each worked out once and kept: what was killed goes on where it was.
+"""Compute something for every collected shift of every seed, once: a run that was killed continues.
 
-    <runs>/estimates/<data set>/<network>/<what>/seed<seed>/<shift>.json    the records of one shift and what made them
+    <runs>/estimates/<data set>/<network>/<name>/seed<seed>/<shift>.json    the records of one shift and their key
 
-The units of a sweep are independent, so shards of it on several machines give the files that one machine would.
+The units of a sweep are independent, so shards on several machines give the same files as one machine.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from shiftgauge.errors import FileError
-from shiftgauge.experiments._store import naming, read_json, write_json
+from shiftgauge.experiments.digests import code_digest, difference, digest, files_digest
 from shiftgauge.experiments.progress import Progress, silent
-from shiftgauge.experiments.provenance import difference, digest, files_digest, method_digest
-from shiftgauge.experiments.scores import Recorded, Scores, seeds_of
+from shiftgauge.experiments.scores import ScoredSet, ScoreFolder, seeds_of
 from shiftgauge.experiments.shards import Shard
+from shiftgauge.experiments.storage import error_context, read_json, write_json
 
-R = TypeVar("R")
+Record = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Unit:
-    """One shift of one seed; ``other`` are the next seed's scores (for GDE)."""
+    """One shift of one seed; ``other`` are the scores of the next seed, for GDE."""
 
     dataset: str
     network: str
     seed: int
     shift: str
-    scores: Scores
-    other: Scores | None
+    scores: ScoreFolder
+    other: ScoreFolder | None
 
-    def target(self) -> Recorded:
-        """The recorded scores."""
+    def target(self) -> ScoredSet:
+        """The scores of the shift."""
         return self.scores.read(self.shift)
 
     def second(self) -> NDArray[np.int64] | None:
-        """The other network's predictions on the same rows, where it has been scored."""
-        if self._beside is None:
-            return None
-        return np.asarray(self._beside.read(self.shift).logits.argmax(1), np.int64)
+        """The predictions of the next seed's network on the same rows, if it has scored them."""
+        return None if self._second_scores is None else self._second_scores.read(self.shift).predictions
 
     @property
-    def _beside(self) -> Scores | None:
-        """The next seed's scores, if this shift counts among them."""
+    def _second_scores(self) -> ScoreFolder | None:
         return self.other if self.other is not None and self.shift in self.other.shifts() else None
 
     def generator(self, *more: int) -> np.random.Generator:
-        """Random numbers of this unit alone: the same whatever other shifts are there."""
+        """Random numbers of this unit: they do not depend on which other shifts exist."""
         return np.random.default_rng([self.seed, int(digest(self.shift), 16), *more])
 
     def key(self) -> str:
-        """Digest of the files this unit's answer depends on."""
+        """Digest of the files that this unit's records depend on."""
         paths = [self.scores.path(None), self.scores.path(self.shift)]
-        if self._beside is not None:
-            paths.append(self._beside.path(self.shift))
+        if self._second_scores is not None:
+            paths.append(self._second_scores.path(self.shift))
         projnorm = sorted(self.scores.folder.glob(f"projnorm*/{self.shift}.json"))
         return files_digest([*paths, *projnorm])
 
@@ -67,29 +65,30 @@ class Unit:
 def units(runs: Path, dataset: str, network: str) -> list[Unit]:
     """Every collected shift of every seed, seed by seed."""
     seeds = seeds_of(runs, dataset, network)
-    collected = [Scores.of(runs, dataset, network, seed) for seed in seeds]
-    found = []
-    for index, (seed, scores) in enumerate(zip(seeds, collected, strict=True)):
-        other = collected[(index + 1) % len(seeds)] if len(seeds) > 1 else None
+    folders = [ScoreFolder.of(runs, dataset, network, seed) for seed in seeds]
+    result = []
+    for index, (seed, scores) in enumerate(zip(seeds, folders, strict=True)):
+        other = folders[(index + 1) % len(seeds)] if len(seeds) > 1 else None
         scores.check(None)
         for shift in scores.shifts():
             scores.check(shift)
-            found.append(Unit(dataset, network, seed, shift, scores, other))
-    _check_alike(collected)
-    return found
+            result.append(Unit(dataset, network, seed, shift, scores, other))
+    _check_same_sets(folders)
+    return result
 
 
-def _check_alike(collected: Sequence[Scores]) -> None:
-    """Refuse seeds of other recipes, sources or images under one name: a row of a table averages over them."""
-    first: dict[str | None, tuple[Scores, dict[str, Any]]] = {}
-    for scores in collected:
-        recipe = {"recipe": scores.about.get("recipe")}
+def _check_same_sets(folders: Sequence[ScoreFolder]) -> None:
+    """Refuse seeds with different recipes, sources or images, since a row of a table averages over seeds."""
+    first: dict[str | None, tuple[ScoreFolder, dict[str, Any]]] = {}
+    for scores in folders:
+        recipe = {"recipe": scores.manifest.get("recipe")}
         for shift in (None, *scores.shifts()):
-            # Weights differ from seed to seed; of code the images tell what it changed.
-            stamp = {k: v for k, v in scores.stamp(shift).items() if k not in ("weights", "code")}
-            seen = recipe | stamp | scores.inputs(shift)
-            other, before = first.setdefault(shift, (scores, seen))
-            changed = difference(before, seen)
+            stamp = scores.stamp(shift)
+            # Weights differ between seeds; a change of code that matters changes the inputs.
+            made_by = {k: v for k, v in stamp["made_by"].items() if k not in ("weights", "code")}
+            facts = recipe | made_by | {"inputs": stamp["inputs"]}
+            other, before = first.setdefault(shift, (scores, facts))
+            changed = difference(before, facts)
             if changed:
                 raise FileError(
                     f"{scores.path(shift)} was made with other {changed} than {other.path(shift)}, and one table "
@@ -98,57 +97,55 @@ def _check_alike(collected: Sequence[Scores]) -> None:
 
 
 @dataclass(frozen=True)
-class Sweep(Generic[R]):
-    """What is worked out of every unit: records of ``kind`` by ``work(source, unit)``.
+class Sweep:
+    """Records with these ``columns`` for every unit, computed by ``work(prepared, unit)``.
 
-    ``prepare`` turns a seed's source into what ``work`` needs, once a seed. ``options`` belong to the digest
-    of the answers: with others the kept ones do not count.
+    ``prepare`` makes ``prepared`` from a seed's source, once per seed. ``code`` are modules whose code, and
+    ``options`` settings, the records depend on: stored records with another key are computed again.
     """
 
-    what: str
-    kind: type[R]
-    prepare: Callable[[Recorded], Any]
-    work: Callable[[Any, Unit], list[R]]
+    name: str
+    columns: Mapping[str, str]
+    prepare: Callable[[ScoredSet], Any]
+    work: Callable[[Any, Unit], list[Record]]
     options: Mapping[str, Any]
+    code: tuple[str, ...]
 
     def run(
         self, runs: Path, dataset: str, network: str, shard: Shard | None = None, progress: Progress = silent
-    ) -> list[R]:
-        """The records of every unit of this shard, in order; those already there are read, not made."""
+    ) -> pd.DataFrame:
+        """The records of every unit of this shard, in order; stored records are read, not computed."""
         mine = [u for i, u in enumerate(units(runs, dataset, network)) if (shard or Shard()).takes(i)]
-        keys = [digest(unit.key(), dict(self.options), method_digest()) for unit in mine]
-        found = [self._kept(self.path(runs, unit), key) for unit, key in zip(mine, keys, strict=True)]
-        # What was kept is done before the first report, so that it does not count as speed.
-        done, prepared = sum(kept is not None for kept in found), dict[int, Any]()
-        for place, (unit, key) in enumerate(zip(mine, keys, strict=True)):
-            if found[place] is not None:
+        keys = [digest(unit.key(), dict(self.options), code_digest(*self.code)) for unit in mine]
+        results = [self._stored(self.path(runs, unit), key) for unit, key in zip(mine, keys, strict=True)]
+        # Stored records are counted before the first report, so that they do not count as speed.
+        done, prepared = sum(stored is not None for stored in results), dict[int, Any]()
+        for index, (unit, key) in enumerate(zip(mine, keys, strict=True)):
+            if results[index] is not None:
                 continue
-            with naming(f"{dataset}, seed {unit.seed}, {unit.shift}"):
+            with error_context(f"{dataset}, seed {unit.seed}, {unit.shift}"):
                 if unit.seed not in prepared:
                     prepared = {unit.seed: self.prepare(unit.scores.read())}
-                made = found[place] = self.work(prepared[unit.seed], unit)
-            write_json(self.path(runs, unit), {"key": key, "records": [asdict(record) for record in made]})  # type: ignore[call-overload]
+                records = results[index] = self.work(prepared[unit.seed], unit)
+            write_json(self.path(runs, unit), {"key": key, "records": records})
             done += 1
-            progress(self.what, done, len(mine), f"seed {unit.seed}, {unit.shift}")
-        return [record for kept in found for record in kept or ()]
+            progress(self.name, done, len(mine), f"seed {unit.seed}, {unit.shift}")
+        return self.table([record for stored in results for record in stored or ()])
+
+    def table(self, records: Sequence[Record]) -> pd.DataFrame:
+        """Records as a table with the sweep's columns."""
+        return pd.DataFrame(list(records), columns=list(self.columns)).astype(dict(self.columns))
 
     def path(self, runs: Path, unit: Unit) -> Path:
-        """Where a unit's answer is kept."""
-        return (
-            runs
-            / "estimates"
-            / unit.dataset
-            / unit.network
-            / self.what
-            / f"seed{unit.seed}"
-            / f"{unit.shift}.json"
-        )
+        """Where a unit's records are stored."""
+        folder = runs / "estimates" / unit.dataset / unit.network / self.name
+        return folder / f"seed{unit.seed}" / f"{unit.shift}.json"
 
-    def _kept(self, path: Path, key: str) -> list[R] | None:
+    def _stored(self, path: Path, key: str) -> list[Record] | None:
         if not path.exists():
             return None
         try:
-            held = read_json(path)
-            return [self.kind(**record) for record in held["records"]] if held["key"] == key else None
+            content = read_json(path)
+            return list(content["records"]) if content["key"] == key else None
         except (FileError, KeyError, TypeError):
             return None

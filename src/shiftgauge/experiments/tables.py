@@ -1,22 +1,18 @@
-"""The paper's tables, its numbers beside ours."""
+"""The paper's tables, its numbers beside ours, as Markdown, LaTeX and CSV."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from shiftgauge.experiments import published
-from shiftgauge.experiments.ablation import SIZE, Batched
-from shiftgauge.experiments.protocol import SHRUNK, Row
-from shiftgauge.experiments.summaries import (
-    Correlation,
-    Mae,
-    correlation_table,
-    mae_table,
-    thresholding_table,
-)
-from shiftgauge.experiments.table import Table
+from shiftgauge.experiments.protocol import BATCH_ROWS, SHRUNK
+from shiftgauge.experiments.storage import write_text
+from shiftgauge.experiments.summaries import correlation_table, mae_table, thresholding_table
 from shiftgauge.methods import METHODS
 
 ORDER = (
@@ -24,68 +20,149 @@ ORDER = (
     "cot+shrunk", "cott+shrunk", "scot+shrunk", "label-shift", "auto",
     "entropy", "nuclear-norm", "mano", "projnorm", "projnorm-short",
 )  # fmt: skip
+Entry = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ResultTable:
+    """A printable table: cells are text in percent; ``data`` holds the same as records, errors as fractions."""
+
+    name: str
+    title: str
+    header: list[str]
+    rows: list[list[str]]
+    notes: tuple[str, ...] = ()
+    data: list[Entry] = field(default_factory=list)
+
+    def markdown(self) -> str:
+        """GitHub's Markdown."""
+        lines = [f"### {self.title}", "", _line(self.header), _line(["---"] * len(self.header))]
+        lines += [_line(row) for row in self.rows]
+        lines += ["", *(f"- {note}" for note in self.notes)] if self.notes else []
+        return "\n".join(lines) + "\n"
+
+    def latex(self) -> str:
+        """A booktabs tabular in a table environment."""
+        body = [" & ".join(map(_tex, row)) + r" \\" for row in self.rows]
+        notes = " ".join(_tex(note) for note in self.notes)
+        return "\n".join(
+            [
+                r"\begin{table}",
+                rf"\caption{{{_tex(self.title)}. {notes}}}",
+                rf"\begin{{tabular}}{{{'l' * 2}{'r' * (len(self.header) - 2)}}}",
+                r"\toprule",
+                " & ".join(map(_tex, self.header)) + r" \\",
+                r"\midrule",
+                *body,
+                r"\bottomrule",
+                r"\end{tabular}",
+                r"\end{table}",
+                "",
+            ]
+        )
+
+    def csv(self) -> str:
+        """One record per line."""
+        frame = pd.DataFrame(self.data)
+        return frame.to_csv(index=False, float_format="%.6f", lineterminator="\n") if self.data else ""
+
+    def write(self, folder: Path) -> list[Path]:
+        """Write ``<name>.md``, ``.tex`` and ``.csv``."""
+        texts = {".md": self.markdown(), ".tex": self.latex(), ".csv": self.csv()}
+        for ending, text in texts.items():
+            write_text(folder / f"{self.name}{ending}", text)
+        return [folder / f"{self.name}{ending}" for ending in texts]
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _tex(text: str) -> str:
+    for old, new in (("\\", r"\textbackslash "), ("%", r"\%"), ("_", r"\_"), ("&", r"\&"), ("±", r"$\pm$")):
+        text = text.replace(old, new)
+    return text.replace("^2", "$^2$").replace("ρ", r"$\rho$")
 
 
 def title_of(method: str) -> str:
-    """How a method is printed: ``COTT``, or ``COTT shrunk`` with the noise-aware marginal."""
+    """The printed name of a method: ``COTT``, or ``COTT shrunk`` with the noise-aware marginal."""
     name = method.removesuffix(SHRUNK)
     ours = METHODS[name].title if name in METHODS else published.METHODS.get(name, name)
     return ours + (" shrunk" if method.endswith(SHRUNK) else "")
 
 
-def _sorted(methods: set[str]) -> list[str]:
-    return [name for name in ORDER if name in methods] + sorted(methods - set(ORDER))
+def in_order(methods: Sequence[str]) -> list[str]:
+    """Methods in the order of the tables; unknown ones last."""
+    return [name for name in ORDER if name in methods] + sorted(set(methods) - set(ORDER))
 
 
-def main_table(rows: Sequence[Row], name: str = "mae", title: str = "", extra: Sequence[str] = ()) -> Table:
-    """MAE per data set and kind of shift, in percentage points; ``name`` says with which of the paper's tables."""
+def grouped(table: pd.DataFrame, *keys: str) -> list[tuple[tuple[str, ...], dict[str, Entry]]]:
+    """(key, method -> entry) for every group of a summary, in its order."""
+    return [
+        (key, {entry["method"]: entry for entry in some.to_dict("records")})
+        for key, some in table.groupby(list(keys), sort=False)
+    ]
+
+
+def main_table(
+    estimates: pd.DataFrame, name: str = "mae", title: str = "", extra: Sequence[str] = ()
+) -> ResultTable:
+    """Mean absolute error per data set and kind of shift, in percentage points.
+
+    ``name`` chooses the paper's table to compare with: mild label shift if it begins so, else the main one.
+    """
     source = "mild_label_shift" if name.startswith("mild") else "mae"
-    found = mae_table(rows)
-    methods = _sorted({entry.method for entry in found})
-    lines, data, beside = [], [], False
-    for group in dict.fromkeys((e.dataset, e.network, e.kind) for e in found):
-        entries = {e.method: e for e in found if (e.dataset, e.network, e.kind) == group}
+    summary = mae_table(estimates)
+    methods = in_order(summary.method.unique())
+    lines, data, compared = [], [], False
+    for group, entries in grouped(summary, "dataset", "network", "kind"):
         paper = {m: published.mae(group[0], group[2], m, source) for m in methods}
-        beside = beside or any(paper.values())
+        compared = compared or any(paper.values())
         lines += _group_lines(group, entries, methods, paper)
         data += [_mae_record(entries[m], paper[m]) for m in methods if m in entries]
-    said = "Mean absolute error in percentage points." + (f" Paper: {published.CITATION}." if beside else "")
-    notes = (said, *extra, *(published.ERRATA if beside else ()))
+    unit = "Mean absolute error in percentage points." + (
+        f" Paper: {published.CITATION}." if compared else ""
+    )
+    notes = (unit, *extra, *(published.ERRATA if compared else ()))
     header = ["data set", "run", *map(title_of, methods)]
-    return Table(name, title or "Mean absolute error", header, lines, notes, data)
+    return ResultTable(name, title or "Mean absolute error", header, lines, notes, data)
 
 
 def _group_lines(
-    group: tuple[str, str, str],
-    entries: Mapping[str, Mae],
+    group: tuple[str, ...],
+    entries: Mapping[str, Entry],
     methods: Sequence[str],
     paper: Mapping[str, tuple[float, float] | None],
 ) -> list[list[str]]:
-    place, seeds = f"{group[0]} {group[2]}", max(e.seeds for e in entries.values())
+    label, seeds = f"{group[0]} {group[2]}", max(e["seeds"] for e in entries.values())
+
+    def cells(key: str) -> list[str]:
+        return [f"{100 * entries[m][key]:.2f}" if m in entries else "" for m in methods]
+
     lines = [
         [
-            place,
+            label,
             run_label(group[1], list(entries.values())),
-            *(_cell(entries.get(m), _mean(seeds)) for m in methods),
+            *(_mae_cell(entries[m], seeds) if m in entries else "" for m in methods),
         ],
-        [place, "median shift", *(_cell(entries.get(m), lambda e: f"{100 * e.median:.2f}") for m in methods)],
-        [place, "worst shift", *(_cell(entries.get(m), lambda e: f"{100 * e.worst:.2f}") for m in methods)],
+        [label, "median shift", *cells("median")],
+        [label, "worst shift", *cells("worst")],
     ]
     if any(paper.values()):
-        lines.append([place, "paper", *(f"{p[0]:.2f} ± {p[1]:.2f}" if p else "" for p in paper.values())])
+        lines.append([label, "paper", *(f"{p[0]:.2f} ± {p[1]:.2f}" if p else "" for p in paper.values())])
     return lines
 
 
-def run_label(network: str, entries: Sequence[Mae]) -> str:
-    """``resnet20, 2 seeds, 95 shifts of 10,000 rows``; ranges where seeds or shifts differ."""
-    seeds = max(e.seeds for e in entries)
-    shifts = _span(min(e.fewest for e in entries), max(e.shifts for e in entries))
-    rows = _span(min(e.least for e in entries), max(e.most for e in entries))
+def run_label(network: str, entries: Sequence[Entry]) -> str:
+    """``resnet20, 2 seeds, 95 shifts of 10,000 rows``; ranges if seeds or shifts differ."""
+    seeds = max(e["seeds"] for e in entries)
+    shifts = number_range(min(e["fewest_shifts"] for e in entries), max(e["shifts"] for e in entries))
+    rows = number_range(min(e["rows_least"] for e in entries), max(e["rows_most"] for e in entries))
     return f"{network}, {counted(seeds, 'seed')}, {shifts} shift{'s' * (shifts != '1')} of {rows} rows"
 
 
 def part_of(some: int, every: int, what: str) -> str:
-    """What a cell that stands for less than its line says: `` (1 of 2 seeds)``; empty for all of it."""
+    """Note of a cell that covers only a part of its row: `` (1 of 2 seeds)``; empty for all of it."""
     return "" if some == every else f" ({some} of {every} {what})"
 
 
@@ -94,74 +171,50 @@ def counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'s' * (number != 1)}"
 
 
-def _fewer(entry: Correlation, shifts: int, seeds: int) -> str:
-    of = [
-        f"{counted(entry.fewest, 'shift')}" if entry.fewest < shifts else "",
-        f"{counted(entry.seeds, 'seed')}" if entry.seeds < seeds else "",
-    ]
-    said = ", ".join(part for part in of if part)
-    return f" ({said})" if said else ""
-
-
-def _span(low: int, high: int) -> str:
+def number_range(low: int, high: int) -> str:
+    """``10``, or ``10 to 15``."""
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def _mean(seeds: int) -> Callable[[Mae], str]:
-    # One seed has no spread; a cell that lacks seeds of its row says so.
-    def text(e: Mae) -> str:
-        spread = f" ± {100 * e.deviation:.2f}" if seeds > 1 else ""
-        return f"{100 * e.mean:.2f}{spread}{part_of(e.seeds, seeds, 'seeds')}"
-
-    return text
+def _mae_cell(entry: Entry, seeds: int) -> str:
+    # The standard deviation over one seed is not shown; a cell that lacks seeds of its row says so.
+    deviation = f" ± {100 * entry['std']:.2f}" if seeds > 1 else ""
+    return f"{100 * entry['mae']:.2f}{deviation}{part_of(entry['seeds'], seeds, 'seeds')}"
 
 
-def _cell(entry: Mae | None, text: Callable[[Mae], str]) -> str:
-    return "" if entry is None else text(entry)
-
-
-def _mae_record(entry: Mae, paper: tuple[float, float] | None) -> dict[str, Any]:
+def _mae_record(entry: Entry, paper: tuple[float, float] | None) -> Entry:
     return {
-        "dataset": entry.dataset,
-        "network": entry.network,
-        "shift": entry.kind,
-        "method": entry.method,
-        "mae": round(entry.mean, 6),
-        "std": round(entry.deviation, 6),
-        "median": round(entry.median, 6),
-        "worst": round(entry.worst, 6),
-        "shifts": entry.shifts,
-        "fewest_shifts": entry.fewest,
-        "seeds": entry.seeds,
-        "rows_least": entry.least,
-        "rows_most": entry.most,
+        "dataset": entry["dataset"],
+        "network": entry["network"],
+        "shift": entry["kind"],
+        "method": entry["method"],
+        **{key: round(float(entry[key]), 6) for key in ("mae", "std", "median", "worst")},
+        **{key: int(entry[key]) for key in ("shifts", "fewest_shifts", "seeds", "rows_least", "rows_most")},
         "paper_mae": None if paper is None else round(paper[0] / 100, 6),
         "paper_std": None if paper is None else round(paper[1] / 100, 6),
     }
 
 
-def correlations(rows: Sequence[Row]) -> Table:
+def correlations(estimates: pd.DataFrame) -> ResultTable:
     """R^2 and Spearman's rho with the true error, per network."""
-    found = correlation_table(rows)
-    methods = _sorted({entry.method for entry in found})
+    summary = correlation_table(estimates)
+    methods = in_order(summary.method.unique())
     lines, data = [], []
-    for group in dict.fromkeys((e.dataset, e.network) for e in found):
-        entries = {e.method: e for e in found if (e.dataset, e.network) == group}
-        paper = {m: published.correlation(*group, m) for m in methods}
-        usual = max(e.fewest for e in entries.values()), max(e.seeds for e in entries.values())
-        sets = _span(usual[0], max(e.shifts for e in entries.values()))
+    for group, entries in grouped(summary, "dataset", "network"):
+        paper = {m: published.correlation(group[0], group[1], m) for m in methods}
+        usual = max(e["fewest"] for e in entries.values()), max(e["seeds"] for e in entries.values())
+        sets = number_range(usual[0], max(e["shifts"] for e in entries.values()))
         label = f"{group[1]}, {counted(usual[1], 'seed')}, {sets} shift{'s' * (sets != '1')}"
         for index, (what, sign) in enumerate((("r2", "R^2"), ("rho", "ρ"))):
             ours = [
-                f"{getattr(entries[m], what):.3f}{_fewer(entries[m], *usual)}" if m in entries else ""
-                for m in methods
+                f"{entries[m][what]:.3f}{_fewer(entries[m], *usual)}" if m in entries else "" for m in methods
             ]
             lines.append([group[0], f"{label}, {sign}", *ours])
             if any(paper.values()):
                 theirs = [f"{p[index]:.3f}" if p else "" for p in paper.values()]
-                named = f"paper, {published.NETWORKS[group[1]]} on 224 pixels from public weights, {sign}"
-                lines.append([group[0], named, *theirs])
-        data += [asdict(e) for e in entries.values()]
+                network = f"{published.NETWORKS[group[1]]} on 224 pixels from public weights"
+                lines.append([group[0], f"paper, {network}, {sign}", *theirs])
+        data += list(entries.values())
     notes = (
         "R^2 is the squared Pearson correlation, ρ is Spearman's; over the shifted sets, mean over seeds. A cell of "
         "fewer sets or seeds than its row says so.",
@@ -170,92 +223,90 @@ def correlations(rows: Sequence[Row]) -> Table:
         published.ERRATA[2],
     )
     header = ["data set", "network", *map(title_of, methods)]
-    return Table("correlation", "Correlation with the true error", header, lines, notes, data)
+    return ResultTable("correlation", "Correlation with the true error", header, lines, notes, data)
 
 
-def thresholding(rows: Sequence[Row]) -> Table:
+def _fewer(entry: Entry, shifts: int, seeds: int) -> str:
+    parts = [
+        counted(entry["fewest"], "shift") if entry["fewest"] < shifts else "",
+        counted(entry["seeds"], "seed") if entry["seeds"] < seeds else "",
+    ]
+    text = ", ".join(part for part in parts if part)
+    return f" ({text})" if text else ""
+
+
+def thresholding(estimates: pd.DataFrame) -> ResultTable:
     """Averaging against thresholding, per shift."""
-    found = sorted(thresholding_table(rows), key=lambda t: t.true_error)
+    summary = thresholding_table(estimates)
+    helps = [summary.atc < summary.ac, summary.cott < summary.cot]
     lines = [
         [t.dataset, t.shift, str(t.seeds), *(f"{100 * v:.2f}" for v in (t.true_error, t.ac, t.atc, t.cot, t.cott)),
-         "yes" if t.atc < t.ac else "no", "yes" if t.cott < t.cot else "no"]
-        for t in found
+         "yes" if ac else "no", "yes" if cot else "no"]
+        for t, ac, cot in zip(summary.itertuples(), *helps, strict=True)
     ]  # fmt: skip
-    helped = sum(t.cott < t.cot for t in found)
     notes = (
-        "Absolute misses in percentage points, mean over seeds; shifts by true error.",
-        f"The threshold helps COT on {helped} of {len(found)} sets, AC on {sum(t.atc < t.ac for t in found)}.",
+        "Absolute errors in percentage points, mean over seeds; shifts by true error.",
+        f"The threshold helps COT on {helps[1].sum()} of {len(summary)} sets, AC on {helps[0].sum()}.",
     )
     header = [
         "data set", "shift", "seeds", "true error", "AC", "ATC-MC", "COT", "COTT", "threshold helps AC", "helps COT",
     ]  # fmt: skip
-    data = [asdict(t) for t in found]
-    return Table("thresholding", "Thresholding against averaging", header, lines, notes, data)
+    data = summary.to_dict("records")
+    return ResultTable("thresholding", "Thresholding against averaging", header, lines, notes, data)
 
 
-def batches(found: Sequence[Batched], size: int = SIZE) -> Table:
+def batches(records: pd.DataFrame, size: int = BATCH_ROWS) -> ResultTable:
     """Batches with replacement against the whole target, for targets of more rows than a batch."""
     lines, data = [], []
-    for group in dict.fromkeys((b.dataset, b.network, b.method) for b in found):
-        here = [b for b in found if (b.dataset, b.network, b.method) == group]
-        gaps = [abs(b.whole - b.batched) for b in here]
+    for group, some in records.groupby(["dataset", "network", "method"], sort=False):
+        differences = (some.whole - some.batched).abs()
         values = {
-            "mae_whole": sum(abs(b.whole - b.true_error) for b in here) / len(here),
-            "mae_batches": sum(abs(b.batched - b.true_error) for b in here) / len(here),
-            "mean_difference": sum(gaps) / len(gaps),
-            "largest_difference": max(gaps),
+            "mae_whole": float((some.whole - some.true_error).abs().mean()),
+            "mae_batches": float((some.batched - some.true_error).abs().mean()),
+            "mean_difference": float(differences.mean()),
+            "largest_difference": float(differences.max()),
         }
-        counts = {"seeds": len({b.seed for b in here}), "shifts": len({b.shift for b in here})}
-        lines.append(
-            [
-                *group[:2],
-                title_of(group[2]),
-                *map(str, counts.values()),
-                *(f"{100 * v:.3f}" for v in values.values()),
-            ]
-        )
+        counts = {"seeds": some.seed.nunique(), "shifts": some["shift"].nunique()}
+        numbers = [*map(str, counts.values()), *(f"{100 * v:.3f}" for v in values.values())]
+        lines.append([*group[:2], title_of(group[2]), *numbers])
         data.append({"dataset": group[0], "network": group[1], "method": group[2], **counts, **values})
     header = [
         "data set", "network", "method", "seeds", "shifts", "MAE whole", "MAE batches", "mean difference",
         "largest difference",
     ]  # fmt: skip
     applies = f"Batches of {size:,} rows drawn with replacement, ceil(n / {size:,}) of them, averaged."
-    none = f"No set here has more than {size:,} rows, so the paper takes no batches and there is nothing to compare."
-    notes = (f"Percentage points. {applies}" if found else none,)
-    return Table("batches", "The whole target against batches with replacement", header, lines, notes, data)
+    none = f"No set here has more than {size:,} rows, so the paper uses no batches and there is nothing to compare."
+    notes = (f"Percentage points. {applies}" if len(records) else none,)
+    title = "The whole target against batches with replacement"
+    return ResultTable("batches", title, header, lines, notes, data)
 
 
-def shifts(rows: Sequence[Row], about: Mapping[str, Any]) -> Table:
+def shifts(estimates: pd.DataFrame, manifest: Mapping[str, Any]) -> ResultTable:
     """Every set: its kind, rows, seeds, true error, and whether it is published or was made here."""
-    known, missing = about.get("shifts", {}), about.get("missing", {})
+    known, missing = manifest.get("shifts", {}), manifest.get("missing", {})
     lines, data = [], []
-    for (dataset, network, name), here in _by_shift(rows).items():
-        seeds, sizes = sorted({row.seed for row in here}), [row.n for row in here]
+    for (dataset, network, name), some in estimates.groupby(["dataset", "network", "shift"], sort=False):
+        true_errors = some.drop_duplicates("seed").true_error
         record = {
             "dataset": dataset,
             "network": network,
             "shift": name,
-            "kind": here[0].kind,
-            "n": min(sizes),
-            "n_most": max(sizes),
-            "seeds": len(seeds),
-            "true_error": sum({row.seed: row.true_error for row in here}.values()) / len(seeds),
+            "kind": some.kind.iloc[0],
+            "n": int(some.n.min()),
+            "n_most": int(some.n.max()),
+            "seeds": len(true_errors),
+            "true_error": float(true_errors.mean()),
             "origin": known.get(name, {}).get("origin", ""),
         }
         data.append(record)
-        shown = {
-            **record, "n": _span(min(sizes), max(sizes)), "true_error": f"{100 * record['true_error']:.2f}",
-        }  # fmt: skip
+        rows = number_range(record["n"], record["n_most"])
+        shown = {**record, "n": rows, "true_error": f"{100 * record['true_error']:.2f}"}
         lines.append([str(value) for key, value in shown.items() if key != "n_most"])
     lines += [
-        [str(about.get("dataset", "")), "", name, "", "not run", "", "", why] for name, why in missing.items()
+        [str(manifest.get("dataset", "")), "", name, "", "not run", "", "", why]
+        for name, why in missing.items()
     ]
     header = ["data set", "network", "shift", "kind", "rows", "seeds", "true error", "origin"]
-    return Table("shifts", "The sets", header, lines, ("True error in percent, mean over seeds.",), data)
-
-
-def _by_shift(rows: Sequence[Row]) -> dict[tuple[str, str, str], list[Row]]:
-    found: dict[tuple[str, str, str], list[Row]] = {}
-    for row in rows:
-        found.setdefault((row.dataset, row.network, row.shift), []).append(row)
-    return found
+    return ResultTable(
+        "shifts", "The sets", header, lines, ("True error in percent, mean over seeds.",), data
+    )

@@ -114,11 +114,11 @@ def label_evidence(pair: Pair, proportions: str = "unknown") -> Check:
     found = pair.estimate("auto", proportions=proportions)
     assert found.labels is not None
     said = found.labels
-    unlike = bool(found.details["labels"]["post_stratified"])
+    not_random = bool(found.details["labels"]["post_stratified"])
     advice = []
     if said.contradicts:
         advice.append("label more rows at random: the scores mislead here, and the answer follows the labels")
-    if unlike:
+    if not_random:
         advice.append(
             "choose rows by a plan (shiftgauge label-plan): these are no random sample of the target's rows"
         )

@@ -1,4 +1,4 @@
-"""The target's label shares under label shift, with intervals."""
+"""The target's label shares: with ranges by `auto`, with bootstrap intervals if label shift is assumed."""
 
 from __future__ import annotations
 
@@ -11,17 +11,22 @@ import numpy.typing as npt
 
 from shiftgauge.calibration import bias_corrected
 from shiftgauge.errors import InputError, nearest
+from shiftgauge.inference.confusion import metrics
 from shiftgauge.inference.pairs import SourceOrPair, to_pair
 from shiftgauge.inference.resampling import FEWEST, Replicates, Resampling
+from shiftgauge.inference.scenarios import KIND as MEASURED
 from shiftgauge.labelshift import LABEL_SHIFT, bbse, joint_confusion, mlls, rlls
 from shiftgauge.methods.pair import Pair
+from shiftgauge.methods.range import RANGE_LEVEL
+from shiftgauge.methods.registry import DEFAULT
 from shiftgauge.results import Interval, Result, percent, render
 from shiftgauge.rows import Rows, run
 from shiftgauge.samples import Target
+from shiftgauge.validation.target_labels import RANDOM
 
 Array = npt.NDArray[np.float64]
 
-#: What the intervals cover.
+#: What the intervals of a method that is named cover.
 KIND = "sampling error only"
 #: The warning if the label-shift test refutes what the shares assume.
 REFUTED = "more than class proportions changed, and these shares assume that only they did"
@@ -32,12 +37,12 @@ class Shares(Result):
     """Estimated label shares.
 
     Attributes:
-        method: `"bbse"`, `"rlls"` or `"mlls"`.
+        method: `"auto"`, or `"bbse"`, `"rlls"` or `"mlls"`, which assume that only class proportions changed.
         classes: the names.
-        shares: (K,) the target's label shares, if only class proportions changed.
-        low, high: (K,) their intervals at the level, class by class, sampling error only.
+        shares: (K,) the target's label shares.
+        low, high: (K,) the ends of their ranges, class by class; of a method that is named, sampling error only.
         source: (K,) the source's shares, to compare.
-        level: the intervals' level.
+        level: of the ranges.
         warnings: what was done to the samples when they were read, and whether the scores refute the assumption.
     """
 
@@ -51,10 +56,15 @@ class Shares(Result):
     warnings: tuple[str, ...] = ()
 
     @property
-    def intervals(self) -> tuple[Interval, ...]:
-        """The interval of each class's share."""
+    def kind(self) -> str:
+        """What the ranges cover."""
+        return MEASURED if self.method == DEFAULT else KIND
+
+    @property
+    def ranges(self) -> tuple[Interval, ...]:
+        """The range of each class's share."""
         ends = zip(self.low, self.high, strict=True)
-        return tuple(Interval(self.level, float(low), float(high), KIND) for low, high in ends)
+        return tuple(Interval(self.level, float(low), float(high), self.kind) for low, high in ends)
 
     def content(self) -> dict[str, Any]:
         """Everything as plain values."""
@@ -63,20 +73,22 @@ class Shares(Result):
         return {
             "method": self.method,
             "level": self.level,
-            "kind": KIND,
+            "kind": self.kind,
             "classes": [
                 {
                     "class": name,
                     **dict(zip(keys, map(float, v), strict=True)),
-                    "interval": interval.to_dict(),
+                    "share_range": ends.to_dict(),
                 }
-                for (name, *v), interval in zip(each, self.intervals, strict=True)
+                for (name, *v), ends in zip(each, self.ranges, strict=True)
             ],
             "warnings": list(self.warnings),
         }
 
     def heading(self) -> str:
         """What the shares are, and what they assume."""
+        if self.method == DEFAULT:
+            return f"label shares by {DEFAULT}, {100 * self.level:g}% ranges"
         return f"label shares by {self.method}, if only class proportions changed"
 
     def table_rows(self) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
@@ -89,9 +101,9 @@ class Shares(Result):
 
     def __repr__(self) -> str:
         lines = [
-            f"  {name!s:<14} {percent(share):>6} {interval}  source {percent(source)}"
-            for name, share, interval, source in zip(
-                self.classes, self.shares, self.intervals, self.source, strict=True
+            f"  {name!s:<14} {percent(share):>6} {ends}  source {percent(source)}"
+            for name, share, ends, source in zip(
+                self.classes, self.shares, self.ranges, self.source, strict=True
             )
         ]
         return render([self.heading(), *lines], self.warnings)
@@ -100,38 +112,54 @@ class Shares(Result):
 def label_shares(
     source: SourceOrPair,
     target: Target | Rows | None = None,
-    method: str = "mlls",
+    method: str = DEFAULT,
     *,
     bias_correction: bool = False,
     calibration: str = "temperature",
-    level: float = 0.95,
+    labels: Any = None,
+    labels_chosen: Any = RANDOM,
+    level: float = RANGE_LEVEL,
     replicates: int = 100,
     seed: int = 0,
 ) -> Shares:
-    """Estimate the target's label shares, under the assumption that only class proportions changed.
+    """Estimate the target's label shares.
 
-    Source and target are resampled and everything is fitted again; the intervals are percentile intervals of
-    the shares. A share cannot fall below 0, and for an estimate of 0 the basic interval 2 pi - pi* has no width;
-    clipping at 0 keeps the order of the replicates, so their percentiles stay right (measured; see
-    `benchmarks/share_coverage.py`). With fewer than ten rows on either side they are all of [0, 1].
+    By default they are the shares of `auto`'s posterior, with the ranges of `shiftgauge.metrics`. The other methods
+    assume that only class proportions changed: source and target are resampled and everything is fitted again, and
+    the intervals are percentile intervals of the shares, sampling error only. A share cannot fall below 0, and for an
+    estimate of 0 the basic interval 2 pi - pi* has no width; clipping at 0 keeps the order of the replicates, so
+    their percentiles stay right (measured; see `benchmarks/share_coverage.py`). With fewer than ten rows on either
+    side they are all of [0, 1].
 
     Args:
         source: scores with labels; or a `Pair`, and no target.
         target: scores without.
-        method: `"bbse"`, `"rlls"` or `"mlls"`.
+        method: `"auto"`, `"bbse"`, `"rlls"` or `"mlls"`.
         bias_correction: for MLLS, calibrate with one temperature and an offset per class (BCTS) instead.
-        calibration, level, replicates, seed: as for intervals.
+        calibration: as for every method.
+        labels, labels_chosen: labels of some target rows, as in `shiftgauge.estimate`; for `auto` alone.
+        level: of the ranges.
+        replicates, seed: of the bootstrap.
 
     >>> import numpy as np, shiftgauge as sg
     >>> rng = np.random.default_rng(0); z = rng.normal(size=(800, 2)) * 2
     >>> y = (z + rng.gumbel(size=z.shape)).argmax(1)
-    >>> found = label_shares(sg.Source(logits=z[:400], labels=y[:400]), sg.Target(logits=z[400:]), replicates=30)
+    >>> source, target = sg.Source(logits=z[:400], labels=y[:400]), sg.Target(logits=z[400:])
+    >>> found = label_shares(source, target, "mlls", replicates=30)
     >>> bool((found.low <= found.shares).all() and (found.shares <= found.high).all())
     True
     """
     settings = Resampling(replicates, level, seed)
     check_method(method, bias_correction)
-    pair = to_pair("label_shares", source, target, calibration)
+    pair = to_pair(
+        "label_shares", source, target, calibration, seed, labels=labels, labels_chosen=labels_chosen
+    )
+    if method == DEFAULT:
+        return _by_auto(pair, level)
+    if pair.labels is not None:
+        raise InputError(
+            f"labels combine with {DEFAULT} alone, and here {method} answers from scores; leave one of the two out"
+        )
     drawn = draws(pair, method, settings, bias_correction=bias_correction)
     low, high = bounds(drawn, level, pair.target.n_effective)
     if min(pair.source.n, pair.target.n) < FEWEST:
@@ -148,12 +176,29 @@ def label_shares(
     )
 
 
+def _by_auto(pair: Pair, level: float) -> Shares:
+    """The shares of `auto`'s posterior, with their ranges."""
+    found = metrics(pair, level=level)
+    ends = [(0.0, 1.0) if r is None else (r.low, r.high) for r in found.ranges["share"]]
+    return Shares(
+        method=DEFAULT,
+        classes=pair.classes,
+        shares=found.share,
+        low=np.array([low for low, _ in ends]),
+        high=np.array([high for _, high in ends]),
+        source=pair.source_sample.label_marginal,
+        level=level,
+        warnings=found.warnings,
+    )
+
+
 def check_method(method: str, bias_correction: bool) -> None:
     """Refuse an unknown method for label shares, and a correction that it has no use for."""
-    if method not in LABEL_SHIFT:
+    known = (DEFAULT, *LABEL_SHIFT)
+    if method not in known:
         raise InputError(
-            f"label shares by {method!r} are not known; wanted one of {', '.join(LABEL_SHIFT)}"
-            f"{nearest(str(method), LABEL_SHIFT)}"
+            f"label shares by {method!r} are not known; wanted one of {', '.join(known)}"
+            f"{nearest(str(method), known)}"
         )
     if bias_correction and method != "mlls":
         raise InputError(

@@ -1,4 +1,4 @@
-"""Error per slice of the target, with intervals that hold for all slices at once."""
+"""Error per slice of the target: with ranges by `auto`, with bootstrap intervals by a method that is named."""
 
 from __future__ import annotations
 
@@ -18,38 +18,37 @@ from shiftgauge.inference.columns import as_texts
 from shiftgauge.inference.estimates import estimate
 from shiftgauge.inference.pairs import SourceOrPair, to_pair
 from shiftgauge.inference.resampling import FEWEST, REPLICATES, Replicates, Resampling
+from shiftgauge.inference.scenarios import FEW as SMALL
+from shiftgauge.inference.scenarios import KIND as MEASURED
+from shiftgauge.inference.scenarios import TOO_FEW as FEW
+from shiftgauge.inference.scenarios import Counted, Scenarios, binomial_noise, scenarios
 from shiftgauge.labelshift import Marginal
-from shiftgauge.methods.pair import resolve_method
-from shiftgauge.methods.posterior import Posterior, mean_posterior, recalibrate_to, row_posterior
-from shiftgauge.methods.registry import DEFAULT
-from shiftgauge.results import Interval, Result, percent, render
+from shiftgauge.methods.pair import Pair, resolve_method
+from shiftgauge.methods.posterior import mean_posterior, recalibrate_to, row_posterior
+from shiftgauge.methods.range import RANGE_LEVEL
+from shiftgauge.results import Interval, Range, Result, percent, render
 from shiftgauge.rows import Block, RowBuffer, Rows, Totals, run
 from shiftgauge.samples import Target
 from shiftgauge.validation.labels import MISSING
+from shiftgauge.validation.target_labels import RANDOM
 
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 
-#: Slices of fewer rows are flagged; of fewer effective rows, resampling shows nothing.
-SMALL, FEW = 50, 5.0
 #: What no interval of a slice can cover, since nothing in the scores shows it.
 _UNSEEN = "not what the scores themselves miss within a slice"
 #: What they cover besides if the slices of the source are known.
 SEEN = "and what the scores missed of each slice on the source"
-#: What the intervals cover, if a method was named and if `auto` chose.
+#: What the intervals of a method that is named cover.
 SAMPLING = f"simultaneous, sampling error only; {_UNSEEN}"
-BOTH = f"simultaneous, sampling error and disagreement of methods; {_UNSEEN}"
 #: More slices than the first are refused where they hold fewer rows than the second, on average.
 MANY, FEWEST_EACH = 30, 10
 #: More different values than this are not slices.
 MOST_SLICES = 100_000
-#: Other methods that `auto`'s intervals include; their posteriors fail differently.
-OTHERS: tuple[tuple[str, dict[str, str]], ...] = (
-    ("doc", {}),
-    ("scot", {"marginal": "shrunk"}),
-    ("label-shift", {}),
+NOTE = (
+    "the label shares constrain the whole target, not each slice; where the ranges of two slices overlap, neither is "
+    "known to be worse"
 )
-NOTE = "the label shares constrain the whole target, not each slice"
 
 
 @dataclass(frozen=True)
@@ -61,37 +60,39 @@ class Slice:
         rows: how many target rows it has.
         share: its share of the target's mass.
         error: its estimated error.
-        interval: for all slices at once.
+        range: of `auto`, for this slice alone; of a method that is named, for all slices at once and sampling error
+            only. None if the slice has too few rows.
         small: fewer than 50 rows.
-        few: fewer than 5 effective rows (or 10 source rows), too few to resample: the interval is [0, 1].
+        few: fewer than 5 effective rows (or 10 source rows), too few for a range.
     """
 
     name: str
     rows: int
     share: float
     error: float
-    interval: Interval
+    range: Interval | None
     small: bool
     few: bool = False
 
     @property
     def low(self) -> float:
-        """The interval's lower end."""
-        return self.interval.low
+        """The range's lower end; 0 without a range."""
+        return 0.0 if self.range is None else self.range.low
 
     @property
     def high(self) -> float:
-        """The interval's upper end."""
-        return self.interval.high
+        """The range's upper end; 1 without a range."""
+        return 1.0 if self.range is None else self.range.high
 
     def to_dict(self) -> dict[str, Any]:
         """The slice as plain values."""
-        return {**vars(self), "interval": self.interval.to_dict(), "low": self.low, "high": self.high}
+        ends = None if self.range is None else self.range.to_dict()
+        return {**vars(self), "range": ends, "low": self.low, "high": self.high}
 
     @property
     def note(self) -> str:
         """A remark about its size, if it needs one."""
-        return "too few rows for an interval" if self.few else "small" if self.small else ""
+        return "too few rows" if self.few else "small" if self.small else ""
 
 
 @dataclass(frozen=True, repr=False)
@@ -101,8 +102,8 @@ class Slices(Result):
     Attributes:
         error: the method's error of the whole; the slices' errors average to it by their shares.
         slices: in order of their names; numbers in order of size, missing ones last.
-        level: the intervals' simultaneous level.
-        kind: what the intervals cover.
+        level: of the ranges.
+        kind: what the ranges cover.
         note: what the reader must know.
         warnings: what the method warns of on this source and target.
     """
@@ -139,7 +140,7 @@ class Slices(Result):
 
     def __repr__(self) -> str:
         lines = [
-            f"  {s.name:<20} {percent(s.error):>6} {s.interval}  {s.rows} rows{s.note and f'  ({s.note})'}"
+            f"  {s.name:<20} {percent(s.error):>6} {s.range or '[no range]'}  {s.rows} rows{s.note and f'  ({s.note})'}"
             for s in self.slices
         ]
         return render([self.heading(), *lines], (*self.warnings, self.note))
@@ -154,7 +155,9 @@ def slices(
     calibration: str = "temperature",
     marginal: Marginal | None = None,
     proportions: str = "unknown",
-    level: float = 0.95,
+    labels: Any = None,
+    labels_chosen: Any = RANDOM,
+    level: float = RANGE_LEVEL,
     replicates: int = REPLICATES,
     seed: int = 0,
     groups: Any = None,
@@ -163,15 +166,13 @@ def slices(
 ) -> Slices:
     """Estimate the error of each slice of the target from the posterior behind a method's answer.
 
-    The error of a slice is the mean of 1 - r_{i, y^_i} over its rows. Intervals are simultaneous (bootstrap
-    max-t): with s_g the bootstrap deviation of slice g and t* the `level` quantile over replicates of
-    max_g |e*_g - e_g| / s_g, slice g gets e_g -+ t* s_g. By default (`auto`) they include what DoC, SCOT and
-    label-shift estimate for the slice: sampling error shrinks with rows, the error of a posterior does not. What
-    every method misses alike is not in them: where scores are off in one slice and not in another, truth lies
-    outside, the more surely the more rows there are (docs/trusting.md). With `source_by` that is measured: b, the
-    mean of (wrong - error probability) over a slice's source rows, and its standard error s. The interval is then
-    extended by b on the side of its sign, and z s (Bonferroni over the slices) is combined with t* s_g in quadrature,
-    as independent errors are. A slice of fewer than 5 effective rows gets [0, 1]: one row resampled is the same row.
+    The error of a slice is the mean of 1 - r_{i, y^_i} over its rows. By default (`auto`) each slice has a range as the
+    whole has (`shiftgauge.inference.scenarios`). A method that is named has simultaneous bootstrap intervals of the
+    sampling error (max-t): with s_g the bootstrap deviation of slice g and t* the `level` quantile over replicates of
+    max_g |e*_g - e_g| / s_g, slice g gets e_g -+ t* s_g. Those do not cover scores that are off in one slice and not in
+    another (docs/trusting.md). With `source_by` that is measured: b, the mean of (wrong - error probability) over a
+    slice's source rows, extends the range on the side of its sign, and its standard error is combined with the
+    sampling error in quadrature. A slice of fewer than 5 effective rows has no range.
 
     Args:
         source: scores with labels; or a `Pair`, and no target.
@@ -184,9 +185,12 @@ def slices(
         calibration: as for every method.
         marginal: the target's label shares, for the methods that transport to some.
         proportions: for `auto`: what is known of the target's class proportions, as in `shiftgauge.estimate`.
-        level, replicates, seed: of the intervals.
-        groups, source_groups: (n,) the group of each row, if rows come in correlated groups that are
-            resampled together; see `shiftgauge.interval`.
+        labels, labels_chosen: labels of some target rows, as in `shiftgauge.estimate`; those of a slice update its
+            error.
+        level: of the ranges.
+        replicates, seed: of the bootstrap intervals of a method that is named.
+        groups, source_groups: (n,) the group of each row, if rows come in correlated groups that the bootstrap of a
+            method that is named draws together; see `shiftgauge.interval`.
         source_by: as `by`, of the source's rows: the same columns, so that a slice is known by its value.
 
     >>> import numpy as np, shiftgauge as sg
@@ -198,77 +202,125 @@ def slices(
     """
     settings = Resampling(replicates, level, seed, groups, source_groups)
     name, options = resolve_method(method, marginal, proportions)
-    pair = to_pair("slices", source, target, calibration)
+    pair = to_pair("slices", source, target, calibration, labels=labels, labels_chosen=labels_chosen)
     cut = Grouping.of(pair.target, by)
-    names, count = cut.names, len(cut.names)
-    _refuse_tiny_slices(by, count, pair.target.n)
-    asked = [(name, options), *(OTHERS if name == DEFAULT else ())]
-    pair.estimate_all(asked, shift=True)
-    warnings = list(estimate(pair, method=name, **options).warnings)
-    replicated = Replicates(pair, settings)
-    sums = cut.sums(
-        pair.target, [pair.posterior(other, **own) for other, own in asked], replicated.target.block
-    )
-    mass, squares, errors = sums.mass, sums.squares, sums.errors
-    drawn = _draw(replicated, pair.parts(name, **options), sums.drawn, count)
-    with_mass = np.flatnonzero(mass > 0.0)
-    if len(with_mass) < count:
-        without = ", ".join(names[g] for g in np.flatnonzero(mass == 0.0)[:5])
-        warnings.append(f"slices whose rows all weigh 0 are left out: {without}")
-    enough = with_mass[mass[with_mass] ** 2 >= FEW * squares[with_mass] * (1.0 - 1e-9)]
-    errors = np.where(mass > 0.0, errors, 0.0)
-    centre = np.clip(errors[0], 0.0, 1.0)
-    if pair.source.n < FEWEST:
-        enough = enough[:0]
-        warnings.append(
-            f"no intervals: {pair.source.n} source rows cannot show how far chance goes; wanted at least {FEWEST}"
-        )
-    half_width = np.full(count, np.inf)
-    half_width[enough] = max_t(drawn[1:, enough], drawn[0, enough], level)
-    least, most = np.min([centre, *errors[1:]], axis=0), np.max([centre, *errors[1:]], axis=0)
-    kind = BOTH if name == DEFAULT else SAMPLING
+    _refuse_tiny_slices(by, len(cut.names), pair.target.n)
+    pair.estimate_all([(name, options)], shift=True)
+    warnings = list(estimate(pair, method=name, level=level, **options).warnings)
+    cases = scenarios(pair, name, options, level)
+    missed = None
     if source_by is not None:
-        missed, chance, unknown = _missed_on_source(pair.source_block, source_by, names, level)
-        least, most = least + np.minimum(missed, 0.0), most + np.maximum(missed, 0.0)
-        half_width = np.hypot(half_width, chance)
-        kind = kind.replace(" only", "").replace(f"; {_UNSEEN}", f", {SEEN}")
+        missed, unknown = _missed_on_source(pair.source_block, source_by, cut.names)
         if unknown:
             warnings.append(f"slices without {FEWEST} source rows, {_UNSEEN}: {', '.join(unknown[:5])}")
-    low, high = np.maximum(0.0, least - half_width), np.minimum(1.0, most + half_width)
-    z = NormalDist().inv_cdf(1.0 - (1.0 - level) / (2.0 * count))
-    for g in with_mass:
-        in_slice = joint_rows(pair.source.n_effective, mass[g] ** 2 / squares[g])
-        low[g], high[g] = widened(low[g], high[g], in_slice, z)
+    if cases.measured:
+        if groups is not None or source_groups is not None:
+            warnings.append(
+                "groups count in the intervals of a method that is named, not in the ranges of auto"
+            )
+        sums = cut.sums(pair.target, cases)
+        errors, ends = _ranges(pair, cases, sums, missed)
+        ranges: Sequence[Interval | None] = ends
+        kind = MEASURED if missed is None else f"{MEASURED}, {SEEN}"
+    else:
+        replicated = Replicates(pair, settings)
+        sums = cut.sums(pair.target, cases, replicated.target.block)
+        drawn = _draw(replicated, pair.parts(name, **options), sums.drawn, len(cut.names))
+        kind = SAMPLING if missed is None else f"simultaneous, sampling error, {SEEN}"
+        errors = np.clip(sums.errors[0], 0.0, 1.0)
+        ranges = _intervals(pair, sums, drawn, missed, level, kind)
+    few = ~sums.enough & (sums.counted.fraction < 1.0)
+    if pair.source.n < FEWEST:
+        few = sums.counted.fraction < 1.0
+        warnings.append(
+            f"no ranges: {pair.source.n} source rows cannot show how far chance goes; wanted at least {FEWEST}"
+        )
+    if (sums.mass == 0.0).any():
+        without = ", ".join(cut.names[g] for g in np.flatnonzero(sums.mass == 0.0)[:5])
+        warnings.append(f"slices whose rows all weigh 0 are left out: {without}")
     parts = tuple(
         Slice(
-            name=names[g],
+            name=cut.names[g],
             rows=int(sums.rows[g]),
-            share=float(mass[g]),
-            error=float(centre[g]),
-            interval=Interval(settings.level, float(low[g]), float(high[g]), kind),
+            share=float(sums.mass[g]),
+            error=float(errors[g]),
+            range=None if few[g] else ranges[g],
             small=bool(sums.rows[g] < SMALL),
-            few=bool(np.isinf(half_width[g])),
+            few=bool(few[g]),
         )
-        for g in with_mass
+        for g in np.flatnonzero(sums.mass > 0.0).tolist()
     )
-    return Slices(float(mass @ centre), parts, settings.level, kind=kind, warnings=tuple(warnings))
+    whole = float(cases.answer.error if cases.measured else sums.mass @ errors)  # type: ignore[arg-type]
+    return Slices(whole, parts, level, kind=kind, warnings=tuple(warnings))
+
+
+def slice_noise(pair: Pair, sums: Sums) -> Array:
+    """(G,) the sampling error and label noise of each slice's error."""
+    return binomial_noise(sums.errors[0], sums.effective, pair.source.n_effective, sums.counted.fraction)
+
+
+def _ranges(
+    pair: Pair, cases: Scenarios, sums: Sums, missed: tuple[Array, Array] | None
+) -> tuple[Array, list[Range | None]]:
+    """(G,) the errors of the slices by `auto`, and their ranges."""
+    noise = slice_noise(pair, sums)
+    if missed is not None:
+        noise = np.hypot(noise, missed[1])
+    errors, found = cases.ranges("slice", sums.errors, noise, sums.effective, sums.counted)
+    if missed is None:
+        return errors, list(found)
+    off = missed[0].tolist()
+    ends = [
+        r
+        and Range(r.level, max(0.0, r.low + min(b, 0.0)), min(1.0, r.high + max(b, 0.0)), f"{r.kind}, {SEEN}")
+        for r, b in zip(found, off, strict=True)
+    ]
+    return errors, ends
+
+
+def _intervals(
+    pair: Pair, sums: Sums, drawn: Array, missed: tuple[Array, Array] | None, level: float, kind: str
+) -> list[Interval]:
+    """Simultaneous intervals of the sampling error, from (1 + B, G) replicates of the slices' errors."""
+    count = len(sums.mass)
+    low = high = np.clip(sums.errors[0], 0.0, 1.0)
+    enough = np.flatnonzero(sums.enough)
+    half_width = np.full(count, np.inf)
+    half_width[enough] = max_t(drawn[1:, enough], drawn[0, enough], level)
+    z = NormalDist().inv_cdf(1.0 - (1.0 - level) / (2.0 * count))
+    if missed is not None:
+        low, high = low + np.minimum(missed[0], 0.0), high + np.maximum(missed[0], 0.0)
+        half_width = np.hypot(half_width, z * missed[1])
+    low, high = np.maximum(0.0, low - half_width), np.minimum(1.0, high + half_width)
+    out = []
+    for g in range(count):
+        in_slice = joint_rows(pair.source.n_effective, max(float(sums.effective[g]), 1e-9))
+        out.append(Interval(level, *widened(float(low[g]), float(high[g]), in_slice, z), kind))
+    return out
 
 
 @dataclass(frozen=True)
 class Sums:
-    """Of each slice: its share of the mass, its rows, the sum of its rows' squared shares, its errors.
+    """Of each slice: its share of the mass, its rows, its effective rows, its errors.
 
     Attributes:
-        mass, rows, squares: (G,) each.
-        errors: (m, G) by each of m posteriors.
+        mass, rows, effective: (G,) each.
+        errors: (S, G) in each scenario; 0 without mass.
+        counted: the labelled rows of each slice.
         drawn: (b,) the slice of each row that is resampled.
     """
 
     mass: Array
     rows: Indices
-    squares: Array
+    effective: Array
     errors: Array
+    counted: Counted
     drawn: Indices
+
+    @property
+    def enough(self) -> npt.NDArray[np.bool_]:
+        """(G,) whether each slice has rows enough for a range."""
+        return np.asarray(self.effective >= FEW * (1.0 - 1e-9))
 
 
 @dataclass(frozen=True)
@@ -302,21 +354,30 @@ class Grouping:
 
         return Grouping(names, number_of, columns)
 
-    def sums(self, target: Rows, posteriors: Sequence[Posterior], drawn: Block) -> Sums:
+    def sums(self, target: Rows, cases: Scenarios, drawn: Block | None = None) -> Sums:
         """What each slice has, in one pass; `drawn` are the rows that are resampled, in the order of the target."""
-        rows_drawn, count = drawn.numbers, len(self.names)
+        rows_drawn = np.empty(0, np.intp) if drawn is None else drawn.numbers
+        count = len(self.names)
 
         def step(block: Block) -> Totals:
             number, w = self.number(block), block.mass
-            wrong = [w * block.error_probability(posterior(block)) for posterior in posteriors]
+            wrong = [w * block.error_probability(posterior(block)) for posterior in cases.posteriors]
             sums = np.array([np.bincount(number, v, count) for v in (np.ones(len(block)), w, w**2, *wrong)])
             first, last = np.searchsorted(rows_drawn, [block.start, block.start + len(block)])
-            return Totals((sums, RowBuffer.of(number[rows_drawn[first:last] - block.start])))
+            resampled = RowBuffer.of(number[rows_drawn[first:last] - block.start])
+            return Totals((sums, cases.labelled_rows(block, number), resampled))
 
-        (rows, mass, squares, *wrong), buffer = run(target.fold(step, columns=self.columns))
-        errors = np.array([_ratio(one, mass) for one in wrong])
-        total = mass.sum()
-        return Sums(mass / total, rows.astype(np.intp), squares / total**2, errors, buffer.joined()[0])
+        (rows, mass, squares, *wrong), labelled, buffer = run(target.fold(step, columns=self.columns))
+        errors = np.nan_to_num(np.array([_ratio(one, mass) for one in wrong]))
+        effective = np.nan_to_num(_ratio(mass**2, squares))
+        predictions, classes, row_mass, number = labelled.joined()
+        mine, mine2, hits = (
+            np.asarray(np.bincount(number, weights=w, minlength=count), dtype=np.float64)
+            for w in (row_mass, row_mass**2, row_mass * (predictions != classes))
+        )
+        shared = mine / max(float(row_mass.sum()), 1e-300)
+        counted = Counted(mine, mine2, hits, np.minimum(1.0, np.nan_to_num(_ratio(mine, mass))), shared)
+        return Sums(mass / mass.sum(), rows.astype(np.intp), effective, errors, counted, buffer.joined()[0])
 
 
 class _Names(dict[str, None]):
@@ -364,15 +425,12 @@ def by_slice(block: Block, error_probability: Array, number: Indices, count: int
     return _ratio(np.bincount(number, weights=block.mass * error_probability, minlength=count), share)
 
 
-def _missed_on_source(
-    source: Block, by: Any, names: Sequence[str], level: float
-) -> tuple[Array, Array, list[str]]:
-    """(G,) how far the scores were off within each slice of the source, and by how much that may be chance;
+def _missed_on_source(source: Block, by: Any, names: Sequence[str]) -> tuple[tuple[Array, Array], list[str]]:
+    """(G,) how far the scores were off within each slice of the source, with its standard error;
     and the slices that are not in the source.
     """
     own, number = slice_numbers(by, len(source))
     missed = (source.predictions != source.labels) - source.error_probability(source.probs)
-    z = NormalDist().inv_cdf(1.0 - (1.0 - level) / (2.0 * len(names)))
     off, chance, unknown = np.zeros(len(names)), np.zeros(len(names)), []
     for g, name in enumerate(names):
         rows = np.flatnonzero(number == own.index(name)) if name in own else np.empty(0, np.intp)
@@ -383,8 +441,8 @@ def _missed_on_source(
         off[g] = share @ missed[rows]
         # One row more, wrong or right, so that a slice without a mistake does not promise none.
         spread = float(share @ (missed[rows] - off[g]) ** 2) + 1.0 / len(rows)
-        chance[g] = z * math.sqrt(spread * float(share @ share))
-    return off, chance, unknown
+        chance[g] = math.sqrt(spread * float(share @ share))
+    return (off, chance), unknown
 
 
 def _refuse_tiny_slices(by: Any, slices: int, n: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +14,14 @@ from shiftgauge.labelshift.simplex import bounded_minimum
 from shiftgauge.rows import Block, Rows, run
 from shiftgauge.transport import posterior_sums, thinned
 
+Mask = npt.NDArray[np.bool_]
+
 #: Curvatures are floored here, so that none divides by zero.
 TINY = 1e-300
 #: Shares are kept above this, so that none is locked at zero.
 LEAST = 1e-12
+#: The share of classes left out, small enough that thousands of them together do not widen the certified gap.
+NEXT_TO_NOTHING = 1e-20
 #: EM leaves the rest to Newton's method at this gap, or after this many passes.
 EM_GAP, EM_PASSES = 1e-5, 30
 #: The search ends where the gap is small and the next step changes no share by more than this.
@@ -82,12 +87,14 @@ def label_shares(
 async def _mlls(rows: Rows, prior: Array, tol: float, max_passes: int) -> LabelShares:
     live, passes = prior > 0.0, 0
 
-    async def read(pi: Array, moments: bool = True) -> LikelihoodMoments:
+    async def read(pi: Array, moments: bool = True, among: Mask | None = None) -> LikelihoodMoments:
         nonlocal passes
         passes += 1
-        v = np.full(rows.k, -np.inf)
-        v[live] = np.log(pi / prior[live])
-        value, held, square, mass, _ = await rows.fold(posterior_sums, v, live, moments)
+        v, classes = np.full(rows.k, -np.inf), live.copy()
+        if among is not None:
+            classes[live] = among
+        v[classes] = np.log(pi / prior[classes])
+        value, held, square, mass, _ = await rows.fold(posterior_sums, v, classes, moments)
         return LikelihoodMoments(value / mass, held / mass, square / mass)
 
     def more() -> bool:
@@ -98,12 +105,14 @@ async def _mlls(rows: Rows, prior: Array, tol: float, max_passes: int) -> LabelS
     if thin is not rows:
         start = (await mlls(thin, prior, tol=tol, max_passes=max_passes)).shares[live]
         pi, gap = await most_likely(read, start, tol, more)
-    elif 4 * rows.n < len(first):  # far fewer rows than classes: a step of Newton costs K^3, one of EM n K
-        pi = await _em(read, first, tol, more)
-        gap = float(max(((await read(pi, False)).held / pi).max() - 1.0, 0.0))
     else:
         start = await _em(read, first, max(tol, EM_GAP), lambda: passes < min(EM_PASSES, max_passes))
-        pi, gap = await most_likely(read, start, tol, more)
+        few = 4 * rows.n < len(first)  # a Newton step among all classes costs K^3
+        pi, gap = await (
+            _most_likely_of_few(read, start, rows.n, tol, more)
+            if few
+            else most_likely(read, start, tol, more)
+        )
     shares, weights = np.zeros(rows.k), np.zeros(rows.k)
     shares[live] = pi
     weights[live] = pi / prior[live]
@@ -166,6 +175,29 @@ async def most_likely(read: Read, pi: Array, tol: float, more: Callable[[], bool
             there = await read(trial)
         pi, here, before = trial, there, step
     return pi, float(max((here.held / pi).max() - 1.0, 0.0))
+
+
+async def _most_likely_of_few(
+    read: Read, pi: Array, n: int, tol: float, more: Callable[[], bool]
+) -> tuple[Array, float]:
+    """`most_likely` of n rows and far more classes, of which no more than n need a share at the maximum.
+
+    Newton steps among the n largest shares; then the classes that would raise the likelihood most join them, at most n
+    at a time, until none would.
+    """
+    among = np.zeros(len(pi), np.bool_)
+    among[np.argsort(-pi, kind="stable")[:n]] = True
+    while True:
+        shares, _ = await most_likely(partial(read, among=among), pi[among] / pi[among].sum(), tol, more)
+        pi = np.full(len(pi), NEXT_TO_NOTHING)
+        pi[among] = shares
+        D = (await read(pi, False)).held / pi
+        gap = float(max(D.max() - 1.0, 0.0))
+        steepest = np.argsort(np.where(among, 0.0, -D), kind="stable")[:n]
+        joining = steepest[D[steepest] > 1.0 + tol]
+        if gap <= tol or not len(joining) or not more():
+            return pi, gap
+        among[joining] = True
 
 
 def reweighted(probs: Array, weights: Array) -> Array:

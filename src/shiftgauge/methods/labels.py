@@ -167,9 +167,7 @@ class LabelledStep:
         """Rows by bin, rows by predicted class, mass, mass times f; the labelled rows: key, class, f, mass."""
         probability = 1.0 - block.confidence
         bins = np.searchsorted(self.edges, probability)
-        keys = _comparable(block.ids, self.keys.dtype) if self.by_id else block.numbers
-        place = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
-        labelled = np.flatnonzero(self.keys[place] == keys)
+        labelled, place = find_labelled(block, self.keys, self.by_id)
         return Totals(
             (
                 np.bincount(bins, minlength=BINS),
@@ -177,7 +175,7 @@ class LabelledStep:
                 float(block.mass.sum()),
                 float(block.mass @ probability),
                 RowBuffer.of(
-                    place[labelled],
+                    place,
                     np.asarray(block.predictions)[labelled],
                     probability[labelled],
                     block.mass[labelled],
@@ -193,19 +191,33 @@ def _comparable(ids: npt.NDArray[Any] | None, dtype: np.dtype[Any]) -> npt.NDArr
     return ids if dtype.kind in "iu" and ids.dtype.kind in "iu" else ids.astype(str)
 
 
+def find_labelled(block: Block, keys: npt.NDArray[Any], by_id: bool) -> tuple[Indices, Indices]:
+    """The labelled rows of a block, and the place of each among the sorted keys."""
+    mine = _comparable(block.ids, keys.dtype) if by_id else block.numbers
+    place = np.minimum(np.searchsorted(keys, mine), len(keys) - 1)
+    labelled = np.flatnonzero(keys[place] == mine)
+    return labelled, place[labelled]
+
+
+def sorted_labels(labels: TargetLabels, drawn: Block) -> TargetLabels:
+    """The labels in the order of their keys, which are texts where the ids of the rows are no whole numbers."""
+    keys = labels.keys
+    if labels.by_id and drawn.ids is not None and drawn.ids.dtype.kind not in "iu":
+        keys = keys.astype(str)
+    order = np.argsort(keys, kind="stable")
+    return replace(labels, keys=keys[order], classes=labels.classes[order])
+
+
 async def collect_evidence(target: Rows, labels: TargetLabels) -> tuple[LabelEvidence, list[str]]:
     """Read the labelled rows of a target in one pass: what they say, and warnings."""
     drawn = await (await target.subsample()).collect()
     edges = np.quantile(1.0 - drawn.confidence, np.arange(1, BINS) / BINS)
-    keys, classes = labels.keys, labels.classes
-    if labels.by_id and drawn.ids is not None and drawn.ids.dtype.kind not in "iu":
-        keys = keys.astype(str)
-    order = np.argsort(keys, kind="stable")
-    step = LabelledStep(keys[order], labels.by_id, np.asarray(edges))
+    labels = sorted_labels(labels, drawn)
+    step = LabelledStep(labels.keys, labels.by_id, np.asarray(edges))
     bins, predicted, mass, probable, buffer = await target.fold(step)
     place, predictions, probability, row_mass, row_bin = buffer.joined()
-    _check_found(place, keys[order], labels, target.n)
-    wrong = (predictions != classes[order][place]).astype(np.float64)
+    _check_found(place, labels.keys, labels, target.n)
+    wrong = (predictions != labels.classes[place]).astype(np.float64)
     if row_mass.sum() <= 0.0:
         raise InputError("labels: every labelled row has weight 0; wanted labels of rows that count")
     bin_strata, class_strata = Strata(row_bin, bins, True), Strata(predictions, predicted, False)

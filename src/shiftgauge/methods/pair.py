@@ -23,12 +23,10 @@ from shiftgauge.methods.base import Estimator, check_target, target_rows
 from shiftgauge.methods.labels import with_labels
 from shiftgauge.methods.posterior import Posterior, mean_posterior, recalibrate_to, row_posterior
 from shiftgauge.methods.registry import DEFAULT, accepts, find, make
-from shiftgauge.methods.scot import SCOT
 from shiftgauge.methods.shift import ShiftVerdict, shift_verdict
 from shiftgauge.results import Estimate
 from shiftgauge.rows import Block, Rows, gather, run, to_source
 from shiftgauge.samples import Source, Target, class_order, meeting_notes
-from shiftgauge.transport import SoftTransport, soft_transport
 from shiftgauge.validation.target_labels import RANDOM, TargetLabels, check_chosen, check_target_labels
 
 Array = npt.NDArray[np.float64]
@@ -221,24 +219,6 @@ class Pair:
         return await recalibrate_to(
             error, mean_posterior(list(zip(weights, posteriors, strict=True))), target
         )
-
-    def posterior_rows(self, method: str = DEFAULT, **options: Any) -> Array:
-        """(n, K) that posterior for the rows of the subsample."""
-        return self.once(
-            ("posterior rows", self.fitted(method, **options)),
-            lambda: self.posterior(method, **options)(self.subsample.target_block),
-        )
-
-    def soft_plan(self, marginal: Marginal = "source") -> SoftTransport:
-        """SCOT's plan to the label masses that `marginal` stands for: posteriors of the target's rows."""
-        scot = self.fitted("scot", marginal=marginal)
-        assert isinstance(scot, SCOT)
-
-        async def plan() -> SoftTransport:
-            chosen = await scot.choose_marginal(self.target)
-            return await soft_transport(self.target, chosen.masses)
-
-        return run(plan())
 
     @cached_property
     def notes(self) -> tuple[str, ...]:

@@ -59,7 +59,7 @@ class ErrorDistribution:
 
     >>> around = ErrorDistribution(0.2, 0.02, 0.05)
     >>> [round(around.quantile(share), 3) for share in (0.05, 0.5, 0.95)]
-    [0.146, 0.2, 0.335]
+    [0.144, 0.2, 0.343]
     """
 
     error: float

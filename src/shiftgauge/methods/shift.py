@@ -129,11 +129,9 @@ async def label_shift_test(
 
 
 async def _label_shift_test(source: LabelledColumns, target: Rows, seed: int) -> tuple[JTest, Indices, Array]:
-    drawn, k = await target.subsample(), target.k
-    predictions, confidence, mass = await gather(
-        drawn.column(lambda rows: rows.predictions),
-        drawn.column(lambda rows: rows.confidence),
-        drawn.column(lambda rows: rows.mass),
+    k = target.k
+    predictions, confidence, mass = await target.subsample_columns(
+        lambda rows: rows.predictions, lambda rows: rows.confidence, lambda rows: rows.mass
     )
     cells = confidence_bins((source.predictions, predictions), (source.confidence, confidence), k)
     left = cells.of(source.predictions, source.confidence)
@@ -144,6 +142,6 @@ async def _label_shift_test(source: LabelledColumns, target: Rows, seed: int) ->
     left, shares = number[left], np.zeros(used)
     np.add.at(shares, number[h > 0.0], h[h > 0.0])
     # Kish's effective rows by the rows' own masses, whatever noise they are judged by
-    n_target = float(mass.sum() ** 2 / np.square(mass).sum()) if drawn.n == target.n else target.n_effective
+    n_target = float(mass.sum() ** 2 / np.square(mass).sum()) if len(mass) == target.n else target.n_effective
     test = j_test_of_shares(left, source.labels, source.row_share, shares, n_target, k, seed=seed)
     return test, left, shares

@@ -55,8 +55,3 @@ def cut_at_share(values: Array, mass: Array, share: float) -> Cut:
     if best == 0:
         return Cut(float(falling[0] + 2 * TIE), 0.0, False)
     return Cut(float(levels[best - 1]), float(min(shares[best], 1.0)), True)
-
-
-def share_beyond(values: Array, mass: Array, cut: float) -> float:
-    """The share of mass whose value is at or above the cut, up to rounding."""
-    return float(min(1.0, mass[values >= cut - TIE].sum()))

@@ -33,15 +33,14 @@ def markdown(summary: dict[str, Any]) -> str:
         "",
         "<details><summary>By predicted class</summary>",
         "",
-        "| predicted class | rows | estimated error |",
-        "|---|---:|---:|",
+        "| predicted class | rows | estimated error | range |",
+        "|---|---:|---:|---:|",
         *(
-            f"| {escape(r['class'])} | {r['rows']:,} | {percent(r['error'])} |"
+            f"| {escape(r['class'])} | {r['rows']:,} | {percent(r['error'])} | {_ends(r['range'])} |"
             for r in _largest(summary["classes"])
         ),
         "",
-        "These numbers have no range: they rest on the posterior of each row, which no label checked. Do not rank "
-        "classes by them.",
+        "Where two ranges overlap, or there is none, neither class is known to be worse.",
         "",
         "</details>",
     ]
@@ -72,20 +71,24 @@ def _methods(comparison: dict[str, Any], chosen: str) -> list[str]:
             continue
         name = f"**{one['method']}**" if one["method"] == chosen else one["method"]
         shown = one["range"] or one.get("interval")
-        ends = f"{percent(shown['low'])} to {percent(shown['high'])}" if shown else "–"
-        row = f"| {name} | {percent(one['error'])} | {ends} |"
+        row = f"| {name} | {percent(one['error'])} | {_ends(shown)} |"
         lines.append(row + (f" {100 * (one['error'] - truth):+.1f} |" if checked else ""))
     if checked:
         lines.append(f"| truth | {percent(truth)} | | |")
     return lines
 
 
+def _ends(shown: dict[str, Any] | None) -> str:
+    return f"{percent(shown['low'])} to {percent(shown['high'])}" if shown else "–"
+
+
 def _slices(table: dict[str, Any]) -> list[str]:
-    lines = ["", f"| {escape(table['column'])} | rows | estimated error | interval |", "|---|---:|---:|---:|"]
+    lines = ["", f"| {escape(table['column'])} | rows | estimated error | range |", "|---|---:|---:|---:|"]
     for r in table["rows"]:
-        ends = f"{percent(r['interval']['low'])} to {percent(r['interval']['high'])}"
-        lines.append(f"| {escape(r['slice'])} | {r['rows']:,} | {percent(r['error'])} | {ends} |")
-    return [*lines, "", f"Intervals: {100 * table['level']:g}%, {escape(table['kind'])}."]
+        lines.append(
+            f"| {escape(r['slice'])} | {r['rows']:,} | {percent(r['error'])} | {_ends(r['range'])} |"
+        )
+    return [*lines, "", f"Ranges: {100 * table['level']:g}%, {escape(table['kind'])}."]
 
 
 def _origin(origin: dict[str, Any], answer: dict[str, Any]) -> list[str]:

@@ -6,41 +6,42 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from shiftgauge.inference import Slice, estimate, slices
+from shiftgauge.inference import Slice, estimate, metrics, slices
 from shiftgauge.methods import Pair
-from shiftgauge.methods.posterior import Posterior
-from shiftgauge.rows import Block, Rows, Totals, run
+from shiftgauge.rows import Block, run
 
 #: Only so many slices of one column are listed, the largest ones.
 MOST_SLICES = 50
 
 
-def class_table(target: Rows, posterior: Posterior) -> list[dict[str, Any]]:
+def class_table(pair: Pair, method: str, level: float, **options: Any) -> list[dict[str, Any]]:
     """For every class: the share of rows predicted as it, and how many of those are estimated to be wrong."""
-    k = target.k
-
-    def read(rows: Block) -> Totals:
-        wrong = np.bincount(rows.predictions, rows.mass * rows.error_probability(posterior(rows)), k)
-        return Totals((wrong, np.bincount(rows.predictions, minlength=k), float(rows.mass.sum())))
-
-    wrong, count, mass = run(target.fold(read))
-    share, wrong = run(target.moments()).pseudo_labels, wrong / mass
+    found = metrics(pair, method=method, level=level, **options)
+    count = run(pair.target.fold(_predicted))
+    share = found.confusion.sum(axis=0)
+    ranges = found.ranges.get("precision", (None,) * pair.k)
     return [
         {
-            "class": str(target.class_name(j)),
+            "class": str(pair.target.class_name(j)),
             "rows": int(count[j]),
             "share": float(share[j]),
-            "error": float(wrong[j] / share[j]) if share[j] > 0 else None,
+            "error": float(1.0 - found.precision[j]) if share[j] > 0 else None,
+            "range": None if r is None else {**r.to_dict(), "low": 1.0 - r.high, "high": 1.0 - r.low},
         }
-        for j in range(target.k)
+        for j, r in enumerate(ranges)
     ]
+
+
+def _predicted(block: Block) -> npt.NDArray[np.intp]:
+    return np.bincount(block.predictions, minlength=block.k)
 
 
 def slice_tables(
     pair: Pair, by: Any, method: str, source_by: Any = None, **options: Any
 ) -> list[dict[str, Any]]:
-    """For every column of slices: its slices with simultaneous intervals, the largest slices first."""
+    """For every column of slices: its slices with their ranges, the largest slices first."""
     if by is None:
         return []
     columns = by if isinstance(by, Mapping) else {"group": by}
@@ -71,6 +72,6 @@ def _row(one: Slice) -> dict[str, Any]:
         "rows": one.rows,
         "share": one.share,
         "error": one.error,
-        "interval": {"low": one.low, "high": one.high},
+        "range": None if one.range is None else one.range.to_dict(),
         "small": one.small,
     }

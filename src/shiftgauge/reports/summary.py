@@ -87,7 +87,7 @@ def summarise(
         "proportions": proportions_table(pair),
         "costs": costs_table(pair, marginal) if pair.follows_argmax else None,
         "reliability": reliability_table(pair.source_sample, pair.calibration),
-        "classes": class_table(pair.target, pair.posterior(method, **own)),
+        "classes": class_table(pair, method, level, **own),
         "slices": slice_tables(pair, by, method, source_by, **bootstrap, **own),
         "findings": found,
         "provenance": provenance(pair.source_sample, target, options, about),

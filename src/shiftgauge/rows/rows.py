@@ -280,6 +280,13 @@ class Rows:
         """Some rows in memory, drawn by their numbers alone; all of them if they are few."""
         return self.once("subsample", _subsample, self)
 
+    async def subsample_columns(self, *of: Callable[[Block], Any]) -> tuple[Any, ...]:
+        """(m,) numbers each, one per row of the subsample; of rows in memory no copy of it is made."""
+        rows, step = self, subsample_step(self.n, self.k)
+        if not self.in_memory:
+            rows, step = await self.subsample(), 1
+        return (await rows.fold(_drawn_columns, of, rows.n, step)).joined()
+
     def collect(self) -> Request[Block]:
         """All rows as one block; refused if they are not in memory and too many to hold."""
         return self.once("collect", _collect, self)
@@ -371,14 +378,6 @@ class Rows:
         self.summary  # noqa: B018 (makes a pass if there was none)
         seen = list((self._state.digests or {}).items())
         return hashlib.sha256(repr((head, seen)).encode()).hexdigest()
-
-    def first_block(self) -> Block:
-        """The first rows as they were stored."""
-        part = self.parts[0]
-        block = next((block for block in part.read() if len(block)), None)
-        if block is None:
-            raise FileError(f"{part.name}: promises {part.rows:,} rows and holds none; is it complete?")
-        return block
 
     def class_name(self, j: int) -> Hashable:
         """The name of column j: as given, or the index itself."""
@@ -533,6 +532,11 @@ def _drawn(block: Block, n: int, step: int) -> list[Block]:
     rows = subsampled_rows(block.start, len(block), n, step)
     subset = block.take(rows)
     return [replace(subset, row_numbers=block.numbers[rows])]
+
+
+def _drawn_columns(block: Block, of: Sequence[Callable[[Block], Any]], n: int, step: int) -> RowBuffer:
+    taken = block if step == 1 else block.take(subsampled_rows(block.start, len(block), n, step))
+    return RowBuffer.of(*(np.asarray(each(taken)) for each in of))
 
 
 async def _subsample(rows: Rows) -> Rows:

@@ -51,22 +51,22 @@ Indices = npt.NDArray[np.intp]
 SMALL_ENTRIES, FEW_PER_CLASS = 1 << 18, 500
 #: From this many classes on, prices of few rows come from histograms: a subsample says little of each class.
 MANY_CLASSES = 64
-#: The first prices come from one row in so many, but from so many entries at least.
-SAMPLED, SAMPLED_ENTRIES = 16, 1 << 16
+#: The first prices come from so many times the square root of n rows: about as long is spent on them as on candidates.
+SAMPLED = 30
 #: A sample with fewer rows of a class than this says too little of its price.
 SAMPLED_PER_CLASS = 100
 #: Entries of all candidates; if there would be more, prices are refined first, in so many passes at most. In memory,
 #: where passes are cheap, they are refined too if candidates are more rows, and a larger share of all, than these.
 CANDIDATE_ENTRIES, REFINING_PASSES = 1 << 23, 3
-CANDIDATE_ROWS, CANDIDATE_SHARE = 1 << 14, 0.03
+CANDIDATE_ROWS, CANDIDATE_SHARE = 1 << 15, 0.1
 #: Unless a pass leaves at most this share of the candidates, no other one follows; with histograms, this share.
 WORTH, WORTH_HISTOGRAM = 0.7, 0.9
 #: Bins of a class's histogram; their width at first is 2**FIRST_BIN.
 BINS, FIRST_BIN = 256, 40
 #: The share of the way that all classes then go at once: each looks for itself, and what one gives another takes.
 DAMPING = 0.7
-#: Passes of histograms that precede a search among all rows.
-HISTOGRAMS = 6
+#: Passes of histograms at most; before a search among all rows so many, and none with fewer rows per class than that.
+HISTOGRAMS, HISTOGRAMS_BEFORE_ALL, HISTOGRAM_ROWS = 6, 3, 40
 #: Entries that a price forecast reads.
 FORECAST_ENTRIES = 1 << 17
 #: Passes before the search gives up; each has more candidates, in the end all rows.
@@ -169,7 +169,7 @@ async def _solved(
     rows: Rows, everything: CandidateRows, q: Floats, u: Units | None
 ) -> tuple[Units, Indices, dict[Part, int]]:
     """Prices, classes and parts of split rows."""
-    if u is None and rows.k >= MANY_CLASSES:
+    if u is None and rows.k >= MANY_CLASSES and rows.n >= HISTOGRAM_ROWS * rows.k:
         u, _ = await _histogram_prices(rows, q)
     elif u is None:
         u = thinned_prices(everything, q)
@@ -211,7 +211,7 @@ def _sampled(block: Block, n: int, step: int) -> RowBuffer:
 
 async def _sample(rows: Rows) -> CandidateRows:
     """Some rows in memory, drawn by their numbers alone."""
-    step = max(1, rows.n * rows.k // max(SAMPLED_ENTRIES, rows.n * rows.k // SAMPLED))
+    step = max(1, int(np.sqrt(rows.n) / SAMPLED))
     probs, mass = (await rows.fold(_sampled, rows.n, step)).joined()
     return CandidateRows.of(probs, mass if rows.weighted else None, row_unit(rows.mass))
 
@@ -269,11 +269,13 @@ async def _first_prices(rows: Rows, q: Floats, u: Units | None) -> tuple[Units, 
     elif u is None:
         u = thinned_prices(sample, q)
         search(sample, u, sample.wanted(q), plan=False)
-    h = _held_share(sample, u)
-    T = noise_range(sample, u, np.sqrt(h * (1.0 - h) / size), FORECAST_ENTRIES)
-    share = share_of_candidates(u, T)
+    T, share = apart(np.full((rows.k, rows.k), np.inf)), 1.0
+    if not rows.in_memory:
+        h = _held_share(sample, u)
+        T = noise_range(sample, u, np.sqrt(h * (1.0 - h) / size), FORECAST_ENTRIES)
+        share = share_of_candidates(u, T)
     for _ in range(REFINING_PASSES):
-        quick = not rows.in_memory or share * rows.n <= max(CANDIDATE_ROWS, CANDIDATE_SHARE * rows.n)
+        quick = not rows.in_memory or share <= max(CANDIDATE_SHARE, CANDIDATE_ROWS / rows.n)
         if quick and share * rows.n * rows.k <= CANDIDATE_ENTRIES:
             break
         held, _ = await rows.fold(_candidates, u, np.full((rows.k, rows.k), -1, np.int64), unit)
@@ -324,22 +326,22 @@ async def _histogram_prices(rows: Rows, q: Floats, share_of_candidates: Any = No
     anyway, `share_of_candidates` is None.
     """
     unit, live = row_unit(rows.mass) * 2.0**-16, q > 0.0  # a row that ties is counted in several classes
-    total = int(rows.mass * unit)
+    wanted = class_units(q, int(rows.mass * unit), whole_row(unit))
     u, shift = np.zeros(rows.k, np.int64), np.full(rows.k, FIRST_BIN, np.int64)
     T, share, before, way = apart(np.full((rows.k, rows.k), np.inf)), 1.0, np.inf, 1.0
-    for _ in range(HISTOGRAMS):
+    for _ in range(HISTOGRAMS if share_of_candidates is not None else HISTOGRAMS_BEFORE_ALL):
         few = share * rows.n * rows.k <= CANDIDATE_ENTRIES
         if share_of_candidates is not None and (few or share > WORTH_HISTOGRAM * before):
             break
         table = await rows.fold(_histograms, u, shift, unit)
-        d = np.where(live, _own_moves(table, shift, class_units(q, total, whole_row(unit))), 0.0)
+        d = np.where(live, _own_moves(table, shift, wanted), 0.0)
         u = np.where(live, u + np.rint(way * d).astype(np.int64), 0)
         u = np.where(live, u - u[live].min(), 2 * ONE)  # no row goes where there is no mass
         spread = np.abs(d) + np.abs(d).mean()
-        T = apart(2.0 * (spread[:, None] + spread))
         before = share if way < 1.0 else np.inf  # the first time prices move far
         way = DAMPING
         if share_of_candidates is not None:
+            T = apart(2.0 * (spread[:, None] + spread))
             share = share_of_candidates(u, T)
         shift = np.ceil(np.log2(4.0 * spread / (BINS // 2) + 1.0)).astype(np.int64)
     return u, T

@@ -101,8 +101,8 @@ def check_target_labels(
     by_id = False
     if isinstance(labels, Mapping):
         by_id = has_ids
-        pairs = [(key, value) for key, value in labels.items() if not is_missing(value)]
-        keys, values = [key for key, _ in pairs], [value for _, value in pairs]
+        there = {_plain(key): _plain(value) for key, value in labels.items() if not is_missing(value)}
+        keys, values = list(there), list(there.values())
     else:
         values, keys = _present(labels, n)
     if not keys:
@@ -127,6 +127,11 @@ def _present(labels: Any, n: int) -> tuple[list[Any], list[int]]:
     missing = missing | missing_rows(array, "labels")
     rows = np.flatnonzero(~missing)
     return array[rows].tolist(), rows.tolist()
+
+
+def _plain(value: Any) -> Any:
+    """A number or text of numpy as Python's own."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _row_numbers(keys: list[Any], n: int) -> IntArray:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shiftgauge.errors import MissingDependencyError
+from shiftgauge.experiments.corruptions._kernels import blur_along, shuffle_pixels
 from shiftgauge.experiments.corruptions._operators import Floats, smooth, to_images, to_planes, zoom
 
 Images = NDArray[np.uint8]
@@ -39,9 +40,7 @@ def disk(radius: float, softness: float) -> Floats:
 
 
 def glass_blur(images: Images, c: tuple[float, int, int], rng: np.random.Generator) -> Images:
-    """Blur by c[0], let every pixel take the colour of one at most c[1] away, c[2] times, blur again."""
-    from shiftgauge.experiments.corruptions._kernels import shuffle_pixels
-
+    """Blur by c[0], replace every pixel by one at most c[1] away, c[2] times, blur again."""
     sigma, reach, times = c
     x = to_images(smooth(to_planes(images), sigma))
     steps = (x.shape[1] - 2 * reach) * (x.shape[2] - 2 * reach)
@@ -61,8 +60,6 @@ def motion_blur(images: Images, c: tuple[float, float], rng: np.random.Generator
 
 def along(planes: Floats, radius: float, sigma: float, degrees: NDArray[np.float64]) -> Floats:
     """ImageMagick's motion blur: planes (n, C, H, W), one direction per image, edges repeated."""
-    from shiftgauge.experiments.corruptions._kernels import blur_along
-
     width = 2 * int(np.ceil(radius)) + 1
     kernel = np.exp(-(np.arange(width) ** 2) / (2 * sigma**2))
     radians = np.deg2rad(degrees)[:, None]
@@ -82,7 +79,7 @@ def zoom_blur(images: Images, c: NDArray[np.float64], rng: np.random.Generator) 
 
 
 def need_cv2() -> Any:
-    """OpenCV, or one clear line."""
+    """OpenCV, or an error that names the extra."""
     try:
         import cv2
     except ImportError:

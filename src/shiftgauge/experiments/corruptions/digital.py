@@ -7,6 +7,7 @@ from io import BytesIO
 import numpy as np
 from numpy.typing import NDArray
 
+from shiftgauge.experiments.corruptions._kernels import displace
 from shiftgauge.experiments.corruptions._operators import smooth
 from shiftgauge.experiments.corruptions.blur import need_cv2
 
@@ -81,8 +82,6 @@ def pixelate(images: Images, c: float, rng: np.random.Generator) -> Images:
 
 def elastic_transform(images: Images, c: tuple[float, float, float], rng: np.random.Generator) -> Images:
     """A random affine map (corners move up to c[2]), then a displacement of c[0] smoothed by c[1]."""
-    from shiftgauge.experiments.corruptions._kernels import displace
-
     n, height, width, _ = images.shape
     warped = _affine(_unit(images), c[2], rng)
     fields = rng.uniform(-1, 1, size=(2, n, height, width)).astype(np.float32)

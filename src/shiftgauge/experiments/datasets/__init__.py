@@ -1,6 +1,8 @@
-"""Data sets by name. The registry is a dictionary: a new data set touches its file and one line here."""
+"""Data sets by name. A new data set needs its file and one line here."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from shiftgauge.errors import InputError, nearest
 from shiftgauge.experiments.datasets import (
@@ -12,12 +14,15 @@ from shiftgauge.experiments.datasets import (
     civilcomments,
     fashion_mnist,
     imagenet,
-    natural_tables,
+    natural_90,
+    natural_302,
+    natural_527,
     rxrx1,
 )
-from shiftgauge.experiments.datasets.base import Dataset, Shift
+from shiftgauge.experiments.datasets.base import Dataset, ShiftedSet
+from shiftgauge.experiments.datasets.tables import TableDataset
 
-__all__ = ["DATASETS", "Dataset", "Shift", "dataset"]
+__all__ = ["DATASETS", "TABLE_DATASETS", "Dataset", "ShiftedSet", "TableDataset", "dataset", "table_datasets"]
 
 DATASETS: dict[str, Dataset] = {
     known.name: known
@@ -31,15 +36,33 @@ DATASETS: dict[str, Dataset] = {
         rxrx1.DATASET,
         amazon.DATASET,
         civilcomments.DATASET,
-        natural_tables.DATASET,
     )
 }
 
 
+TABLE_DATASETS: dict[str, TableDataset] = {
+    known.name: known for known in (natural_90.DATASET, natural_302.DATASET, natural_527.DATASET)
+}
+"""Natural shifts of tables, which `shiftgauge bench natural` trains, scores and estimates."""
+
+
 def dataset(name: str) -> Dataset:
-    """The data set called ``name``."""
+    """The data set of images or texts called ``name``."""
+    if name in TABLE_DATASETS:
+        raise InputError(f"{name} is a data set of tables; run `shiftgauge bench natural --only {name}`")
     if name not in DATASETS:
         raise InputError(
             f"no data set is called {name!r}{nearest(name, DATASETS)}; known: {', '.join(DATASETS)}"
         )
     return DATASETS[name]
+
+
+def table_datasets(names: Sequence[str] = ()) -> list[TableDataset]:
+    """The data sets of tables with these names; all, if there are none."""
+    for name in names:
+        if name not in TABLE_DATASETS:
+            raise InputError(
+                f"no data set of tables is called {name!r}{nearest(name, TABLE_DATASETS)}; "
+                f"known: {', '.join(TABLE_DATASETS)}"
+            )
+    return [TABLE_DATASETS[name] for name in names or TABLE_DATASETS]

@@ -13,7 +13,7 @@ from shiftgauge.errors import FileError
 from shiftgauge.experiments.corruptions import NAMES
 from shiftgauge.experiments.datasets._generated import corrupted
 from shiftgauge.experiments.datasets._pickle import read_pickle
-from shiftgauge.experiments.datasets.base import Shift
+from shiftgauge.experiments.datasets.base import ShiftedSet
 from shiftgauge.experiments.examples import ArrayImages
 
 
@@ -42,29 +42,31 @@ def read_npy(path: Path) -> NDArray[np.generic]:
         raise FileError(f"{path} is not a readable .npy file ({error}); download it again") from None
 
 
-def corruption_shifts(folder: Path, test: Callable[[], ArrayImages], files: tuple[Path, ...]) -> list[Shift]:
-    """The published corrupted test sets if they are there, else the same corruptions made here.
+def corruption_shifts(
+    folder: Path, test: Callable[[], ArrayImages], files: tuple[Path, ...]
+) -> list[ShiftedSet]:
+    """The published corrupted test sets if their folder exists, else the same corruptions made here.
 
-    A folder that lacks some of the published files gives the sets of the others, and says which lack.
+    Sets whose files are missing from the folder say so.
     """
     if not folder.exists():
         return corrupted(test, "cifar", files)
     return [
-        Shift("clean", "clean", cache(test), files, mixed=True),
+        ShiftedSet("clean", "clean", cache(test), files, shuffled=True),
         *(_published(folder, name, severity) for name in NAMES for severity in range(1, 6)),
     ]
 
 
-def _published(folder: Path, name: str, severity: int) -> Shift:
+def _published(folder: Path, name: str, severity: int) -> ShiftedSet:
     path = folder / f"{name}.npy"
-    return Shift(
+    return ShiftedSet(
         f"{name}_{severity}", "synthetic", partial(_slice, folder, name, severity), (path, folder / "labels.npy"),
-        absent="" if path.exists() else f"{path} is not there", mixed=True,
+        absent="" if path.exists() else f"{path} is missing", shuffled=True,
     )  # fmt: skip
 
 
 def _slice(folder: Path, name: str, severity: int) -> ArrayImages:
-    # One file a corruption: severity s is the s-th fifth of it.
+    # One file per corruption: severity s is the s-th fifth of it.
     images, labels = read_npy(folder / f"{name}.npy"), read_npy(folder / "labels.npy")
     if len(images) != len(labels) or len(images) % 5:
         raise FileError(f"{folder / name}.npy holds {len(images)} images for {len(labels)} labels")

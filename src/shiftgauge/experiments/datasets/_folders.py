@@ -31,7 +31,7 @@ def list_images(folder: Path) -> dict[str, list[Path]]:
 def read_images(folder: Path, class_of: dict[str, int]) -> FileImages:
     """The images of a folder of class folders, labelled by ``class_of``; classes it does not name are left out.
 
-    A class that it names and that has no image is refused: a set unpacked by half is another set.
+    A named class without an image is refused: a set that was unpacked partly is another set.
     """
     files = list_images(folder)
     paths = [(path, class_of[name]) for name, group in files.items() if name in class_of for path in group]
@@ -44,7 +44,7 @@ def read_images(folder: Path, class_of: dict[str, int]) -> FileImages:
     if lacking:
         raise FileError(
             f"{folder} has no image of {len(lacking)} of the {len(class_of)} classes that are read from it "
-            f"({_few(lacking)}); was it unpacked to the end?"
+            f"({_few(lacking)}); was it unpacked completely?"
         )
     return FileImages([path for path, _ in paths], np.array([label for _, label in paths], np.int64))
 

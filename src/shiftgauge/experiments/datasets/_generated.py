@@ -1,4 +1,4 @@
-"""Shifts that are made here: a clean image set under the 19 common corruptions at 5 severities."""
+"""Corrupted sets that are made here: a clean image set under the 19 common corruptions at 5 severities."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from functools import cache, cached_property, partial
 from pathlib import Path
 
 from shiftgauge.experiments.corruptions import NAMES, chunk_rows, corrupt, frost_origin
-from shiftgauge.experiments.datasets.base import Shift
-from shiftgauge.experiments.examples import ArrayImages, Draws, Pixels, Rows
+from shiftgauge.experiments.datasets.base import ShiftedSet
+from shiftgauge.experiments.examples import ArrayImages, Draws, Indices, Pixels
 
 
 @dataclass(frozen=True)
-class Made:
-    """Images in memory, corrupted when they are asked for; the first rows of a set cost their share only."""
+class CorruptedArray:
+    """Images in memory, corrupted on first use; taking the first rows corrupts only them."""
 
     base: ArrayImages
     corruption: str
@@ -22,7 +22,7 @@ class Made:
     constants: str
 
     @property
-    def labels(self) -> Rows:
+    def labels(self) -> Indices:
         """The clean set's labels."""
         return self.base.labels
 
@@ -32,15 +32,15 @@ class Made:
         return corrupt(self.base.pixels, self.corruption, self.severity, constants=self.constants)
 
     def __len__(self) -> int:
-        """How many images there are."""
+        """Number of images."""
         return len(self.base)
 
-    def batch(self, rows: Rows, draws: Draws | None = None) -> Pixels:
+    def batch(self, rows: Indices, draws: Draws | None = None) -> Pixels:
         """The corrupted images of ``rows``."""
         return replace(self.base, pixels=self.pixels).batch(rows, draws)
 
-    def take(self, rows: Rows) -> ArrayImages:
-        """Only these rows of the whole set: what lies behind the last of them is not made."""
+    def take(self, rows: Indices) -> ArrayImages:
+        """Only these rows of the whole set; the chunks behind the last of them are not corrupted."""
         each = chunk_rows(self.base.pixels)
         needed = -(-(int(rows.max(initial=-1)) + 1) // each) * each
         first = replace(self.base, pixels=self.base.pixels[:needed], labels=self.labels[:needed])
@@ -49,30 +49,30 @@ class Made:
 
 def corrupted(
     read: Callable[[], ArrayImages], constants: str, files: tuple[Path, ...], kind: str = "synthetic"
-) -> list[Shift]:
-    """``clean`` and 95 corruptions of a mixed image set in memory; the set is read once from ``files``."""
+) -> list[ShiftedSet]:
+    """``clean`` and 95 corruptions of a shuffled image set in memory, which is read once from ``files``."""
     clean = cache(read)
 
-    def shifted(name: str, severity: int) -> Made:
-        return Made(clean(), name, severity, constants)
+    def shifted(name: str, severity: int) -> CorruptedArray:
+        return CorruptedArray(clean(), name, severity, constants)
 
-    made = [
-        Shift(
+    sets = [
+        ShiftedSet(
             f"{name}_{severity}",
             kind,
             partial(shifted, name, severity),
             files,
             describe(name, severity, constants),
-            mixed=True,
+            shuffled=True,
         )
         for name in NAMES
         for severity in range(1, 6)
     ]
-    return [Shift("clean", "clean", clean, files, mixed=True), *made]
+    return [ShiftedSet("clean", "clean", clean, files, shuffled=True), *sets]
 
 
 def describe(name: str, severity: int, constants: str) -> str:
-    """How a corrupted set is made, in words that belong to its digest.
+    """How a corrupted set is made, as a text that is part of its digest.
 
     >>> describe("fog", 3, "cifar")
     'fog 3, constants cifar, seed 0'

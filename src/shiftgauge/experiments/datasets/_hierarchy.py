@@ -18,7 +18,7 @@ ORIGIN = "https://github.com/MadryLab/BREEDS-Benchmarks, folder imagenet_class_h
 
 
 @dataclass(frozen=True)
-class Split:
+class BreedsSplit:
     """Superclasses (WordNet numbers, sorted) and the ImageNet class numbers of each one's two halves."""
 
     superclasses: list[str]
@@ -48,15 +48,15 @@ class Hierarchy:
 
     def below(self, node: str) -> set[str]:
         """The node and all its descendants."""
-        seen, front = {node}, [node]
+        nodes, front = {node}, [node]
         while front:
-            new = set(self.children.get(front.pop(), [])) - seen
-            seen |= new
+            new = set(self.children.get(front.pop(), [])) - nodes
+            nodes |= new
             front += new
-        return seen
+        return nodes
 
     def leaves(self, node: str) -> list[str]:
-        """The ImageNet classes at or below a node, sorted; what lies below a class is not looked at."""
+        """The ImageNet classes at or below a node, sorted; what is below a class is ignored."""
         found, front = set(), [node]
         while front:
             here = front.pop()
@@ -68,7 +68,7 @@ class Hierarchy:
 
     def split(
         self, level: int, subclasses: int, ancestor: str | None = None, how: str = "good", seed: int = 2
-    ) -> Split:
+    ) -> BreedsSplit:
         """Superclasses at a level, each with two disjoint halves of ``subclasses`` classes.
 
         ``good`` spreads similar classes over both halves, as the paper's authors do; ``rand`` draws them at
@@ -88,7 +88,7 @@ class Hierarchy:
             old, new = self._spread(node, half) if how == "good" else self._drawn(node, half, rng)
             source.append([self.numbers[leaf] for leaf in old])
             target.append([self.numbers[leaf] for leaf in new])
-        return Split(superclasses, source, target)
+        return BreedsSplit(superclasses, source, target)
 
     def _spread(self, node: str, half: int) -> tuple[list[str], list[str]]:
         # The children with most classes first; each gives half its classes to either side while there is room.
@@ -146,12 +146,12 @@ def _leading_to(edges: list[tuple[str, str]], leaves: set[str]) -> dict[str, lis
     for parent, child in edges:
         parents.setdefault(child, set()).add(parent)
     children: dict[str, set[str]] = {}
-    front, seen = [leaf for leaf in leaves if leaf in parents], set(leaves)
+    front, visited = [leaf for leaf in leaves if leaf in parents], set(leaves)
     while front:
         child = front.pop()
         for parent in parents.get(child, ()):
             children.setdefault(parent, set()).add(child)
-            if parent not in seen:
-                seen.add(parent)
+            if parent not in visited:
+                visited.add(parent)
                 front.append(parent)
     return {parent: sorted(group) for parent, group in children.items()}

@@ -1,4 +1,4 @@
-"""What the WILDS data sets (Koh et al., 2021) share: a table of metadata beside images or texts."""
+"""The tables of metadata of the WILDS data sets (Koh et al., 2021)."""
 
 from __future__ import annotations
 

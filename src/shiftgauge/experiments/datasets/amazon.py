@@ -7,7 +7,7 @@ from pathlib import Path
 
 from shiftgauge.errors import FileError
 from shiftgauge.experiments.datasets._wilds import read_columns, rows_where
-from shiftgauge.experiments.datasets.base import Dataset, Shift
+from shiftgauge.experiments.datasets.base import Dataset, ShiftedSet
 from shiftgauge.experiments.examples import Texts
 
 FOLDER = "amazon_v2.1"
@@ -40,7 +40,7 @@ DATASET = Dataset(
     training=lambda root: read(root, "train"),
     validation=lambda root: read(root, "id_val"),
     shifts=lambda root: [
-        Shift(
+        ShiftedSet(
             part,
             "natural",
             partial(read, root, part),

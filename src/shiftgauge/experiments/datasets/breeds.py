@@ -1,8 +1,8 @@
 """BREEDS (Santurkar, Tsipras and Madry, 2021): Living-17, Nonliving-26, Entity-13, Entity-30.
 
-Superclasses of ImageNet; the source sees half of each one's classes. "Same" targets show the same
-classes corrupted, "novel" targets the other half, clean and corrupted. The halves are those of the split
-``good``, which the paper's authors take; ``living17-rand`` and its like are the random ones.
+Superclasses of ImageNet; the source has half of the classes of each one. "Same" targets are the same classes,
+corrupted, "novel" targets the other half, clean and corrupted. The halves are those of the split ``good``, which the
+paper's authors use; ``living17-rand`` and so on are random ones.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pathlib import Path
 from shiftgauge.errors import FileError
 from shiftgauge.experiments.datasets import imagenet
 from shiftgauge.experiments.datasets._folders import read_images
-from shiftgauge.experiments.datasets._hierarchy import FILES, ORIGIN, SPLITS, Split, read_hierarchy
-from shiftgauge.experiments.datasets.base import Dataset, Shift
+from shiftgauge.experiments.datasets._hierarchy import FILES, ORIGIN, SPLITS, BreedsSplit, read_hierarchy
+from shiftgauge.experiments.datasets.base import Dataset, ShiftedSet
 from shiftgauge.experiments.examples import FileImages
 
 FOLDER = "breeds"
@@ -31,12 +31,12 @@ class _Task:
     classes: int | None = None
     how: str = "good"
 
-    def split(self, root: Path) -> Split:
+    def split(self, root: Path) -> BreedsSplit:
         """The superclasses and their two halves; the wrong hierarchy files are refused."""
         found = read_hierarchy(root / FOLDER).split(self.level, self.subclasses, self.ancestor, self.how)
         if self.classes not in (None, len(found.superclasses)):
             raise FileError(
-                f"{root / FOLDER} gives {len(found.superclasses)} superclasses where {self.classes} are known; "
+                f"{root / FOLDER} gives {len(found.superclasses)} superclasses instead of {self.classes}; "
                 f"the files wanted are those of {ORIGIN} (not the original WordNet ones beside it)"
             )
         return found
@@ -52,21 +52,21 @@ class _Task:
     def _source(self, root: Path) -> dict[str, int]:
         return _folders(imagenet.class_numbers(root), _labels(self.split(root).source))
 
-    def shifts(self, root: Path) -> list[Shift]:
+    def shifts(self, root: Path) -> list[ShiftedSet]:
         """Clean source classes; the corrupted ones; the other half, clean and corrupted."""
         split, numbers = self.split(root), imagenet.class_numbers(root)
-        told = tuple(root / FOLDER / file for file in FILES)
+        class_files = tuple(root / FOLDER / file for file in FILES)
         old, new = (_folders(numbers, _labels(half)) for half in (split.source, split.target))
 
-        def clean(name: str, kind: str, class_of: dict[str, int]) -> Shift:
+        def clean(name: str, kind: str, class_of: dict[str, int]) -> ShiftedSet:
             read = partial(read_images, root / imagenet.VAL, class_of)
-            return Shift(name, kind, read, (root / imagenet.VAL, *told))
+            return ShiftedSet(name, kind, read, (root / imagenet.VAL, *class_files))
 
         return [
             clean("clean", "clean", old),
-            *imagenet.corrupted_folders(root, old, "same", told, "same_"),
+            *imagenet.corrupted_folders(root, old, "same", class_files, "same_"),
             clean("novel_clean", "novel", new),
-            *imagenet.corrupted_folders(root, new, "novel", told, "novel_"),
+            *imagenet.corrupted_folders(root, new, "novel", class_files, "novel_"),
         ]
 
 

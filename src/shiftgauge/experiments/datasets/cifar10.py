@@ -1,8 +1,8 @@
 """CIFAR-10 (Krizhevsky, 2009) with CIFAR-10-C (Hendrycks and Dietterich, 2019), CIFAR-10.2 and CIFAR-10.1.
 
 The paper's natural shift, "CIFAR10-V2", is the training part of CIFAR-10.2 (Lu et al., 2020) in its authors'
-code. The two versions of CIFAR-10.1 (Recht et al., 2018) share nine tenths of their images: each is a row of
-its own and they are never averaged.
+code. The two versions of CIFAR-10.1 (Recht et al., 2018) share nine tenths of their images: each has a row of
+its own, and they are never averaged.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from shiftgauge.errors import FileError
 from shiftgauge.experiments.datasets._cifar_files import corruption_shifts, read_batches, read_npy
-from shiftgauge.experiments.datasets.base import Dataset, Shift, reserve
+from shiftgauge.experiments.datasets.base import Dataset, ShiftedSet, reserve
 from shiftgauge.experiments.examples import ArrayImages
 
 FOLDER, CORRUPTED, NATURAL, NEWER = "cifar-10-batches-py", "CIFAR-10-C", "CIFAR-10.1", "CIFAR-10.2"
@@ -43,35 +43,37 @@ def validation(root: Path) -> ArrayImages:
     return images.take(reserve(len(images), min(RESERVED, len(images) // 5))[1])
 
 
-def shifts(root: Path) -> list[Shift]:
+def shifts(root: Path) -> list[ShiftedSet]:
     """Clean, 95 corruptions (published files, else made here), CIFAR-10.2, and CIFAR-10.1 v4 and v6."""
-    found = corruption_shifts(root / CORRUPTED, lambda: read_test(root), (root / FOLDER / "test_batch",))
+    corrupted = corruption_shifts(root / CORRUPTED, lambda: read_test(root), (root / FOLDER / "test_batch",))
     path = root / NEWER / "cifar102_train.npz"
-    absent = "" if path.exists() else f"{path} is not there"
-    found.append(Shift("cifar10.2", "natural", partial(_newer, path), (path,), absent=absent))
-    return [*found, *(_older(root / NATURAL, version) for version in ("v4", "v6"))]
+    absent = "" if path.exists() else f"{path} is missing"
+    natural = ShiftedSet("cifar10.2", "natural", partial(_cifar102, path), (path,), absent=absent)
+    return [*corrupted, natural, *(_cifar101(root / NATURAL, version) for version in ("v4", "v6"))]
 
 
-def _older(folder: Path, version: str) -> Shift:
-    # A git clone of the repository keeps the arrays in datasets/; loose files stand alone.
+def _cifar101(folder: Path, version: str) -> ShiftedSet:
+    # A git clone of the repository has the arrays in datasets/; single files may be in the folder itself.
     names = [f"cifar10.1_{version}_{what}.npy" for what in ("data", "labels")]
     places = (folder, folder / "datasets")
     at = next((place for place in places if all((place / name).exists() for name in names)), None)
-    absent = f"{folder / names[0]} (or datasets/{names[0]} of a clone, with its labels) is not there"
+    absent = f"{folder / names[0]} (or datasets/{names[0]} of a clone, with its labels) is missing"
     files = tuple((at or folder) / name for name in names)
     kind = f"cifar10.1-{version}"
-    return Shift(f"cifar10.1_{version}", kind, partial(_arrays, *files), files, absent="" if at else absent)
+    return ShiftedSet(
+        f"cifar10.1_{version}", kind, partial(_read_arrays, *files), files, absent="" if at else absent
+    )
 
 
-def _arrays(data: Path, labels: Path) -> ArrayImages:
+def _read_arrays(data: Path, labels: Path) -> ArrayImages:
     return ArrayImages(np.array(read_npy(data), np.uint8), np.array(read_npy(labels), np.int64))
 
 
-def _newer(path: Path) -> ArrayImages:
-    # Besides images and labels the file holds arrays of objects (unpickled by nobody here).
+def _cifar102(path: Path) -> ArrayImages:
+    # The file also holds arrays of objects, which are not unpickled.
     try:
-        with np.load(path, allow_pickle=False) as held:
-            return ArrayImages(held["images"].astype(np.uint8), held["labels"].astype(np.int64))
+        with np.load(path, allow_pickle=False) as arrays:
+            return ArrayImages(arrays["images"].astype(np.uint8), arrays["labels"].astype(np.int64))
     except (OSError, ValueError, KeyError) as error:
         raise FileError(
             f"{path} is not cifar102_train.npz of CIFAR-10.2 ({error}); download it again"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from shiftgauge.experiments.datasets._cifar_files import corruption_shifts, read_batches
-from shiftgauge.experiments.datasets.base import Dataset, Shift, reserve
+from shiftgauge.experiments.datasets.base import Dataset, ShiftedSet, reserve
 from shiftgauge.experiments.examples import ArrayImages
 
 FOLDER, CORRUPTED = "cifar-100-python", "CIFAR-100-C"
@@ -29,7 +29,7 @@ def validation(root: Path) -> ArrayImages:
     return images.take(reserve(len(images), min(RESERVED, len(images) // 5))[1])
 
 
-def shifts(root: Path) -> list[Shift]:
+def shifts(root: Path) -> list[ShiftedSet]:
     """Clean and 95 corruptions: the published files, else made here."""
     return corruption_shifts(root / CORRUPTED, lambda: read(root, "test"), (root / FOLDER / "test",))
 

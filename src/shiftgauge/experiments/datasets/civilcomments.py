@@ -6,20 +6,20 @@ from functools import partial
 from pathlib import Path
 
 from shiftgauge.experiments.datasets._wilds import read_columns, rows_where
-from shiftgauge.experiments.datasets.base import Dataset, Shift
+from shiftgauge.experiments.datasets.base import Dataset, ShiftedSet
 from shiftgauge.experiments.examples import Texts
 
 FOLDER = "civilcomments_v1.0"
 FILE = "all_data_with_identities.csv"
-# The eight groups of WILDS, in its order. The authors' script counts to seven: the last one is beside the row.
+# The eight groups of WILDS, in its order. The authors' script uses the first seven; the last one has a row of its own.
 IDENTITIES = ("male", "female", "LGBTQ", "christian", "muslim", "other_religions", "black")
-BESIDE = "white"
+EXTRA_GROUP = "white"
 
 
 def read(root: Path, split: str, identity: str | None = None) -> Texts:
     """Read ``train``, ``val`` or ``test``, or of it only the comments that mention a group of people.
 
-    Class 1 is toxicity of at least one half; a group is mentioned where at least half of the raters said so.
+    Class 1 is toxicity of at least one half; a group is mentioned if at least half of the raters say so.
     """
     path = root / FOLDER / FILE
     kinds = {"comment_text": "text", "split": "text", "toxicity": "float"}
@@ -31,14 +31,14 @@ def read(root: Path, split: str, identity: str | None = None) -> Texts:
     return Texts(table["comment_text"][rows].tolist(), (table["toxicity"][rows] >= 0.5).astype("int64"))
 
 
-def shifts(root: Path) -> list[Shift]:
-    """The identity groups of the test set (the paper's row), one more group and the whole set beside them."""
+def shifts(root: Path) -> list[ShiftedSet]:
+    """The identity groups of the test set (the paper's row), one more group, and the whole set."""
     files = (root / FOLDER / FILE,)
-    groups = [Shift(name, "natural", partial(read, root, "test", name), files) for name in IDENTITIES]
+    groups = [ShiftedSet(name, "natural", partial(read, root, "test", name), files) for name in IDENTITIES]
     return [
         *groups,
-        Shift(BESIDE, BESIDE, partial(read, root, "test", BESIDE), files),
-        Shift("test", "whole", partial(read, root, "test"), files),
+        ShiftedSet(EXTRA_GROUP, EXTRA_GROUP, partial(read, root, "test", EXTRA_GROUP), files),
+        ShiftedSet("test", "whole", partial(read, root, "test"), files),
     ]
 
 

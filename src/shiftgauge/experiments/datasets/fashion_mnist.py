@@ -9,7 +9,7 @@ import numpy as np
 from shiftgauge.errors import FileError
 from shiftgauge.experiments.datasets._generated import corrupted
 from shiftgauge.experiments.datasets._idx import plain_or_gzipped, read_idx
-from shiftgauge.experiments.datasets.base import Dataset, Shift, reserve
+from shiftgauge.experiments.datasets.base import Dataset, ShiftedSet, reserve
 from shiftgauge.experiments.examples import ArrayImages
 
 FOLDER = "fashion-mnist"
@@ -43,24 +43,24 @@ def read(root: Path, part: str) -> ArrayImages:
 def training(root: Path) -> ArrayImages:
     """All but the reserved training images."""
     everything = read(root, "train")
-    return everything.take(reserve(len(everything), _held_out(everything))[0])
+    return everything.take(reserve(len(everything), _validation_size(everything))[0])
 
 
 def validation(root: Path) -> ArrayImages:
     """The reserved training images."""
     everything = read(root, "train")
-    return everything.take(reserve(len(everything), _held_out(everything))[1])
+    return everything.take(reserve(len(everything), _validation_size(everything))[1])
 
 
-def shifts(root: Path) -> list[Shift]:
+def shifts(root: Path) -> list[ShiftedSet]:
     """The test set, clean and under the 95 corruptions with the CIFAR constants."""
     names = ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
     files = tuple(plain_or_gzipped(root / FOLDER / name) for name in names)
     return corrupted(lambda: read(root, "t10k"), "cifar", files)
 
 
-def _held_out(images: ArrayImages) -> int:
-    # A sixth, as 10,000 of 60,000; small copies of the layout keep the proportion.
+def _validation_size(images: ArrayImages) -> int:
+    # A sixth, as 10,000 of 60,000, in small copies of the layout too.
     return min(RESERVED, len(images) // 6)
 
 

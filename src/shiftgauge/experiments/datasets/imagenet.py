@@ -13,8 +13,8 @@ from shiftgauge.experiments.corruptions import NAMES
 from shiftgauge.experiments.datasets._folders import list_images, read_images
 from shiftgauge.experiments.datasets._generated import describe
 from shiftgauge.experiments.datasets._hierarchy import ORIGIN, read_numbers
-from shiftgauge.experiments.datasets.base import Dataset, Shift, found, reserve
-from shiftgauge.experiments.examples import FileImages, Shifted
+from shiftgauge.experiments.datasets.base import Dataset, ShiftedSet, existing, reserve
+from shiftgauge.experiments.examples import CorruptedFiles, FileImages
 
 TRAIN, VAL = "imagenet/train", "imagenet/val"
 CORRUPTED, SKETCH = "ImageNet-C", "sketch"
@@ -27,14 +27,14 @@ V2 = {
     "v2_top_images": "imagenetv2-top-images-format-val",
 }
 RESERVED = 50
-"""Training images of every class that are not trained on: 50,000 of 1,000 classes."""
+"""Training images of every class that are reserved for validation: 50,000 of 1,000 classes."""
 
 
 def class_numbers(root: Path) -> dict[str, int]:
     """WordNet number -> class number.
 
-    From BREEDS' ``dataset_class_info.json`` where it is there; otherwise the sorted folders are the classes,
-    which is right only if all 1,000 are present: a part of them is refused, not counted.
+    From ``dataset_class_info.json`` of BREEDS if it exists; otherwise the sorted folders are the classes, and all 1,000
+    must be present.
     """
     if (root / INFO).exists():
         return read_numbers(root / INFO)
@@ -50,16 +50,16 @@ def class_numbers(root: Path) -> dict[str, int]:
 def split_training(root: Path, class_of: dict[str, int]) -> tuple[FileImages, FileImages]:
     """(images to train on, reserved images) of the training folders that ``class_of`` names.
 
-    Which images of a class are reserved depends on that class alone, not on the folders beside it; of a
-    class of less than 250 images it is a fifth.
+    The reserved images of a class do not depend on the other folders; of a class with less than 250 images a fifth is
+    reserved.
     """
     images = read_images(root / TRAIN, class_of)
-    held, start = np.zeros(len(images), bool), 0
+    reserved, start = np.zeros(len(images), bool), 0
     for name, group in groupby(path.parent.name for path in images.paths):
         n = len(list(group))
-        held[start + reserve(n, min(RESERVED, n // 5), [*name.encode()])[1]] = True
+        reserved[start + reserve(n, min(RESERVED, n // 5), [*name.encode()])[1]] = True
         start += n
-    return images.take(np.flatnonzero(~held)), images.take(np.flatnonzero(held))
+    return images.take(np.flatnonzero(~reserved)), images.take(np.flatnonzero(reserved))
 
 
 def training(root: Path) -> FileImages:
@@ -72,16 +72,18 @@ def validation(root: Path) -> FileImages:
     return split_training(root, class_numbers(root))[1]
 
 
-def shifts(root: Path) -> list[Shift]:
+def shifts(root: Path) -> list[ShiftedSet]:
     """The official validation set (clean), and every shifted set that is present."""
     numbers = class_numbers(root)
-    told = found(root, (INFO,))
-    sets = [Shift("clean", "clean", partial(read_images, root / VAL, numbers), (root / VAL, *told))]
-    sets += corrupted_folders(root, numbers, "synthetic", told)
+    class_files = existing(root, (INFO,))
+    sets = [
+        ShiftedSet("clean", "clean", partial(read_images, root / VAL, numbers), (root / VAL, *class_files))
+    ]
+    sets += corrupted_folders(root, numbers, "synthetic", class_files)
     for name, folder in [*((name, root / place) for name, place in V2.items()), ("sketch", root / SKETCH)]:
-        absent = "" if folder.is_dir() else f"{folder} is not there"
+        absent = "" if folder.is_dir() else f"{folder} is missing"
         read = partial(_by_number, folder, numbers) if name in V2 else partial(read_images, folder, numbers)
-        sets.append(Shift(name, "natural", read, (folder, *told), absent=absent))
+        sets.append(ShiftedSet(name, "natural", read, (folder, *class_files), absent=absent))
     return sets
 
 
@@ -92,39 +94,41 @@ def _by_number(folder: Path, numbers: dict[str, int]) -> FileImages:
 
 
 def corrupted_folders(
-    root: Path, class_of: dict[str, int], kind: str, told: tuple[Path, ...], prefix: str = ""
-) -> list[Shift]:
-    """The 95 (corruption, severity) folders of ImageNet-C, seen through ``class_of``; the absent ones say so.
+    root: Path, class_of: dict[str, int], kind: str, class_files: tuple[Path, ...], prefix: str = ""
+) -> list[ShiftedSet]:
+    """The 95 (corruption, severity) folders of ImageNet-C with the classes ``class_of``; missing ones say so.
 
-    ``told`` are the files that decide ``class_of``. Without the published folder the same corruptions are
+    ``class_files`` are the files that decide ``class_of``. Without the published folder the same corruptions are
     made here, batch by batch (all 95, without the published files' JPEG compression).
     """
     return [
-        _corrupted(root, class_of, name, severity, f"{prefix}{name}_{severity}", kind, told)
+        _corrupted(root, class_of, name, severity, f"{prefix}{name}_{severity}", kind, class_files)
         for name in NAMES
         for severity in range(1, 6)
     ]
 
 
 def _corrupted(
-    root: Path, class_of: dict[str, int], name: str, severity: int, label: str, kind: str, told: tuple[Path, ...]
-) -> Shift:  # fmt: skip
+    root: Path, class_of: dict[str, int], name: str, severity: int, label: str, kind: str, class_files: tuple[Path, ...]
+) -> ShiftedSet:  # fmt: skip
     top = root / CORRUPTED
     if not top.exists():
-        made = partial(_made, root / VAL, class_of, name, severity)
-        return Shift(label, kind, made, (root / VAL, *told), describe(name, severity, "imagenet"))
+        load = partial(_corrupted_here, root / VAL, class_of, name, severity)
+        return ShiftedSet(label, kind, load, (root / VAL, *class_files), describe(name, severity, "imagenet"))
     # The five archives may have been unpacked in place or each in a folder of its own name.
     places = [top / name / str(severity), *(top / tar / name / str(severity) for tar in TARS)]
     at = next((place for place in places if place.is_dir()), None)
-    absent = "" if at else f"{places[0]} is not there"
+    absent = "" if at else f"{places[0]} is missing"
     place = at or places[0]
-    return Shift(label, kind, partial(read_images, place, class_of), (place, *told), absent=absent)
+    return ShiftedSet(
+        label, kind, partial(read_images, place, class_of), (place, *class_files), absent=absent
+    )
 
 
-def _made(folder: Path, class_of: dict[str, int], name: str, severity: int) -> Shifted:
+def _corrupted_here(folder: Path, class_of: dict[str, int], name: str, severity: int) -> CorruptedFiles:
     # The published files hold the middle of an image, corrupted, and are resized and cut as any other file.
     base = read_images(folder, class_of)
-    return Shifted(base, name, severity, "imagenet", size=base.size)
+    return CorruptedFiles(base, name, severity, "imagenet", size=base.size)
 
 
 DATASET = Dataset(

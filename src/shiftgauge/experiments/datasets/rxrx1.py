@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from shiftgauge.experiments.datasets._wilds import read_columns, rows_where
-from shiftgauge.experiments.datasets.base import Dataset, Shift
+from shiftgauge.experiments.datasets.base import Dataset, ShiftedSet
 from shiftgauge.experiments.examples import FileImages
 
 FOLDER = "rxrx1_v1.0"
@@ -51,7 +51,7 @@ DATASET = Dataset(
     training=lambda root: read(root, "train"),
     validation=lambda root: read(root, "id_test"),
     shifts=lambda root: [
-        Shift(
+        ShiftedSet(
             part,
             "natural",
             partial(read, root, part),

@@ -1,4 +1,4 @@
-"""Networks by name. The registry is a dictionary: a new network touches its file and one line here.
+"""Networks by name. A new network needs its file and one line here.
 
 Images enter as floats in [0, 1], shape (n, 3, H, W); every image network normalises inside.
 """
@@ -11,7 +11,7 @@ from typing import Any
 
 from shiftgauge.errors import InputError, MissingDependencyError, nearest
 
-# name -> (module, function, what it is). Loaded on demand: torch is heavy and optional.
+# name -> (module, function, description). Imported on demand, since torch is heavy and optional.
 NETWORKS: dict[str, tuple[str, str, str]] = {
     "small": ("small", "small", "four convolutions, 70 thousand weights; for 32 x 32 images and a CPU"),
     "resnet20": ("resnet", "resnet20", "ResNet-20 for 32 x 32 images"),
@@ -46,7 +46,7 @@ TEXT = ("distilbert",)
 
 
 def check_network(name: str) -> str:
-    """The name, if a network is called so."""
+    """``name``, if there is such a network."""
     if name not in NETWORKS:
         raise InputError(
             f"no network is called {name!r}{nearest(name, NETWORKS)}; known: {', '.join(NETWORKS)}"
@@ -55,7 +55,7 @@ def check_network(name: str) -> str:
 
 
 def need_torch() -> Any:
-    """The module torch, or one clear line."""
+    """The module torch, or an error that names the extra."""
     try:
         import torch
     except ImportError:
@@ -63,11 +63,19 @@ def need_torch() -> Any:
     return torch
 
 
+def network_module(name: str) -> str:
+    """The module that a network is defined in.
+
+    >>> network_module("resnet20")
+    'shiftgauge.experiments.networks.resnet'
+    """
+    return f"{__name__}.{NETWORKS[check_network(name)][0]}"
+
+
 def build(name: str, classes: int, seed: int = 0, **options: Any) -> Any:
     """Make a network with weights drawn from ``seed``; torch's global generator is left as it was."""
-    module, function, _ = NETWORKS[check_network(name)]
     torch = need_torch()
-    make: Callable[..., Any] = getattr(import_module(f"{__name__}.{module}"), function)
+    make: Callable[..., Any] = getattr(import_module(network_module(name)), NETWORKS[name][1])
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return make(classes, **options)

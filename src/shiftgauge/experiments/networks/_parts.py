@@ -1,4 +1,4 @@
-"""Pieces shared by the image networks."""
+"""Layers and initialisation that the image networks share."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Standardise(nn.Module):  # type: ignore[misc]
 
 
 class Resize(nn.Module):  # type: ignore[misc]
-    """Bilinear enlargement on the device, as the paper's authors show 32 x 32 images to ImageNet networks."""
+    """Bilinear enlargement on the device, as in the authors' code for 32 x 32 images and ImageNet networks."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class Resize(nn.Module):  # type: ignore[misc]
 
 
 class Head(nn.Linear):  # type: ignore[misc]
-    """The last layer, in single precision even where the others are not: bfloat16 logits tie by the thousand."""
+    """The last layer, in single precision even where the others are not: bfloat16 logits have many ties."""
 
     def forward(self, x: Any) -> Any:
         """Features (n, d) to logits (n, classes)."""
@@ -65,15 +65,15 @@ class Head(nn.Linear):  # type: ignore[misc]
 
 
 def enlarged(weights: Path | None) -> Any:
-    """What CIFAR's images pass first as the authors show them: enlarged to 224 pixels, then normalised.
+    """First layers for CIFAR as in the authors' code: images enlarged to 224 pixels, then normalised.
 
     By ImageNet's statistics for public weights, otherwise by their own for CIFAR.
     """
-    return nn.Sequential(Resize(224), entrance("imagenet" if weights else "authors-cifar"))
+    return nn.Sequential(Resize(224), normalisation("imagenet" if weights else "authors-cifar"))
 
 
-def entrance(statistics: str) -> Any:
-    """What images pass first: normalised by ``statistics``. It has no weights."""
+def normalisation(statistics: str) -> Any:
+    """The first layer: normalisation by ``statistics``, without weights."""
     known: dict[str, Any] = {
         "image": Standardise,
         "cifar": lambda: Normalise(CIFAR_MEAN, CIFAR_STD),

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import nn
 
-from shiftgauge.experiments.networks._parts import Head, enlarged, entrance, initialise, load_body
+from shiftgauge.experiments.networks._parts import Head, enlarged, initialise, load_body, normalisation
 
 
 def _convolution(inputs: int, outputs: int, size: int, stride: int = 1) -> Any:
@@ -106,7 +106,7 @@ _DEPTHS: dict[type[Basic] | type[Bottleneck], list[int]] = {Basic: [2, 2, 2, 2],
 
 
 def _small_images(block: type[Basic] | type[Bottleneck], classes: int) -> Any:
-    return initialise(ResNet(block, _DEPTHS[block], _WIDTHS, classes, "cifar", entrance("cifar")))
+    return initialise(ResNet(block, _DEPTHS[block], _WIDTHS, classes, "cifar", normalisation("cifar")))
 
 
 def _large_images(
@@ -118,12 +118,12 @@ def _large_images(
 
 def resnet20(classes: int) -> Any:
     """ResNet-20 for 32 x 32 images: three stages of three basic blocks (projection shortcuts)."""
-    return initialise(ResNet(Basic, [3, 3, 3], [16, 32, 64], classes, "cifar", entrance("cifar")))
+    return initialise(ResNet(Basic, [3, 3, 3], [16, 32, 64], classes, "cifar", normalisation("cifar")))
 
 
 def resnet18(classes: int, weights: Path | None = None, statistics: str = "imagenet") -> Any:
     """ResNet-18 with the ImageNet stem; ``weights`` loads everything but the head."""
-    return _large_images(Basic, classes, entrance(statistics), weights)
+    return _large_images(Basic, classes, normalisation(statistics), weights)
 
 
 def resnet18_cifar(classes: int) -> Any:
@@ -138,7 +138,7 @@ def resnet18_224(classes: int, weights: Path | None = None) -> Any:
 
 def resnet50(classes: int, weights: Path | None = None, statistics: str = "imagenet") -> Any:
     """ResNet-50 with the ImageNet stem; ``weights`` loads everything but the head."""
-    return _large_images(Bottleneck, classes, entrance(statistics), weights)
+    return _large_images(Bottleneck, classes, normalisation(statistics), weights)
 
 
 def resnet50_cifar(classes: int) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import nn
 
-from shiftgauge.experiments.networks._parts import Head, enlarged, entrance, initialise, load_body
+from shiftgauge.experiments.networks._parts import Head, enlarged, initialise, load_body, normalisation
 
 # Channels of the convolutions; None is a 2 x 2 maximum.
 _PLAN = [64, None, 128, None, 256, 256, None, 512, 512, None, 512, 512, None]
@@ -58,12 +58,12 @@ def _vgg(classes: int, normed: bool, first: Any, weights: Path | None) -> Any:
 
 def vgg11(classes: int, weights: Path | None = None, statistics: str = "imagenet") -> Any:
     """VGG-11 for 224 x 224 images; ``weights`` loads everything but the last layer."""
-    return _vgg(classes, False, entrance(statistics), weights)
+    return _vgg(classes, False, normalisation(statistics), weights)
 
 
 def vgg11_bn(classes: int, weights: Path | None = None, statistics: str = "imagenet") -> Any:
     """VGG-11 with batch normalisation for 224 x 224 images."""
-    return _vgg(classes, True, entrance(statistics), weights)
+    return _vgg(classes, True, normalisation(statistics), weights)
 
 
 def vgg11_224(classes: int, weights: Path | None = None) -> Any:
@@ -73,4 +73,6 @@ def vgg11_224(classes: int, weights: Path | None = None) -> Any:
 
 def vgg11_cifar(classes: int) -> Any:
     """VGG-11 with batch normalisation for 32 x 32 images: the convolutions and one linear layer (ours)."""
-    return initialise(nn.Sequential(entrance("cifar"), *_features(True), nn.Flatten(), Head(512, classes)))
+    return initialise(
+        nn.Sequential(normalisation("cifar"), *_features(True), nn.Flatten(), Head(512, classes))
+    )

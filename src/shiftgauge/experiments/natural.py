@@ -1,0 +1,174 @@
+"""The benchmark of natural shifts: about 900 targets of 81 families of real tables, for any method.
+
+    <runs>/scores/<data set>/manifest.json                    what made the scores, and the tasks and models
+    <runs>/scores/<data set>/<task>/<model>/seed0/...         as those of networks (see ``scores``), probabilities
+    <out>/natural/estimates.csv, tables/families.md ...
+
+Models are trained once. Estimates are stored per target and computed again only if the scores or the code change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from shiftgauge.errors import FileError
+from shiftgauge.experiments.datasets import TableDataset, table_datasets
+from shiftgauge.experiments.datasets.tables import ScoredTask, TableWork
+from shiftgauge.experiments.digests import code_digest, digest
+from shiftgauge.experiments.progress import Progress, silent
+from shiftgauge.experiments.protocol import ESTIMATES, estimates_sweep
+from shiftgauge.experiments.scores import MANIFEST, SOURCE, ScoredSet, ScoreFolder
+from shiftgauge.experiments.storage import check_folder, read_mapping, read_table, write_json, write_table
+from shiftgauge.experiments.summaries import with_absolute_error
+from shiftgauge.experiments.tables import ResultTable, in_order, title_of
+from shiftgauge.methods import Estimator
+
+NOTE = "Targets of one task share a model and a source: they are not independent."
+
+
+def collect(
+    names: Sequence[str] = (), runs: Path = Path("runs"), progress: Progress = silent
+) -> dict[str, int]:
+    """Train and score what is not scored yet; data set -> number of targets."""
+    check_folder(runs)
+    counts = {}
+    for dataset in table_datasets(names):
+        dataset.require()
+        made_by = _made_by(dataset)
+        parts = _manifest(runs, dataset.name, made_by)["parts"]
+        todo = list(dataset.work())
+        done = sum(work.name in parts for work in todo)
+        for work in todo:
+            if work.name not in parts:
+                parts[work.name] = [_write(runs, dataset, work, scored, made_by) for scored in work.score()]
+                write_json(_manifest_path(runs, dataset.name), {"made_by": made_by, "parts": parts})
+                done += 1
+                progress(f"{dataset.name}: tables scored", done, len(todo), work.name)
+        counts[dataset.name] = sum(entry["targets"] for part in parts.values() for entry in part)
+    return counts
+
+
+def _made_by(dataset: TableDataset) -> dict[str, str]:
+    packages = (dataset.package, "scikit-learn", "pandas", "numpy")
+    return {name: version(name) for name in packages} | {"code": code_digest(dataset.module)}
+
+
+def _manifest_path(runs: Path, name: str) -> Path:
+    return runs / "scores" / name / MANIFEST
+
+
+def _manifest(runs: Path, name: str, made_by: dict[str, str]) -> dict[str, Any]:
+    """The manifest of a data set; an empty one if there is none, or if something else made the scores."""
+    path = _manifest_path(runs, name)
+    manifest = read_mapping(path) if path.exists() else {}
+    return manifest if manifest.get("made_by") == made_by else {"made_by": made_by, "parts": {}}
+
+
+def _write(
+    runs: Path, dataset: TableDataset, work: TableWork, scored: ScoredTask, made_by: dict[str, str]
+) -> dict[str, Any]:
+    folder = ScoreFolder.of(runs, f"{dataset.name}/{scored.task}", scored.model, 0)
+    targets = {group.replace("/", "-"): target for group, target in scored.targets.items()}
+    folder.write_manifest(
+        dataset=dataset.name,
+        task=scored.task,
+        network=scored.model,
+        seed=0,
+        shifts=list(targets),
+        missing={},
+        made_by=dict.fromkeys((SOURCE, *targets), made_by),
+    )
+    for name, (probs, labels) in [(None, scored.source), *targets.items()]:
+        kind = SOURCE if name is None else work.family
+        inputs = digest(probs.shape, labels.tolist())
+        folder.write(name, probs, labels, kind, made_by, inputs, form="probs")
+    return {"task": scored.task, "model": scored.model, "family": work.family, "targets": len(targets)}
+
+
+def collected(names: Sequence[str] = (), runs: Path = Path("runs")) -> Iterator[tuple[str, str, ScoreFolder]]:
+    """(data set, task, scores) of every trained model."""
+    for dataset in table_datasets(names):
+        path = _manifest_path(runs, dataset.name)
+        if not path.exists():
+            raise FileError(
+                f"{path} does not exist; run `shiftgauge bench natural --only {dataset.name}` first"
+            )
+        for part in read_mapping(path)["parts"].values():
+            for entry in part:
+                place = f"{dataset.name}/{entry['task']}"
+                yield dataset.name, entry["task"], ScoreFolder.of(runs, place, entry["model"], 0)
+
+
+def targets(folder: ScoreFolder) -> Iterator[tuple[str, ScoredSet]]:
+    """The targets of a trained model by group."""
+    for group in folder.shifts():
+        yield group, folder.read(group)
+
+
+def estimates(
+    names: Sequence[str] = (),
+    runs: Path = Path("runs"),
+    methods: Sequence[type[Estimator]] = (),
+    progress: Progress = silent,
+) -> pd.DataFrame:
+    """Every registered method, and these, on every target: a table of estimates with the family as ``kind``."""
+    folders = list(collected(names, runs))
+    parts = []
+    for sweep in (estimates_sweep(), *(estimates_sweep(method=method) for method in methods)):
+        for number, (dataset, task, folder) in enumerate(folders):
+            model = folder.folder.parent.name
+            table = sweep.run(runs, f"{dataset}/{task}", model)
+            parts.append(table.assign(dataset=dataset, shift=task + "/" + table["shift"]))
+            progress(sweep.name, number + 1, len(folders), f"{dataset}, {task}, {model}")
+    return pd.concat(parts, ignore_index=True)
+
+
+def run(
+    names: Sequence[str] = (),
+    runs: Path = Path("runs"),
+    out: Path = Path("results"),
+    methods: Sequence[type[Estimator]] = (),
+    progress: Progress = silent,
+) -> list[Path]:
+    """Collect what is missing, estimate, and write the estimates and the tables; returns the written files."""
+    check_folder(out)
+    collect(names, runs, progress)
+    table = estimates(names, runs, methods, progress)
+    write_table(out / "natural" / "estimates.csv", table)
+    return [out / "natural" / "estimates.csv", *family_table(table).write(out / "natural" / "tables")]
+
+
+def read_estimates(out: Path) -> pd.DataFrame:
+    """The estimates that ``run`` wrote."""
+    return read_table(out / "natural" / "estimates.csv", ESTIMATES)
+
+
+def family_table(table: pd.DataFrame) -> ResultTable:
+    """Mean absolute errors over all targets, by data set, and by family."""
+    errors = with_absolute_error(table[~table.is_score])
+    methods = in_order(errors.method.unique())
+    lines, data = [], []
+    for label, statistic, some in _groups(errors):
+        values = some.groupby("method").absolute_error.agg(statistic)
+        count = int((some.method == methods[0]).sum())
+        lines.append([label, f"{statistic}, {count:,} targets", *(f"{100 * values[m]:.1f}" for m in methods)])
+        record = {"group": label, "statistic": statistic, "targets": count}
+        data.append(record | {m: round(float(values[m]), 6) for m in methods})
+    header = ["targets", "absolute error", *map(title_of, methods)]
+    notes = ("Absolute error in percentage points.", NOTE)
+    return ResultTable("families", "Natural shifts by family", header, lines, notes, data)
+
+
+def _groups(errors: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
+    """(label, statistic, targets): all, then data sets, each with mean, median and worst; then the mean by family."""
+    datasets = list(errors.groupby("dataset", sort=False))
+    every = [("all", errors), *datasets] if len(datasets) > 1 else datasets
+    for label, some in every:
+        yield from ((str(label), statistic, some) for statistic in ("mean", "median", "max"))
+    for (dataset, family), some in errors.groupby(["dataset", "kind"]):
+        yield f"{dataset}: {family}", "mean", some
