@@ -181,13 +181,14 @@ def test_a_note_on_how_a_file_was_read_is_no_warning(shiftgauge, tmp_path):
     commas, tabs = sited(tmp_path / "s.csv"), sited(tmp_path / "t.csv", delimiter="\t")
     words = ("-m", "ac", "--replicates", "0")
     plain, noted = (shiftgauge("estimate", commas, path, *words).out.splitlines() for path in (commas, tabs))
-    assert [line for line in noted if line not in plain] == [
-        f"note: {tabs}: its columns are separated by tabs"
-    ]
-    assert "no warnings" in noted[-1]
-    decided = shiftgauge("estimate", commas, tabs, *words, "--threshold", "b=0.9").out
+    more = " ".join(
+        line.strip() for line in noted if not any(line.split() == other.split() for other in plain)
+    )
+    assert more.endswith(f"note: {tabs}: its columns are separated by tabs")
+    assert not any(line.startswith("! ") for line in noted)
+    decided = shiftgauge("estimate", commas, tabs, *words, "--threshold", "b=0.9", "--verbose").out
     assert decided.count("note: the deployed decisions differ") == 2
-    assert "no warnings" in decided
+    assert "! " not in decided
     planned = shiftgauge("label-plan", commas, tabs, "-n", "60", "--threshold", "b=0.9").out
     assert planned.count("\nnote: the deployed decisions differ") == 2
     assert "! " not in planned

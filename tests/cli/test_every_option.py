@@ -165,6 +165,16 @@ OWN = {
         "seed": (("--seed", "9"), ("seed", is_(9))),
     },
     "report": {
+        "labels": (("--labels", "picks.csv"), ("labels", lambda value: value[39] == "a")),
+        "use-labels": (("--use-labels",), ("labels", lambda value: len(value) == 40)),
+        "labels-chosen": (
+            ("--labels", "picks.csv", "--labels-chosen", "unknown"),
+            ("labels_chosen", is_("unknown")),
+        ),
+        "plan": (
+            ("--labels", "picks.csv", "--plan", "plan.json"),
+            ("labels_chosen", lambda value: value.n_target == 40),
+        ),
         "proportions": (("--proportions", "same"), ("proportions", is_("same"))),
         "method": (("-m", "cot"), ("method", is_("cot"))),
         "calibration": (("--calibration", "none"), ("calibration", is_("none"))),

@@ -2,7 +2,6 @@
 
 import inspect
 import json
-import re
 from dataclasses import fields
 from importlib import resources
 from pathlib import Path
@@ -14,11 +13,8 @@ import typer
 
 from shiftgauge.cli.app import COMMANDS, app
 from shiftgauge.cli.inputs import InputOptions
-from shiftgauge.cli.options import DATA, OUTPUT
+from shiftgauge.cli.options import DATA, LABELS, OUTPUT
 from shiftgauge.methods import METHODS
-
-#: A score, and a method whose one number stands in the demo's text.
-SKIPPED = {"unchanged", "cbpe", *(name for name, one in METHODS.items() if "score" in one.meaning)}
 
 
 @pytest.fixture
@@ -94,10 +90,12 @@ def test_options_stand_in_panels(narrow, command):
 
 
 def test_an_option_stands_where_it_belongs():
-    """Options on how files are read are in one panel; those of --fail-above are among the output."""
+    """Options on how files are read are in one panel; the limit itself is among the first."""
     panels = {p.name: p.rich_help_panel for p in ALL["estimate",].params if p.param_type_name == "option"}
     assert {panels[field.name] for field in fields(InputOptions)} == {DATA}
-    assert panels["on"] == panels["fail_above"] == panels["as_json"] == OUTPUT
+    assert panels["on"] == panels["as_json"] == OUTPUT
+    assert panels["method"] is panels["fail_above"] is panels["level"] is None
+    assert panels["labels"] == panels["check"] == LABELS
 
 
 @pytest.mark.parametrize(
@@ -128,12 +126,9 @@ def test_methods_as_json(shiftgauge):
     assert {one["name"] for one in found["methods"] if "marginal" in one["takes"]} == {"cot", "cott", "scot"}
 
 
-def test_the_demo_s_table_fits_a_terminal(shiftgauge):
-    _, _, *table = shiftgauge("demo").out.split("\n\nA small network")[0].splitlines()
-    assert len(table) > 12
-    assert max(map(len, table)) <= 80
-    head = " ".join(table[:2])
-    assert all(re.split("[ -]", one.title)[0] in head for name, one in METHODS.items() if name not in SKIPPED)
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_help_ends_with_an_example(narrow, name):
+    assert f"Example: shiftgauge {name}" in " ".join(narrow(name, "--help").split())
 
 
 def test_quiet(shiftgauge, files, tmp_path):

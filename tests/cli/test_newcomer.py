@@ -111,8 +111,8 @@ def place(tmp_path, monkeypatch, scores):
         ("estimate s.csv t.csv --threshold high", "wanted a fraction such as 0.9, or NAME=0.9"),
         ("label-plan s.csv t.csv --out t.csv", "that is an input, which would be lost"),
         (
-            "report s.csv t.csv --labels words.csv --plan p.html --out p.html",
-            "that is an input, which would be lost",
+            "label-plan s.csv t.csv --save-plan q.json --out q.json",
+            "cannot tell its format from '.json'",
         ),
         ("report s.csv t.csv -o folder.html", "is a folder; wanted the name of a file"),
     ],

@@ -108,7 +108,7 @@ def estimate(
 def _commands(context: typer.Context, one: Estimate) -> Commands:
     """The commands that a reader of the answer may want next."""
     same = [field.name for field in fields(files.InputOptions)]
-    count = min(one.n_target, MORE_LABELS if one.labels is None else 2 * one.labels.n)
+    count = min(one.n_target, max(MORE_LABELS, 0 if one.labels is None else 2 * one.labels.n))
     plan = command_line(context, "label-plan", [*same, "proportions", "calibration"])
     return Commands(
         f"{plan} -n {count} -o rows.csv",

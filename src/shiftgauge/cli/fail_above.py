@@ -76,7 +76,7 @@ class ErrorLimit:
             if name != self.on
         ]
         beside = f" ({', '.join(others)})" if others else ""
-        return f"{self.on} {percent(value)} {verb} the limit of {100 * self.fail_above:g}%{beside}"
+        return f"{estimate.method}: {self.on} {percent(value)} {verb} the limit of {100 * self.fail_above:g}%{beside}"
 
     def to_dict(self, estimate: Estimate) -> dict[str, Any]:
         """The limit and its result as plain values."""

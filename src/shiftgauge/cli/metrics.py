@@ -16,6 +16,8 @@ from shiftgauge.errors import InputError
 from shiftgauge.methods.range import RANGE_LEVEL
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from shiftgauge.inference import Metrics, Shares
 
 Cost = Annotated[
@@ -77,6 +79,7 @@ def metrics(
             marginal=None if marginal is None else files.read_marginal(marginal, samples.source),
             proportions=proportions,
             cost=None if cost is None else io.read_costs(cost, samples.source.k),
+            level=level,
         )
         estimated = None
         if shares is not None:
@@ -97,9 +100,37 @@ def metrics(
 
 
 def _print(result: Metrics, shares: Shares | None, confusion: bool) -> None:
+    out = console()
+    if result.ranges:
+        _print_ranges(result, out)
+    else:
+        _print_numbers(result, out)
+    if confusion:
+        out.print(_matrix(result))
+    out.print(f"estimated, not counted: it rests on what {result.method} assumes")
+    out.print(result.note)
+    for warning in result.warnings:
+        warn(out, use_option_names(warning))
+    if shares is not None:
+        out.print(use_option_names(repr(shares)))
+
+
+def _print_ranges(result: Metrics, out: Console) -> None:
+    """Every number with its range, in percent."""
+    out.print(result.heading())
+    table = plain_table()
+    head, rows = result.table_rows()
+    for heading in head:
+        table.add_column(heading)
+    for row in rows:
+        table.add_row(*row)
+    out.print(table)
+
+
+def _print_numbers(result: Metrics, out: Console) -> None:
+    """The numbers of a method without ranges."""
     from shiftgauge.results import percent
 
-    out = console()
     out.print(
         f"error {percent(result.error)} by {result.method}"
         + ("" if result.cott_error is None else f", {percent(result.cott_error)} by cott")
@@ -123,14 +154,6 @@ def _print(result: Metrics, shares: Shares | None, confusion: bool) -> None:
         cells = [percent(document["averages"][key][name]) for key in ("precision", "recall", "f1")]
         table.add_row(name, "", "", *cells)
     out.print(table)
-    if confusion:
-        out.print(_matrix(result))
-    out.print(f"estimated, not counted: it rests on what {result.method} assumes")
-    out.print(result.note)
-    for warning in result.warnings:
-        warn(out, use_option_names(warning))
-    if shares is not None:
-        out.print(use_option_names(repr(shares)))
 
 
 def _matrix(result: Metrics) -> Any:
