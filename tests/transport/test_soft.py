@@ -116,7 +116,7 @@ def test_rows_that_believe_in_a_label_without_mass(copies):
 
 @pytest.mark.parametrize(("n", "k"), [(200, 6), (30_000, 6), (200, 40)])
 def test_sums_are_the_value_with_its_gradient_and_hessian(n, k):
-    """Many rows of few classes are summed by a kernel, others by numpy."""
+    """Many rows are summed tile by tile."""
     p, q, mass = drawn(n, k)
     v, d, h = np.log(q), np.random.default_rng(1).normal(size=k), 1e-5
 

@@ -16,6 +16,8 @@ LOWEST, HIGHEST = 0.05, 20.0
 #: Steps of Newton's method from a temperature nearby. The one that moves 1/T by less than this fraction is the last:
 #: what is left is about the square of that.
 NEWTON_STEPS, NEWTON_LAST = 8, 1e-3
+#: The same in a fit from no temperature nearby.
+LAST_STEP = 1e-8
 
 
 @dataclass(frozen=True)
@@ -69,10 +71,11 @@ def fit_temperature(
         found = rate = 0.0
         for rows in chunks(*logits.shape):  # so that nothing is copied whole
             z, m = logits[rows] - logits[rows].max(axis=1, keepdims=True), mass[rows]
-            p = np.exp(b * z)
-            p /= p.sum(axis=1, keepdims=True)
-            mean = np.einsum("ij,ij->i", p, z)
-            square = np.einsum("ij,ij,ij->i", p, z, z)
+            p = b * z
+            np.exp(p, out=p)
+            total = p.sum(axis=1)
+            p *= z
+            mean, square = p.sum(axis=1) / total, np.einsum("ij,ij->i", p, z) / total
             found += float(m @ mean)
             rate += float(m @ np.maximum(square - mean**2, 0.0))
         return found - of_label, rate
@@ -146,7 +149,7 @@ def _root(slope: Any, low: float, high: float) -> float:
             high = b
         step = b - value / rate if rate > 0.0 else low
         new = step if low <= step <= high else np.sqrt(low * high)
-        if abs(new - b) <= 1e-13 * b:
+        if abs(new - b) <= LAST_STEP * b:
             return float(new)
         b = float(new)
     return b

@@ -207,7 +207,10 @@ class Block:
     def entropy(self) -> Floats:
         """(b,) -sum_j p_j log p_j, with 0 log 0 = 0."""
         p = self.probs
-        return np.asarray(np.maximum(-(p * np.log(np.where(p > 0.0, p, 1.0))).sum(axis=1), 0.0))
+        terms = np.where(p > 0.0, p, 1.0)
+        np.log(terms, out=terms)
+        terms *= p
+        return np.asarray(np.maximum(-terms.sum(axis=1), 0.0))
 
     @cached_property
     def zeros(self) -> npt.NDArray[np.bool_] | None:

@@ -50,8 +50,6 @@ TILE = 64
 REACH = 14.0
 #: Rows that are summed up before their sum is added, so that rounding errors stay small.
 PARTIAL = 128
-#: A row's smallest weighted sum of probabilities; below it only logarithms are reliable.
-FAINT = 1e-200
 
 
 class Moves(NamedTuple):
@@ -617,43 +615,6 @@ def audit_sums(P: Array, w: Array, u: Array, prices: Array, held: Array) -> tupl
         best += part
         cost += paid
     return best, cost
-
-
-# -- passes of soft transport ------------------------------------------------------------------------------------------
-
-
-@lean_kernel
-def posterior_sums(
-    P: Array, w: Array, m: Array, y: Array, r: Array, held: Array, square: Array
-) -> tuple[float, float]:
-    """Add up what a Newton step needs of r_i = p_i w / sum_k p_ik w_k.
-
-    Returns:
-        sum_i m_i log sum_j p_ij w_j, and sum_i m_i r_i of the prediction; NaN if a row's sum is too small.
-
-    Shapes: P (n, K), w (K,), m (n,) masses or (0,) for ones, y (n,) predictions, r (K,) scratch, held (K,) in and out:
-    sum_i m_i r_i; square (K, K) in and out, its lower triangle: sum_i m_i r_i r_i'.
-    """
-    n, K = P.shape
-    value, kept = 0.0, 0.0
-    for i in range(n):
-        total = 0.0
-        for j in range(K):
-            r[j] = np.float64(P[i, j]) * w[j]
-            total += r[j]
-        if total < FAINT:
-            return np.nan, np.nan
-        mass = m[i] if m.size else 1.0
-        value += mass * np.log(total)
-        for j in range(K):
-            r[j] /= total
-            held[j] += mass * r[j]
-        for j in range(K):
-            share = mass * r[j]
-            for k in range(j + 1):
-                square[j, k] += share * r[k]
-        kept += mass * r[y[i]]
-    return value, kept
 
 
 # -- transport smoothed by eps: x_i = softmax((p_i - u) / eps) -------------------------------------------------

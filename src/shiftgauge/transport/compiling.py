@@ -9,7 +9,6 @@ import numpy as np
 
 from shiftgauge.rows import Block, Rows, run
 from shiftgauge.transport.exact import SMALL_ENTRIES, exact_transport
-from shiftgauge.transport.soft import KERNEL_ENTRIES, posterior_sums
 from shiftgauge.transport.warm_starts import WarmStart
 
 
@@ -34,7 +33,6 @@ def warm_up(
             for weights in (None, np.ones(n)):
                 block = Block(probs, weights=weights)
                 run(exact_transport(Rows.of_block(block), np.arange(1.0, k + 1.0))).cost_range(block)
-        posterior_sums(Block(np.full((KERNEL_ENTRIES, 3), 1 / 3, dtype)), np.zeros(3), np.ones(3, np.bool_))
         rows = Rows.of_block(Block(probs[:, :3]))
         rows.warm_start = WarmStart()
         run(exact_transport(rows, np.ones(3)))

@@ -12,6 +12,7 @@ same projection adjusts a classifier to a known class distribution (Heiser, Alli
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,6 @@ import numpy.typing as npt
 
 from shiftgauge.rows import Block, RowBuffer, Rows, Totals
 from shiftgauge.rows.rows import subsampled_rows
-from shiftgauge.transport.kernels import kernel_scores, kernel_weights
 from shiftgauge.transport.newton import DualValue, newton
 from shiftgauge.transport.problem import check_masses
 
@@ -32,9 +32,7 @@ Mask = npt.NDArray[np.bool_]
 DIRECT_CLASSES = 256
 #: Rows of more entries than this are thinned to about so many, which give weights to start from; not with fewer rows
 #: per class than that.
-THIN_ENTRIES, FEW_PER_CLASS = 1 << 19, 500
-#: Blocks of more entries than this, with so many classes at most, are summed by a kernel of our own.
-KERNEL_ENTRIES, KERNEL_CLASSES = 1 << 17, 32
+THIN_ENTRIES, FEW_PER_CLASS = 1 << 17, 500
 #: Entries that are worked on at a time, few enough for the cache; many classes take more, to pay for K x K sums.
 TILE_ENTRIES, WIDE_TILE_ENTRIES, WIDE_CLASSES = 1 << 16, 1 << 19, 128
 #: Products of matrices below this many multiplications are not split among threads by the linear algebra
@@ -63,7 +61,7 @@ class SoftTransport:
     def posterior(self, block: Block) -> Floats:
         """(b, K) r, each row's distribution over labels."""
         live = np.isfinite(self.log_weights)
-        E, _ = reweighted_rows(block.without_zeros, self.log_weights, live)
+        E = reweighted_rows(block.without_zeros, self.log_weights, live)
         if live.all():
             return E
         out = np.zeros(block.probs.shape)
@@ -167,28 +165,23 @@ def posterior_sums(block: Block, v: Floats, live: Mask, moments: bool = True) ->
         sum_i m_i log sum_j p_ij w_j; (L,) sum_i m_i r_ij; (L, L) sum_i m_i r_i r_i', 0 if not wanted; sum_i m_i; and
         sum_i m_i r_i of the prediction.
     """
-    k = len(live)
-    near = np.abs(v[live]).max() <= LARGEST_LOG
-    if moments and k <= KERNEL_CLASSES and block.probs.size >= KERNEL_ENTRIES and near:
-        totals = _compiled_sums(block, v, live)
-        if totals is not None:
-            return totals
     count, place = int(live.sum()), np.where(live, np.cumsum(live) - 1, -1)
     held, square, value, kept = np.zeros(count), np.zeros((count, count)) if moments else 0.0, 0.0, 0.0
-    tile = max(1, (TILE_ENTRIES if k <= WIDE_CLASSES else WIDE_TILE_ENTRIES) // k)
-    for lo in range(0, len(block), tile):
-        part = block if len(block) <= tile else block.take(slice(lo, lo + tile))
-        r, log_total = reweighted_rows(part, v, live)
-        m = part.mass
+    predictions, mass = place[block.predictions], block.mass
+    for rows in _tiles(block):
+        p, w, c, log_total = _factors(block, rows, v, live)
+        m, y = mass[rows], predictions[rows]
         # not by BLAS, whose sums depend on its threads
         value += float(np.einsum("i,i", m, log_total))
-        held += np.einsum("i,ij->j", m, r)
         if moments:
-            square += _gram(r, m)
-        at = place[part.predictions]
-        rows = np.flatnonzero(at >= 0)
-        kept += float(np.einsum("i,i", m[rows], r[rows, at[rows]]))
-    return Totals((value, held, square, float(block.mass.sum()), kept))
+            square += _gram(p, np.sqrt(m) * c) * w * w[:, None]
+        else:
+            held += np.einsum("i,ij->j", m * c, p) * w
+        at = np.flatnonzero(y >= 0)
+        kept += float(np.einsum("i,i,i", (m * c)[at], p[at, y[at]], w[y[at]]))
+    if moments:
+        held = square.sum(axis=1)  # the entries of every r_i sum to 1
+    return Totals((value, held, square, float(mass.sum()), kept))
 
 
 def _positive_sums(block: Block, v: Floats, live: Mask, moments: bool) -> Totals:
@@ -196,56 +189,57 @@ def _positive_sums(block: Block, v: Floats, live: Mask, moments: bool) -> Totals
     return posterior_sums(block.without_zeros, v, live, moments)
 
 
-def _compiled_sums(block: Block, v: Floats, live: Mask) -> Totals | None:
-    """The same for few classes: their matrix products are too small for a library to be quick. None if one is faint."""
-    from shiftgauge.transport import _kernels
-
-    k = len(live)
-    held, square = np.zeros(k), np.zeros((k, k))
-    y = np.ascontiguousarray(block.predictions, np.intp).view()
-    y.flags.writeable = False
-    weights = np.where(live, np.exp(np.where(live, v, 0.0)), 0.0)
-    value, kept = _kernels.posterior_sums(
-        kernel_scores(block.probs), weights, kernel_weights(block.weights), y, np.empty(k), held, square
-    )
-    if np.isnan(value):
-        return None
-    whole = np.tril(square) + np.tril(square, -1).T
-    return Totals((value, held[live], whole[np.ix_(live, live)], float(block.mass.sum()), kept))
+def _tiles(block: Block) -> Iterator[slice]:
+    """Rows that are worked on at a time."""
+    step = max(1, (TILE_ENTRIES if block.k <= WIDE_CLASSES else WIDE_TILE_ENTRIES) // block.k)
+    return (slice(lo, lo + step) for lo in range(0, len(block), step))
 
 
-def reweighted_rows(block: Block, v: Floats, live: Mask) -> tuple[Floats, Floats]:
-    """(b, L) posteriors r over the live classes, and (b,) log sum_j p_ij w_j; by logarithms where w is out of range."""
+def _factors(block: Block, rows: slice, v: Floats, live: Mask) -> tuple[Array, Floats, Floats, Floats]:
+    """The posteriors r_ij = p_ij w_j c_i of some rows over the live classes, by their factors.
+
+    Returns:
+        (b, L) p; (L,) w; (b,) c; and (b,) log sum_j p_ij w_j. By logarithms if w is out of range: then p is r itself.
+    """
     if np.abs(v[live]).max() <= LARGEST_LOG:
-        probs = block.probs if live.all() else block.probs[:, live]
-        r = probs * np.exp(v[live])
-        total = np.einsum("ij->i", r)
+        p, w = block.probs[rows] if live.all() else block.probs[rows, live], np.exp(v[live])
+        total = np.einsum("ij,j->i", p, w)
         if total.min() >= FAINT:
-            r /= total[:, None]
-            return r, np.log(total)
-    z = block.log_probs[:, live] + v[live]
+            return p, w, 1.0 / total, np.log(total)
+    z = block.take(rows).log_probs[:, live] + v[live]
     top = z.max(axis=1)
     r = np.exp(z - top[:, None])
     total = np.einsum("ij->i", r)
-    return r / total[:, None], top + np.log(total)
+    return r, np.ones(r.shape[1]), 1.0 / total, top + np.log(total)
 
 
-def _gram(r: Floats, m: Floats) -> Floats:
-    """(K, K) sum_i m_i r_i r_i'."""
-    n, k = r.shape
-    root = np.sqrt(m)
+def reweighted_rows(block: Block, v: Floats, live: Mask) -> Floats:
+    """(b, L) posteriors r over the live classes."""
+    p, w, c, _ = _factors(block, slice(None), v, live)
+    r = p * w
+    r *= c[:, None]
+    return r
+
+
+def _gram(p: Array, scale: Floats) -> Floats:
+    """(K, K) sum_i scale_i^2 p_i p_i'."""
+    n, k = p.shape
     step = min(n, SINGLE_THREADED // k**2) if SINGLE_THREADED // k**2 >= 16 else n
     out = np.zeros((k, k))
     for lo in range(0, n, step):
-        part = r[lo : lo + step] * root[lo : lo + step, None]
+        part = p[lo : lo + step] * scale[lo : lo + step, None]
         out += part.T @ part
     return out
 
 
 def _curvature(block: Block, v: Floats, live: Mask, d: Floats) -> Floats:
     """(L,) sum_i m_i r_i (r_i . d)."""
-    r, _ = reweighted_rows(block.without_zeros, v, live)
-    return np.asarray(np.einsum("i,ij->j", block.mass * np.einsum("ij,j->i", r, d), r))
+    block, out = block.without_zeros, np.zeros(len(d))
+    for rows in _tiles(block):
+        p, w, c, _ = _factors(block, rows, v, live)
+        along = np.einsum("ij,j->i", p, w * d) * c
+        out += np.einsum("i,ij->j", block.mass[rows] * c * along, p) * w
+    return out
 
 
 # -- where to start ------------------------------------------------------------------------------------------
@@ -263,7 +257,7 @@ class _LogSum:
 
 def _column_logs(block: Block, live: Mask) -> _LogSum:
     """(L,) log sum_i m_i p_ij / sum_k p_ik over the live classes, exact even where it underflows."""
-    r, _ = reweighted_rows(block, np.where(live, 0.0, -np.inf), live)
+    r = reweighted_rows(block, np.where(live, 0.0, -np.inf), live)
     column = np.einsum("i,ij->j", block.mass, r)
     faint = np.flatnonzero(column < FAINT)
     logs = np.log(np.where(column < FAINT, 1.0, column))

@@ -61,8 +61,8 @@ IDLE_INSIST = (
     "{who}: insist=True (--insist) takes logits as such though they look like probabilities, and these are "
     "probabilities; leave it out"
 )
-#: About how many scores are looked at in one go, so that no pass copies a large matrix.
-CHUNK_SCORES = 1 << 20
+#: About how many scores are looked at in one go: few enough for the cache, and no pass copies a large matrix.
+CHUNK_SCORES = 1 << 16
 
 
 @dataclass(frozen=True)
