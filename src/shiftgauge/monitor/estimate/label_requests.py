@@ -14,6 +14,7 @@ from sqlalchemy import Connection, insert, select
 
 from shiftgauge.errors import InputError
 from shiftgauge.inference import Plan, budget
+from shiftgauge.monitor.db.audit import LOCAL, record_change
 from shiftgauge.monitor.db.erasure import erased_since
 from shiftgauge.monitor.db.ids import Keys, LatestLabels
 from shiftgauge.monitor.db.models import model_row, read_source_bytes
@@ -120,6 +121,7 @@ def request_labels(
     *,
     labels: int | None = None,
     margin: float | None = None,
+    who: str = LOCAL,
 ) -> list[RequestView]:
     """Pick the rows of a window (by default the newest that is estimated) to be labelled, by the label budget.
 
@@ -128,6 +130,7 @@ def request_labels(
         model, window: whose rows.
         labels: how many to pick; or
         margin: pick as many as give the error to within +- margin (2 points by default).
+        who: for the audit log.
 
     A window has one plan: a second choice would bias the estimate.
     """
@@ -157,6 +160,7 @@ def request_labels(
         gone = erased_since(connection, known.model.id, known.model.seq)
         table = design.table.filter(~np.isin(design.column("key"), gone))
         values = {"labels": len(plan.rows), "margin": plan.margin, "payload": to_arrow_stream(table)}
+        record_change(connection, who, "label-requests", model, window=name, labels=len(plan.rows))
         connection.execute(insert(plans).values(window_id=known.window.id, created=now_us(), **values))
     return list_requests(store, model, name)
 
