@@ -17,7 +17,9 @@ from test_api import post, put_source
 
 from shiftgauge.monitor.alerts.rules import not_estimated, silence
 from shiftgauge.monitor.alerts.webhooks import FIRST_PAUSE, TRIES, send
-from shiftgauge.monitor.periods import DAY, HOUR, SECOND, now_us, simulated_time
+from shiftgauge.monitor.api.security import Authenticator
+from shiftgauge.monitor.db.tokens import create_token
+from shiftgauge.monitor.periods import DAY, HOUR, SECOND, iso, now_us, simulated_time
 from shiftgauge.monitor.run.worker import Worker
 from shiftgauge.monitor.settings import AlertLimits, Webhook
 from shiftgauge.monitor.views.overview import list_alerts, list_deliveries
@@ -196,7 +198,7 @@ def test_public_addresses_pass(monkeypatch):
     """The check itself lets them through: what fails is the connection, which nobody here accepts."""
     monkeypatch.setattr(socket, "create_connection", _nobody)
     for host in ("8.8.8.8", "[2606:4700:4700::1111]", "[64:ff9b::8.8.8.8]", "[::ffff:8.8.8.8]"):
-        said = send(Webhook(f"https://{host}/hook"), 1, {"event": "fired"})
+        said = send(Webhook(url=f"https://{host}/hook"), 1, {"event": "fired"})
         assert said.startswith("ConnectError"), (host, said)
 
 
@@ -271,12 +273,12 @@ def test_without_a_secret_there_is_no_signature(lite_client, receiver):
 
 
 def test_a_host_that_is_not_there_is_said():
-    assert "cannot be found" in send(Webhook("http://no-such-host.invalid/"), 1, {"event": "fired"})
+    assert "cannot be found" in send(Webhook(url="http://no-such-host.invalid/"), 1, {"event": "fired"})
 
 
 def test_slack_gets_a_text(receiver):
     body = {"event": "fired", "model": "m", "message": "a < b"}
-    assert send(Webhook(receiver.url, shape="slack"), 1, body) is None
+    assert send(Webhook(url=receiver.url, shape="slack"), 1, body) is None
     assert json.loads(receiver.seen[0][1]) == {"text": ":rotating_light: *m*: a &lt; b"}
 
 
@@ -304,3 +306,62 @@ def test_retention_forgets_by_itself(lite_client):
     assert "erased" in said
     assert post(client, rows_json(40, day=2, prefix="new")[0]).json()["duplicates"] == 40
     assert days_ago(20) < now_us() - 10 * DAY - SECOND
+
+
+def test_an_alert_is_acknowledged_muted_and_commented_on(client, receiver):
+    """While it is muted no message is sent, also if it resolves and fires again; the audit log says who did it."""
+
+    def change(**values):
+        return client.post(f"/v1/models/m/alerts/{number}", json=values)
+
+    assert delivered(client, receiver.url) == []
+    (alert,) = list_alerts(client.store, firing=True)
+    number, now = alert.id, now_us()
+    assert (len(receiver.seen), alert.acknowledged, alert.muted_until) == (1, None, None)
+    answer = change(acknowledged=True, muted_until=iso(now + DAY), comment="<b>deploy</b> of v2").json()
+    (shown,) = answer["alerts"]
+    assert shown["muted_until"] == iso(now + DAY)
+    assert (shown["comment"], shown["changed_by"]) == ("<b>deploy</b> of v2", "(no token)")
+    assert shown["acknowledged"]
+    for hours, firing in ((3, False), (6, True), (30, False)):
+        with simulated_time(now + hours * HOUR):
+            if not firing:
+                put_source(client)
+                post(client, rows_json(20, prefix=f"h{hours}-")[0]).raise_for_status()
+            Worker(client.store).drain()
+            assert bool(list_alerts(client.store, firing=True)) == firing
+    assert [json.loads(body)["event"] for _, body in receiver.seen] == ["fired", "resolved"]
+    assert change(acknowledged=False, comment="").json()["alerts"][-1]["comment"] is None
+    assert "'99'" in problem(client.post("/v1/models/m/alerts/99", json={"acknowledged": True}), 404)
+    assert "did you mean 'comment'" in problem(change(coment="x"), 422)
+    changes = client.get("/v1/audit").json()["changes"]
+    mine = [one["detail"] for one in changes if one["action"] == "alert"]
+    assert [one["acknowledged"] for one in mine] == [False, True]
+    assert {"settings", "source", "alert"} <= {one["action"] for one in changes}
+
+
+def test_the_audit_log_names_the_token_and_no_row(lite_client):
+    store = lite_client.store
+    put_source(lite_client)
+    post(lite_client, rows_json(20, prefix="person-")[0])
+    token = create_token(store, "on-call", ["admin"], model="m")
+    other = create_token(store, "other", ["admin"], model="n")
+    reader = create_token(store, "reader", ["read"])
+    lite_client.app.state.authenticator = Authenticator(store)  # which looks for tokens anew
+    header = {
+        name: {"authorization": f"Bearer {text}"}
+        for name, text in (("m", token), ("n", other), ("r", reader))
+    }
+    lite_client.delete("/v1/models/m/rows", params={"id": "person-3"}, headers=header["m"]).raise_for_status()
+    lite_client.put("/v1/models/m/settings", json={"level": 0.8}, headers=header["m"]).raise_for_status()
+    changes = lite_client.get("/v1/audit", headers=header["m"]).json()["changes"]
+    assert [(one["who"], one["action"]) for one in changes[:2]] == [
+        ("on-call", "settings"),
+        ("on-call", "erase"),
+    ]
+    assert changes[0]["detail"] == {"changed": "level"}
+    assert "person-3" not in json.dumps(changes)
+    assert [one["action"] for one in lite_client.get("/v1/audit", headers=header["n"]).json()["changes"]] == [
+        "create-token"
+    ]
+    problem(lite_client.get("/v1/audit", headers=header["r"]), 403)

@@ -492,7 +492,7 @@ def test_responses_are_as_the_openapi_describes_them(lite_client):
                 jsonschema.validate(answer.json(), form)
                 assert answer.json()
                 checked += 1
-    assert checked == 9
+    assert checked == 10
     missing = lite_client.get("/v1/models/nobody").json()
     form = schema["paths"]["/v1/models"]["get"]["responses"]["default"]["content"]["application/problem+json"]
     jsonschema.validate(missing, form["schema"])

@@ -86,6 +86,8 @@ CALLS = [
     ("GET", "/v1/models/{model}/settings"),
     ("PUT", "/v1/models/{model}/settings"),
     ("GET", "/v1/models/{model}/alerts"),
+    ("POST", "/v1/models/{model}/alerts/{alert}"),
+    ("GET", "/v1/audit"),
     ("DELETE", "/v1/models/{model}/rows"),
     ("GET", "/healthz"),
     ("GET", "/readyz"),
@@ -108,6 +110,7 @@ def test_no_call_fails(client, method, path, data):
     words = {
         "model": st.just("m") | TEXT,
         "version": st.just("v1") | TEXT,
+        "alert": st.just("1") | TEXT,
         "window": st.just(client.get("/v1/models/m/windows").json()["windows"][0]["window"]) | TEXT,
     }
     for name, values in words.items():

@@ -41,10 +41,12 @@ def _check_url(url: Any) -> Any:
     return url
 
 
-def _check_secret(text: str) -> str:
+def _check_secret(text: Any) -> Any:
     try:
-        good = not text or 24 <= len(base64.b64decode(text.removeprefix(SECRET_PREFIX), validate=True)) <= 64
-    except ValueError:
+        good = (
+            text == "" or 24 <= len(base64.b64decode(text.removeprefix(SECRET_PREFIX), validate=True)) <= 64
+        )
+    except (ValueError, AttributeError):
         good = False
     if not good:
         raise invalid(
@@ -99,7 +101,7 @@ class Webhook(Record):
     """Where alerts are sent."""
 
     url: Annotated[str, BeforeValidator(_check_url)]
-    secret: Annotated[str, AfterValidator(_check_secret)] = Field(
+    secret: Annotated[str, BeforeValidator(_check_secret)] = Field(
         default="",
         strict=True,
         repr=False,

@@ -178,7 +178,7 @@ def test_the_model_page_shows_what_the_service_says(pages, shop):
             assert value is None or percent(value) in page.text
     titles = [tag for tag, _ in page.seen].count("title") - 1
     assert titles == DAYS  # versions side by side share a place
-    assert "The adaptive range held the observed error in" in page.text
+    assert "The adaptive range covered the observed error in" in page.text
     assert "limit 5.0%" in page.text
     assert "UTC" in page.text
 

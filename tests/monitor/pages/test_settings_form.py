@@ -10,7 +10,9 @@ from test_pages import Outline
 from shiftgauge.monitor.db.models import get_settings, put_settings
 from shiftgauge.monitor.db.tokens import create_token
 from shiftgauge.monitor.pages.settings_page import fingerprint, form_fields, form_texts, read_form
+from shiftgauge.monitor.periods import HOUR, now_us, simulated_time
 from shiftgauge.monitor.problems import ApiProblem
+from shiftgauge.monitor.run.worker import Worker
 from shiftgauge.monitor.settings import Settings
 
 OTHER_SECRET = "whsec_YW5vdGhlciBzZWNyZXQgb2YgMzIgYnl0ZXMuLi4="
@@ -163,3 +165,24 @@ def test_every_field_has_a_label_and_its_help(empty_client, held):
     inputs = {a["id"] for t, a in seen if t in ("input", "select") and "id" in a}
     assert inputs == labelled
     assert len(inputs) == len(form_fields())
+
+
+def test_an_alert_is_acknowledged_by_the_form_beside_it(empty_client):
+    empty_client.put("/v1/models/m/settings", json={"limits": {"silence_hours": 0.001}})
+    with simulated_time(now_us() + HOUR):
+        Worker(empty_client.store).drain()
+    assert "Acknowledge" in empty_client.get("/models/m/alerts").text
+    answer = empty_client.post(
+        "/models/m/alerts/1",
+        content=urlencode({"acknowledged": "yes", "mute": "24", "comment": "<i>known</i>"}),
+        headers={"content-type": "application/x-www-form-urlencoded"},
+        follow_redirects=False,
+    )
+    assert (answer.status_code, answer.headers["location"]) == (303, "/models/m/alerts#alert-1")
+    text = empty_client.get("/models/m/alerts").text
+    assert "&lt;i&gt;known&lt;/i&gt;" in text
+    assert "acknowledged <time" in text
+    assert "muted until" in text
+    foreign = {"origin": "http://elsewhere.example", "content-type": "application/x-www-form-urlencoded"}
+    refused = empty_client.post("/models/m/alerts/1", content="acknowledged=no", headers=foreign)
+    assert refused.status_code == 403

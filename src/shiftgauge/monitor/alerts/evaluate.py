@@ -18,12 +18,15 @@ from shiftgauge.monitor.alerts.rules import (
     window_findings,
 )
 from shiftgauge.monitor.db import queue
+from shiftgauge.monitor.db.audit import LOCAL, record_change
 from shiftgauge.monitor.db.erasure import expire_erasures, retention_cutoff
+from shiftgauge.monitor.db.models import model_row
 from shiftgauge.monitor.db.queue import Job, LostLease
 from shiftgauge.monitor.db.schema import alerts, batches, keys, models, outbox, windows
 from shiftgauge.monitor.db.store import Store, remove_files
 from shiftgauge.monitor.db.windows import WindowView, list_windows
 from shiftgauge.monitor.periods import DAY, HOUR, SECOND, iso, now_us, rows_per_window
+from shiftgauge.monitor.problems import unknown
 from shiftgauge.monitor.settings import Settings, from_stored
 
 EVERY = 60 * SECOND
@@ -143,6 +146,7 @@ def _apply(connection: Connection, row: Any, settings: Settings, finding: Findin
             window=finding.window,
             fired=now,
             confirmed=finding.confirmed,
+            muted_until=_muted_until(connection, row.id, finding),
         )
         alert = connection.execute(made.returning(alerts)).one()
         _post(connection, row, settings, alert, "fired", finding.message, now)
@@ -150,6 +154,16 @@ def _apply(connection: Connection, row: Any, settings: Settings, finding: Findin
         changed = update(alerts).where(alerts.c.id == alert.id).values(confirmed=True)
         alert = connection.execute(changed.returning(alerts)).one()
         _post(connection, row, settings, alert, "confirmed", finding.message, now)
+
+
+def _muted_until(connection: Connection, model_id: int, finding: Finding) -> int | None:
+    """Until when the last alert of this rule was muted: an alert that fires anew stays muted."""
+    which = [alerts.c.model_id == model_id, alerts.c.rule == finding.rule]
+    which.append(
+        alerts.c.version.is_(None) if finding.version is None else alerts.c.version == finding.version
+    )
+    query = select(alerts.c.muted_until).where(*which).order_by(alerts.c.id.desc()).limit(1)
+    return connection.execute(query).scalar()
 
 
 def _resolve(
@@ -164,7 +178,7 @@ def _post(
     connection: Connection, row: Any, settings: Settings, alert: Any, event: str, message: str, now: int
 ) -> None:
     """Put a message into the outbox, in the transaction that fires: it is sent if and only if it fired."""
-    if settings.webhook is None:
+    if settings.webhook is None or (alert.muted_until is not None and alert.muted_until > now):
         return
     if event != "resolved" and alert.confirmed is not None:
         message = f"{message} ({confirmation(alert.confirmed)})"
@@ -207,3 +221,53 @@ def _housekeeping(connection: Connection, row: Any, settings: Settings, now: int
     before = retention_cutoff(settings, now)
     if before is not None and (row.erased_before is None or row.erased_before < before - HOUR):
         queue.enqueue(connection, "erase", [row.id], now)
+
+
+def change_alert(
+    store: Store,
+    model: str,
+    number: int,
+    *,
+    acknowledged: bool | None = None,
+    muted_until: int | None = None,
+    comment: str | None = None,
+    who: str = LOCAL,
+) -> None:
+    """Acknowledge, mute or comment on an alert; what is None stays.
+
+    Args:
+        store: where.
+        model: whose alert.
+        number: of the alert.
+        acknowledged: whether somebody has seen it.
+        muted_until: no messages before this time, also if the alert resolves and fires again; a past time unmutes.
+        comment: replaces the one before.
+        who: the name that is shown beside it.
+    """
+    values: dict[str, Any] = {"changed_by": who}
+    if acknowledged is not None:
+        values["acknowledged"] = now_us() if acknowledged else None
+    if muted_until is not None:
+        values["muted_until"] = muted_until
+    if comment is not None:
+        values["comment"] = comment or None
+    with store.write() as connection:
+        row = model_row(connection, model)
+        mine = alerts.c.model_id == row.id
+        if not connection.execute(
+            update(alerts).where(mine, alerts.c.id == number).values(**values)
+        ).rowcount:
+            query = select(alerts.c.id).where(mine).order_by(alerts.c.id.desc()).limit(5)
+            known = [str(other) for other in connection.execute(query).scalars()]
+            raise unknown("alert", str(number), known)
+        until = iso(muted_until)
+        record_change(
+            connection,
+            who,
+            "alert",
+            model,
+            alert=number,
+            acknowledged=acknowledged,
+            muted_until=until,
+            comment=comment,
+        )

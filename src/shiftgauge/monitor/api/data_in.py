@@ -20,7 +20,7 @@ from shiftgauge.monitor.api.requests import (
     run_in_reader,
     store_of,
 )
-from shiftgauge.monitor.api.security import require_scope
+from shiftgauge.monitor.api.security import Admin, require_scope
 from shiftgauge.monitor.db.erasure import erase_rows
 from shiftgauge.monitor.db.models import SourceView, put_source
 from shiftgauge.monitor.ingest.bodies import (
@@ -75,19 +75,19 @@ class RowsErased(Record):
 
 @router.put(
     "/versions/{version}/source",
-    dependencies=[require_scope("admin")],
     openapi_extra=body_schema(
         NPZ, PARQUET, ARROW, example={"probs": [[0.9, 0.1], [0.2, 0.8]], "labels": [0, 1], "classes": None}
     ),
 )
-async def put_the_source(request: Request, model: str, version: str) -> SourceView:
+async def put_the_source(request: Request, model: str, version: str, caller: Admin) -> SourceView:
     """The labelled validation scores of a version: npz, Parquet, Arrow or JSON."""
     body = await read_body(request)
 
     def work() -> SourceView:
         plain = plain_body(request, body)
         kind = media_type(request.headers.get("content-type"), plain)
-        return put_source(store_of(request), model, version, *source_file(plain, kind, limits_of(request)))
+        content, ending = source_file(plain, kind, limits_of(request))
+        return put_source(store_of(request), model, version, content, ending, caller.name)
 
     return await run_in_reader(request, work)
 
@@ -139,12 +139,16 @@ async def post_labels(request: Request, model: str) -> dict[str, Any]:
     return await asyncio.wrap_future(await run_in_reader(request, work))
 
 
-@router.delete("/rows", dependencies=[require_scope("admin")])
-def delete_rows(request: Request, model: str, before: str | None = None, id: str | None = None) -> RowsErased:
+@router.delete("/rows")
+def delete_rows(
+    request: Request, model: str, caller: Admin, before: str | None = None, id: str | None = None
+) -> RowsErased:
     """Erase the rows before a time, or the row and labels of one id; numbers that were published stay."""
     if id is not None and not 1 <= len(id) <= limits_of(request).text:
         raise invalid(f"id: wanted 1 to {limits_of(request).text} characters")
     moment = query_time(before, "before")
     if moment is not None and moment > now_us():
         raise invalid(f"before={before}: lies in the future; wanted a time that has passed")
-    return RowsErased(model=model, erased=erase_rows(store_of(request), model, before=moment, id=id))
+    return RowsErased(
+        model=model, erased=erase_rows(store_of(request), model, before=moment, id=id, who=caller.name)
+    )

@@ -6,12 +6,14 @@ import time
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
+from fastapi import Path as PathParameter
 from jinja2 import Environment, PackageLoader
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import Field, ValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import HTMLResponse, JSONResponse
 
+from shiftgauge.monitor.alerts.evaluate import change_alert
 from shiftgauge.monitor.api.requests import (
     PROBLEMS,
     body_schema,
@@ -22,7 +24,8 @@ from shiftgauge.monitor.api.requests import (
     run_in_reader,
     store_of,
 )
-from shiftgauge.monitor.api.security import Caller, Reader, require_scope
+from shiftgauge.monitor.api.security import Admin, Caller, Reader, Sender, require_scope
+from shiftgauge.monitor.db.audit import ChangeView, list_changes
 from shiftgauge.monitor.db.models import get_settings, put_settings
 from shiftgauge.monitor.db.tokens import TokenView, forbidden, list_tokens
 from shiftgauge.monitor.db.windows import WindowView, get_window, list_revisions, list_windows
@@ -54,6 +57,7 @@ REPORT_POLICY = (
 )
 Few = Annotated[int, Query(ge=1, le=5000)]
 Number = Annotated[int | None, Query(ge=1, le=2**31 - 1)]
+AlertNumber = Annotated[int, PathParameter(ge=1, le=2**31 - 1)]
 
 
 class TokenList(Record):
@@ -193,10 +197,9 @@ class LabelRequestBody(Record, strict=True):
 @router.post(
     "/models/{model}/label-requests",
     status_code=201,
-    dependencies=[require_scope("ingest")],
     openapi_extra=body_schema(example={"labels": 100}),
 )
-async def post_label_requests(request: Request, model: str) -> LabelRequests:
+async def post_label_requests(request: Request, model: str, caller: Sender) -> LabelRequests:
     """Pick the rows of a window to label, once: so many `labels` (20 by default)."""
     body = await read_body(request)
 
@@ -206,7 +209,8 @@ async def post_label_requests(request: Request, model: str) -> LabelRequests:
         except ValidationError as error:
             known = {"": list(LabelRequestBody.model_fields)}
             raise explain(error, "the body", known) from None
-        rows = request_labels(store_of(request), model, wanted.window, wanted.labels)
+        store = store_of(request)
+        rows = request_labels(store, model, wanted.window, wanted.labels, who=caller.name)
         return LabelRequests(model=model, rows=rows)
 
     return await run_in_threadpool(work)
@@ -220,16 +224,15 @@ def get_the_settings(request: Request, model: str) -> Settings:
 
 @router.put(
     "/models/{model}/settings",
-    dependencies=[require_scope("admin")],
     openapi_extra=body_schema(example={"window": "day", "limits": {"error": 0.2, "windows": 2}}),
 )
-async def put_the_settings(request: Request, model: str) -> Settings:
+async def put_the_settings(request: Request, model: str, caller: Admin) -> Settings:
     """Change what is given, keep the rest; makes the model where it is new."""
     body = await read_body(request)
 
     def work() -> Settings:
         given = read_json(plain_body(request, body), limits_of(request))
-        return put_settings(store_of(request), model, given)
+        return put_settings(store_of(request), model, given, caller.name)
 
     return await run_in_reader(request, work)
 
@@ -244,6 +247,52 @@ def get_alerts(request: Request, model: str, firing: bool | None = None, limit: 
 
 #: Whether the store can be written to is tried this often.
 CHECK_SECONDS = 1.0
+
+
+class AlertChange(Record, strict=True):
+    """Acknowledge, mute or comment on an alert; what is left out stays."""
+
+    acknowledged: bool | None = None
+    muted_until: str | None = Field(
+        default=None, description="a time; no messages before it; a past one unmutes"
+    )
+    comment: str | None = Field(default=None, max_length=2000)
+
+
+@router.post(
+    "/models/{model}/alerts/{alert}",
+    openapi_extra=body_schema(
+        example={"acknowledged": True, "muted_until": "2026-03-06T08:00:00Z", "comment": ""}
+    ),
+)
+async def post_alert(request: Request, model: str, alert: AlertNumber, caller: Admin) -> AlertList:
+    """Acknowledge, mute or comment on an alert; the alerts of the model."""
+    body = await read_body(request)
+
+    def work() -> AlertList:
+        try:
+            change = AlertChange.model_validate(read_json(plain_body(request, body), limits_of(request)))
+        except ValidationError as error:
+            raise explain(error, "the body", {"": list(AlertChange.model_fields)}) from None
+        until = query_time(change.muted_until, "muted_until")
+        acknowledged, comment = change.acknowledged, change.comment
+        values: dict[str, Any] = {"acknowledged": acknowledged, "muted_until": until, "comment": comment}
+        change_alert(store_of(request), model, alert, **values, who=caller.name)
+        return get_alerts(request, model)
+
+    return await run_in_threadpool(work)
+
+
+class ChangeList(Record):
+    """The audit log, newest first."""
+
+    changes: list[ChangeView]
+
+
+@router.get("/audit")
+def get_audit(request: Request, caller: Admin, before: Number = None, limit: Few = 200) -> ChangeList:
+    """Who changed what: settings, sources, alerts, erasures, label requests, tokens; of the caller's models."""
+    return ChangeList(changes=list_changes(store_of(request), caller.models(), before, limit))
 
 
 @health.get("/healthz")

@@ -15,6 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from shiftgauge.errors import printable
+from shiftgauge.monitor.db.audit import LOCAL
 from shiftgauge.monitor.db.store import Store
 from shiftgauge.monitor.db.tokens import TokenView, any_tokens, check_token, forbidden
 from shiftgauge.monitor.problems import ApiProblem
@@ -47,6 +48,11 @@ class Caller:
     def may(self, scope: str, model: str | None) -> bool:
         """Whether the caller has this scope on the model (None: on all of them)."""
         return self.token is None or self.token.allows(scope, model)
+
+    @property
+    def name(self) -> str:
+        """For the audit log."""
+        return LOCAL if self.token is None else self.token.name
 
     def models(self) -> list[str] | None:
         """The only models that the caller may see; None for all."""
@@ -113,6 +119,10 @@ def require_scope(scope: str) -> Any:
     return Depends(check)
 
 
+#: A caller who may change a model's settings, sources and alerts.
+Admin = Annotated[Caller, require_scope("admin")]
+#: A caller who may send data.
+Sender = Annotated[Caller, require_scope("ingest")]
 #: A caller who may read; for routes that need to know what else they may see.
 Reader = Annotated[Caller, require_scope("read")]
 

@@ -17,13 +17,14 @@ import pyarrow as pa
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 from shiftgauge.monitor.db import queue
+from shiftgauge.monitor.db.audit import LOCAL, record_change
 from shiftgauge.monitor.db.compaction import lock_model, replace, replace_batches
 from shiftgauge.monitor.db.ids import Keys, keys_of
 from shiftgauge.monitor.db.models import model_row
 from shiftgauge.monitor.db.rows import from_arrow_stream, read_payload, to_arrow_stream, with_commit_columns
 from shiftgauge.monitor.db.schema import batches, erasures, models, plans, sources, windows
 from shiftgauge.monitor.db.store import Store, cancel_files, remove_files
-from shiftgauge.monitor.periods import SECOND, now_us
+from shiftgauge.monitor.periods import SECOND, iso, now_us
 from shiftgauge.monitor.problems import invalid
 
 #: Files that no table names are deleted after so long: somebody may be about to name them.
@@ -57,12 +58,16 @@ class Erasure:
         return mine if kind == "rows" else mine | np.isin(keys, self.label_keys)
 
 
-def erase_rows(store: Store, model: str, *, before: int | None = None, id: str | None = None) -> int:
+def erase_rows(
+    store: Store, model: str, *, before: int | None = None, id: str | None = None, who: str = LOCAL
+) -> int:
     """Erase the rows before a time, which are refused from then on, or all of one id, which may be sent again."""
     if (before is None) == (id is None):
         raise invalid("rows: wanted either before=TIME or id=ID, exactly one of them")
     with store.read() as connection:
         row = model_row(connection, model)
+    with store.write() as connection:
+        record_change(connection, who, "erase", model, before=iso(before), by_id=id is not None)
     if before is not None:
         return erase_before(store, row.id, before)
     rows, labels = _erase(store, row.id, Erasure(keys_of(pa.array([id]), store.secret), NONE))

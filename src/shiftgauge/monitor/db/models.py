@@ -18,6 +18,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from shiftgauge.errors import InputError
 from shiftgauge.io import read_source
 from shiftgauge.monitor.db import queue
+from shiftgauge.monitor.db.audit import LOCAL, record_change
 from shiftgauge.monitor.db.schema import models, sources, specs, versions, windows
 from shiftgauge.monitor.db.store import Store
 from shiftgauge.monitor.periods import next_boundary, now_us, rows_per_window
@@ -128,7 +129,9 @@ def ensure_model(connection: Connection, name: str) -> Any:
     return row
 
 
-def put_source(store: Store, model: str, version: str, body: bytes, ending: str) -> SourceView:
+def put_source(
+    store: Store, model: str, version: str, body: bytes, ending: str, who: str = LOCAL
+) -> SourceView:
     """Take the labelled validation scores of a version; its windows that waited for them are estimated.
 
     A second, different source replaces the first for windows estimated from then on; the first is kept.
@@ -138,6 +141,7 @@ def put_source(store: Store, model: str, version: str, body: bytes, ending: str)
         model, version: made where they are new.
         body: a file of scores with labels.
         ending: its kind: `npz`, `parquet`, `arrow` or `csv`.
+        who: for the audit log.
     """
     check_name(model, "model")
     check_name(version, "version")
@@ -166,6 +170,7 @@ def put_source(store: Store, model: str, version: str, body: bytes, ending: str)
             .where(versions.c.id == version_row.id)
             .values(source_id=source_id, k=source.k, classes=names)
         )
+        record_change(connection, who, "source", model, version=version, sha256=digest, rows=source.n)
         wait = select(windows.c.id).where(
             windows.c.version_id == version_row.id, windows.c.state.in_(["waiting", "failed"])
         )
@@ -238,7 +243,7 @@ def get_settings(store: Store, model: str) -> Settings:
         return from_stored(json.loads(model_row(connection, model).settings))
 
 
-def put_settings(store: Store, model: str, given: Any) -> Settings:
+def put_settings(store: Store, model: str, given: Any, who: str = LOCAL) -> Settings:
     """Change what was given, keep the rest; makes the model where it is new.
 
     A new window length holds from the next moment on at which windows of both lengths begin; windows by number
@@ -253,6 +258,8 @@ def put_settings(store: Store, model: str, given: Any) -> Settings:
         connection.execute(
             update(models).where(models.c.id == row.id).values(settings=json.dumps(new.to_stored()))
         )
+        names = [name for name in Settings.model_fields if getattr(new, name) != getattr(old, name)]
+        record_change(connection, who, "settings", model, changed=", ".join(names))
         if new.method != old.method:  # what one method refused, another may estimate
             failed = select(windows.c.id).where(windows.c.model_id == row.id, windows.c.state == "failed")
             queue.enqueue(connection, "estimate", connection.execute(failed).scalars().all(), now_us())

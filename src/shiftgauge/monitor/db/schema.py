@@ -249,6 +249,10 @@ alerts = Table(
     _time("resolved", nullable=True),
     Column("resolution", Text),
     Column("confirmed", Boolean),  # null for rules that nothing can confirm
+    _time("acknowledged", nullable=True),
+    _time("muted_until", nullable=True),  # no messages before this
+    Column("comment", Text),
+    Column("changed_by", Text),  # who acknowledged, muted or commented last
     Index("alerts_by_model", "model_id", "resolved"),
 )
 outbox = Table(
@@ -266,6 +270,18 @@ outbox = Table(
     Column("given_up", Boolean, nullable=False, default=False),
     Column("problem", Text),
 )
+audit = Table(  # who changed what, written in the transaction of the change
+    "audit",
+    metadata,
+    _id(),
+    _time("time"),
+    Column("who", Text, nullable=False),  # the name of a token
+    Column("action", Text, nullable=False),
+    Column("model", Text),  # null for tokens
+    Column("detail", Text, nullable=False),  # JSON, without ids of rows and without secrets
+    Index("audit_by_model", "model", "id"),
+)
+
 tokens = Table(
     "tokens",
     metadata,

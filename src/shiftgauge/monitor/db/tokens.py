@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import Field
 from sqlalchemy import insert, select, update
 
+from shiftgauge.monitor.db.audit import LOCAL, record_change
 from shiftgauge.monitor.db.schema import tokens
 from shiftgauge.monitor.db.store import Store
 from shiftgauge.monitor.periods import DAY, now_us
@@ -66,6 +67,7 @@ def create_token(
                 expires=None if days is None else now + int(days * DAY),
             )
         )
+        record_change(connection, LOCAL, "create-token", model, name=name[:200], scopes=" ".join(scopes))
     return f"sgm_{number}_{secret}"
 
 
@@ -101,6 +103,7 @@ def revoke_token(store: Store, number: str) -> None:
         change = update(tokens).where(tokens.c.id == number, tokens.c.revoked.is_(None))
         if not connection.execute(change.values(revoked=now_us())).rowcount:
             raise unknown("token", number, list(connection.execute(select(tokens.c.id)).scalars()))
+        record_change(connection, LOCAL, "revoke-token", None, id=number)
 
 
 def forbidden(scope: str, model: str | None) -> ApiProblem:

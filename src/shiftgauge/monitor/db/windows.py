@@ -20,7 +20,7 @@ MOST = 5000
 ENOUGH = 30
 
 
-class ErrorRange(Record):
+class WindowRange(Record):
     """A range of the error."""
 
     low: float
@@ -135,7 +135,7 @@ class WindowView(Record):
 
     @computed_field  # type: ignore[prop-decorator]
     @property
-    def range(self) -> ErrorRange | None:
+    def range(self) -> WindowRange | None:
         """The range of the error."""
         return _range(self.low, self.high, self.level, self.details.get("range"))
 
@@ -148,7 +148,7 @@ class WindowView(Record):
 
     @computed_field  # type: ignore[prop-decorator]
     @property
-    def adaptive_range(self) -> ErrorRange | None:
+    def adaptive_range(self) -> WindowRange | None:
         """The adaptive range, which learns from past differences to observed errors."""
         return _range(self.adaptive_low, self.adaptive_high, self.adaptive_level, "adaptive")
 
@@ -162,8 +162,10 @@ class WindowView(Record):
         return Observed(error=self.observed, **ends, kind=self.observed_kind, labels=self.labels)
 
 
-def _range(low: float | None, high: float | None, level: float | None, kind: str | None) -> ErrorRange | None:
-    return None if low is None or high is None else ErrorRange(low=low, high=high, level=level, kind=kind)
+def _range(
+    low: float | None, high: float | None, level: float | None, kind: str | None
+) -> WindowRange | None:
+    return None if low is None or high is None else WindowRange(low=low, high=high, level=level, kind=kind)
 
 
 def list_windows(

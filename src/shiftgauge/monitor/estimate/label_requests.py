@@ -12,6 +12,7 @@ from sqlalchemy import Connection, insert, select
 
 from shiftgauge.errors import InputError
 from shiftgauge.inference import label_plan
+from shiftgauge.monitor.db.audit import LOCAL, record_change
 from shiftgauge.monitor.db.erasure import erased_since
 from shiftgauge.monitor.db.ids import LatestLabels
 from shiftgauge.monitor.db.models import model_row, read_source_bytes
@@ -57,7 +58,7 @@ def list_requests(store: Store, model: str, window: str | None = None) -> list[R
 
 
 def request_labels(
-    store: Store, model: str, window: str | None = None, labels: int | None = None
+    store: Store, model: str, window: str | None = None, labels: int | None = None, *, who: str = LOCAL
 ) -> list[RequestView]:
     """Pick rows of a window (by default the newest that is estimated) to be labelled, by `shiftgauge.label_plan`.
 
@@ -67,6 +68,7 @@ def request_labels(
         store: where.
         model, window: whose rows.
         labels: how many to pick; 20 by default, or all rows if there are fewer.
+        who: for the audit log.
     """
     name = window or _newest(store, model)
     get_window(store, model, name)
@@ -91,6 +93,7 @@ def request_labels(
         gone = erased_since(connection, known.model.id, known.model.seq)
         table = design.table.filter(~np.isin(design.column("key"), gone))
         values = {"labels": table.num_rows, "rows": design.rows, "payload": to_arrow_stream(table)}
+        record_change(connection, who, "label-requests", model, window=name, labels=table.num_rows)
         connection.execute(insert(plans).values(window_id=known.window.id, created=now_us(), **values))
     return list_requests(store, model, name)
 

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request, Response
+from typing import Any
 
-from shiftgauge.monitor.api.requests import store_of
-from shiftgauge.monitor.api.security import Reader
+from fastapi import APIRouter, Request, Response
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import RedirectResponse
+
+from shiftgauge.monitor.alerts.evaluate import change_alert
+from shiftgauge.monitor.api.requests import read_body, store_of
+from shiftgauge.monitor.api.security import Admin, Caller, Reader
+from shiftgauge.monitor.pages.format import model_path
 from shiftgauge.monitor.pages.model_page import list_rows, model_values, sentence
 from shiftgauge.monitor.pages.render import STATIC_KINDS, PageRoute, page, static_file_body
+from shiftgauge.monitor.pages.settings_page import parse_form
 from shiftgauge.monitor.pages.window_page import window_values
-from shiftgauge.monitor.periods import now_us
+from shiftgauge.monitor.periods import HOUR, now_us
 from shiftgauge.monitor.problems import ApiProblem
 from shiftgauge.monitor.views.overview import get_model, list_alerts, list_deliveries, list_models
 
@@ -48,17 +55,32 @@ def window_page(request: Request, model: str, window: str, caller: Reader) -> Re
 def all_alerts(request: Request, caller: Reader) -> Response:
     """Alerts of every model that the caller may see."""
     names = caller.models()
-    return _alerts(request, names[0] if names else None, alone=False)
+    return _alerts(request, names[0] if names else None, caller, alone=False)
 
 
 @router.get("/models/{model}/alerts")
 def model_alerts(request: Request, model: str, caller: Reader) -> Response:
     """Alerts of one model."""
     get_model(store_of(request), model)
-    return _alerts(request, model, alone=True)
+    return _alerts(request, model, caller, alone=True)
 
 
-def _alerts(request: Request, model: str | None, *, alone: bool) -> Response:
+@router.post("/models/{model}/alerts/{alert}")
+async def change_alert_page(request: Request, model: str, alert: int, caller: Admin) -> Response:
+    """Acknowledge, mute or comment on an alert, from the form beside it."""
+    form = parse_form(await read_body(request))
+    hours = {"1": 1, "24": 24, "168": 168, "0": 0}.get(form.get("mute", ""))
+    values: dict[str, Any] = {
+        "acknowledged": {"yes": True, "no": False}.get(form.get("acknowledged", "")),
+        "muted_until": None if hours is None else now_us() + hours * HOUR,
+        "comment": form["comment"][:2000] if "comment" in form else None,
+        "who": caller.name,
+    }
+    await run_in_threadpool(change_alert, store_of(request), model, alert, **values)
+    return RedirectResponse(f"{model_path(model, 'alerts')}#alert-{alert}", 303)
+
+
+def _alerts(request: Request, model: str | None, caller: Caller, *, alone: bool) -> Response:
     store = store_of(request)
     return page(
         "alerts.html.j2",
@@ -67,6 +89,7 @@ def _alerts(request: Request, model: str | None, *, alone: bool) -> Response:
         resolved=list_alerts(store, model, firing=False),
         undelivered=list_deliveries(store, model, undelivered=True),
         now=now_us(),
+        may_change=caller.may("admin", model),
     )
 
 

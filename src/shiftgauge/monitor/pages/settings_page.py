@@ -229,11 +229,11 @@ async def save_settings(request: Request, model: str, caller: Reader) -> Respons
 def _save(request: Request, model: str, caller: Caller, body: bytes) -> Response:
     store = store_of(request)
     get_model(store, model)
-    form = _parse_form(body)
+    form = parse_form(body)
     try:
         given = read_form(form, get_settings(store, model))
         if given:
-            put_settings(store, model, given)
+            put_settings(store, model, given, caller.name)
     except ApiProblem as problem:
         if problem.status not in (409, 422):
             raise
@@ -241,7 +241,8 @@ def _save(request: Request, model: str, caller: Caller, body: bytes) -> Response
     return RedirectResponse(f"{model_path(model, 'settings')}?saved=1", 303)
 
 
-def _parse_form(body: bytes) -> dict[str, str]:
+def parse_form(body: bytes) -> dict[str, str]:
+    """The fields of a posted form."""
     try:
         return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MOST_FIELDS))
     except ValueError:

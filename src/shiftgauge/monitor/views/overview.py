@@ -189,6 +189,10 @@ class AlertView(Record):
     confirmed: bool | None = Field(
         description="whether the range's lower end or labels exceed the limit too; null for other rules"
     )
+    acknowledged: Time | None
+    muted_until: Time | None = Field(description="no messages before this")
+    comment: str | None
+    changed_by: str | None = Field(description="who acknowledged, muted or commented last")
 
     @computed_field  # type: ignore[prop-decorator]
     @property
