@@ -2,9 +2,10 @@
 
     python benchmarks/aline.py [TABLES.npz ...] [--quick] [--json FILE]
 
-TABLES as `benchmarks/natural.py --export` writes them (three models a task); tasks with fewer models are left out. Beside
-them, handwritten digits (scikit-learn's own, four models) under noise, blur, low contrast and displacement. Printed:
-mean, median and worst miss in points, and how often the line was straight enough (R^2 of 0.95) that nothing warned.
+TABLES as `benchmarks/natural.py --export` writes them (three models a task); tasks with fewer models are left
+out. Beside them, handwritten digits (scikit-learn's own, four models) under noise, blur, low contrast and
+displacement. Printed: mean, median and worst miss in points, and how often the line was straight enough (R^2
+of 0.95) that nothing warned.
 """
 
 from __future__ import annotations

@@ -2,10 +2,11 @@
 
     python benchmarks/ceiling.py [--tables FILE.npz ...] [--scores FILE.npz ...] [--quick] [--json FILE]
 
-TABLES and SCORES as in `benchmarks/silent.py`; with no tables, those of the folder `runs` (`benchmarks/natural.py`); the
-shipped predictions always count. Compared: the largest of all methods with no margin; the shipped ceiling; the same
-with its margin scaled anew so that it holds in 95% of the other families' targets (the family at hand left out); the
-critic's bound (disagreement discrepancy). Families count by their targets.
+TABLES and SCORES as in `benchmarks/silent.py`; with no tables, those of the folder `runs`
+(`benchmarks/natural.py`); the shipped predictions always count. Compared: the largest of all methods with no
+margin; the shipped ceiling; the same with its margin scaled anew so that it holds in 95% of the other
+families' targets (the family at hand left out); the critic's bound (disagreement discrepancy). Families count
+by their targets.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
 """Fit the scales of `auto`'s range, and measure how often its ranges and grades hold, with families left out.
 
-    python benchmarks/fit_auto.py --tables 90.npz 302.npz 527.npz --logits cifar10c.npz [--validate OTHER.npz ...] [--write]
+    python benchmarks/fit_auto.py --tables 90.npz 302.npz 527.npz --logits cifar10c.npz [--validate OTHER.npz
+    ...] [--write]
 
-The scale above and below the answer is linear in what the scores show (`shiftgauge.methods.range`); its coefficients
-maximise the likelihood of the true errors under a two-piece Student t with 2 degrees of freedom, no family counting more
-than twenty targets. Printed: the coefficients; the mean absolute error of `auto` and of every method, in points; how often
-the range holds at 50, 80, 90 and 95%, its mean width, and what the grades are worth, where every family is judged by
-coefficients that were fitted without it (twelve parts); the same for sets that nothing was fitted on. `--write` stores the
-coefficients in `methods/auto_constants.json`.
+The scale above and below the answer is linear in what the scores show (`shiftgauge.methods.range`); its
+coefficients maximise the likelihood of the true errors under a two-piece Student t with 2 degrees of freedom,
+no family counting more than twenty targets. Printed: the coefficients; the mean absolute error of `auto` and
+of every method, in points; how often the range holds at 50, 80, 90 and 95%, its mean width, and what the
+grades are worth, where every family is judged by coefficients that were fitted without it (twelve parts); the
+same for sets that nothing was fitted on. `--write` stores the coefficients in `methods/auto_constants.json`.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ FEATURES = {
     "below": ("constant", "disagreement", "ks_distance"),
 }
 LEVELS = (0.5, 0.8, 0.9, 0.95)
-#: New families turn out harder than those at hand: on 1,070 targets of 88 families that were collected afterwards, 90%
-#: ranges held in 86%. Scales are therefore longer by this factor: 92% of those at hand, 88% of the others.
+#: New families turn out harder than those at hand: on 1,070 targets of 88 families that were collected afterwards,
+#: 90% ranges held in 86%. Scales are therefore longer by this factor: 92% of those at hand, 88% of the others.
 UNSEEN = 1.15
 PARTS, MOST_OF_A_FAMILY = 12, 20
 

@@ -1,12 +1,13 @@
 """What labels are worth: `auto` with 0 to 200 labels, beside the labels alone and prediction-powered inference alone.
 
-    python benchmarks/labels.py --tables 90.npz 302.npz 527.npz --logits cifar10c.npz [--draws 6] [--json FILE] [--figure FILE]
+    python benchmarks/labels.py --tables 90.npz 302.npz 527.npz --logits cifar10c.npz [--draws 6] [--json FILE]
 
-For each target, labels of rows are drawn at random (and by `shiftgauge.label_plan`'s design, "spread"). Printed by set:
-mean absolute error in points of the combined answer; of the labels alone (with Wilson's interval); of prediction-powered
-inference alone (`ppi-python`, power-tuned, with the confidence as the prediction); how often the 90% and 95% ranges hold
-and the mean width at 90%. Range constants are those of `fit_auto.py`, fitted without the family of each target. Also
-shown: targets without shift (random halves of the sources), and targets with other class proportions.
+For each target, labels of rows are drawn at random (and by `shiftgauge.label_plan`'s design, "spread").
+Printed by set: mean absolute error in points of the combined answer; of the labels alone (with Wilson's
+interval); of prediction-powered inference alone (`ppi-python`, power-tuned, with the confidence as the
+prediction); how often the 90% and 95% ranges hold and the mean width at 90%. Range constants are those of
+`fit_auto.py`, fitted without the family of each target. Also shown: targets without shift (random halves of
+the sources), and targets with other class proportions.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def trial(estimate: sg.Estimate, pair: sg.Pair, labels: np.ndarray, rows: np.nda
 
 
 def no_shift(task: Task, rng: np.random.Generator, alpha: float | None) -> Task:
-    """Half of a source as the source, the other half as its target; with other class proportions if alpha is given."""
+    """Half of a source as the source, the other half as its target; with other class proportions by alpha."""
     s = task.source
     order = rng.permutation(s.n)
     first, rest = order[: s.n // 2], order[s.n // 2 :]
@@ -94,7 +95,7 @@ def no_shift(task: Task, rng: np.random.Generator, alpha: float | None) -> Task:
 
 
 def with_made(all_tasks: Iterator[Task]) -> Iterator[tuple[str, Task]]:
-    """Every task under the name of its set; and targets without shift, and with other proportions, made of its source."""
+    """Every task under the name of its set; and targets made of its source: no shift, other proportions."""
     rng = np.random.default_rng(0)
     for task in all_tasks:
         yield task.family.split("/")[0], task
@@ -140,25 +141,28 @@ def main() -> None:
                             else spread_rows(probability, count, rng)
                         )
                         found[name, design, count].append(trial(estimate, pair, labels, np.sort(rows)))
-    print(
-        f"{'set':20}{'labels':>7}{'with us':>9}{'spread':>8}{'alone':>7}{'ppi':>6}{'90%':>6}{'95%':>6}{'width':>7}{'alone':>7}"
-    )
+    shown = {
+        "miss": 9,
+        "spread": 8,
+        "alone": 7,
+        "ppi": 6,
+        "holds90": 9,
+        "holds95": 9,
+        "width": 7,
+        "alone_width": 13,
+    }
+    print(f"{'set':20}{'labels':>7}" + "".join(f"{name:>{wide}}" for name, wide in shown.items()))
     table = []
     for name, design, count in sorted(found, key=lambda key: (key[0], key[2])):
-        if design == "random":
-            row = {
-                k: float(np.mean([t[k] for t in found[name, design, count]]))
-                for k in found[name, design, count][0]
-            }
-            row["spread"] = float(
-                np.mean([t["miss"] for t in found.get((name, "spread", count), [{"miss": np.nan}])])
-            )
-            table.append({"set": name, "labels": count, "trials": len(found[name, design, count]), **row})
-            print(
-                f"{name:20}{count:>7}{100 * row['miss']:>9.1f}{100 * row['spread']:>8.1f}"
-                f"{100 * row.get('alone', np.nan):>7.1f}{100 * row.get('ppi', np.nan):>6.1f}{100 * row['holds90']:>6.0f}"
-                f"{100 * row['holds95']:>6.0f}{100 * row['width']:>7.1f}{100 * row.get('alone_width', np.nan):>7.1f}"
-            )
+        if design != "random":
+            continue
+        some = found[name, design, count]
+        row = {key: float(np.mean([t[key] for t in some])) for key in some[0]}
+        others = found.get((name, "spread", count), [{"miss": np.nan}])
+        row["spread"] = float(np.mean([t["miss"] for t in others]))
+        table.append({"set": name, "labels": count, "trials": len(some), **row})
+        cells = (f"{100 * row.get(key, np.nan):>{wide}.1f}" for key, wide in shown.items())
+        print(f"{name:20}{count:>7}" + "".join(cells))
     if options.json:
         options.json.write_text(json.dumps(table, indent=1) + "\n")
 

@@ -3,9 +3,9 @@
     python benchmarks/small.py --tables 302.npz 527.npz [--logits cifar10c.npz] [--draws 2] [--quick]
 
 Half of each source is the source; targets are drawn from the other half (no shift) or from another group (a natural
-shift, or a corruption), as they are or with 70% of one class. Printed for each cell: the mean absolute error in points and
-its 95th percentile, of `auto` and of AC, DoC, label-shift and SCOT, and how far `auto` is behind the best of the first
-three.
+shift, or a corruption), as they are or with 70% of one class. Printed for each cell: the mean absolute error
+in points and its 95th percentile, of `auto` and of AC, DoC, label-shift and SCOT, and how far `auto` is behind
+the best of the first three.
 """
 
 from __future__ import annotations

@@ -166,7 +166,8 @@ def posterior_sums(block: Block, v: Floats, live: Mask, moments: bool = True) ->
         sum_i m_i r_i of the prediction.
     """
     count, place = int(live.sum()), np.where(live, np.cumsum(live) - 1, -1)
-    held, square, value, kept = np.zeros(count), np.zeros((count, count)) if moments else 0.0, 0.0, 0.0
+    held, value, kept = np.zeros(count), 0.0, 0.0
+    square: Any = np.zeros((count, count)) if moments else 0.0
     predictions, mass = place[block.predictions], block.mass
     for rows in _tiles(block):
         p, w, c, log_total = _factors(block, rows, v, live)

@@ -38,9 +38,9 @@ class LabelEvidence(Record):
     n: int = Field(description="labels that the estimate rests on")
     errors: int = Field(description="of these, rows whose prediction is wrong")
     error: float = Field(description="what the labels alone say")
-    range: ErrorRange
+    range: WindowRange
     scores_error: float = Field(description="what the scores alone said")
-    scores_range: ErrorRange
+    scores_range: WindowRange
     chosen: str = Field(description="how the labelled rows were chosen: random or unknown")
     contradicts: bool = Field(description="whether labels and scores contradict each other")
 
