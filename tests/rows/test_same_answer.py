@@ -167,7 +167,7 @@ def test_arrays_with_a_value_per_row_and_plans_of_rows_in_passes():
     source, target = world(6)
     whole, parts, site = in_memory(target), scanned(target, [333]), target["site"]
     for function in (
-        lambda t: sg.budget(source, t, count=50),
+        lambda t: sg.label_plan(source, t, n=50),
         lambda t: sg.slices(source, t, site, "doc", replicates=20),
         lambda t: sg.interval(source, t, "doc", groups=site, replicates=20),
     ):
@@ -177,18 +177,18 @@ def test_arrays_with_a_value_per_row_and_plans_of_rows_in_passes():
 def test_values_of_every_row_serve_rows_that_are_read_in_passes_too():
     source, target = world(6)
     whole, parts = in_memory(target), scanned(target, [300])
-    plans = [sg.budget(source, one, count=50) for one in (whole, parts)]
+    plans = [sg.label_plan(source, one, n=50) for one in (whole, parts)]
     assert plans[0].rows.tolist() == plans[1].rows.tolist()
     np.testing.assert_allclose(plans[0].error_probability, plans[1].error_probability, atol=1e-9)
     labels = dict.fromkeys(plans[0].rows.tolist(), 0)
-    errors = [sg.with_labels(plans[0], one, labels).error for one in (whole, parts)]
+    errors = [sg.estimate(source, one, labels=labels).error for one in (whole, parts)]
     assert errors[0] == pytest.approx(errors[1], abs=1e-12)
     cut = [sg.slices(source, one, target["site"], "doc", replicates=20).to_dict() for one in (whole, parts)]
     same(*cut)
     groups = np.arange(N) // 10
     same(*(sg.interval(source, one, "doc", groups=groups, replicates=20).to_dict() for one in (whole, parts)))
     truth = np.zeros(N, dtype=int)
-    found = [sg.compare(source, one, ["ac"], target_labels=truth).true_error for one in (whole, parts)]
+    found = [sg.compare(source, one, ["ac"], labels=truth).true_error for one in (whole, parts)]
     assert found[0] == pytest.approx(found[1])
 
 

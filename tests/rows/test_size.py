@@ -31,7 +31,7 @@ def test_an_interval_of_many_rows_in_groups(many):
 
 
 def test_a_label_budget_for_many_rows(many):
-    assert len(sg.budget(*many, count=30).rows) == 30
+    assert len(sg.label_plan(*many, n=30).rows) == 30
 
 
 class MeanUncertainty(sg.methods.Estimator):

@@ -125,7 +125,7 @@ def test_every_function_takes_a_scanned_source(tmp_path):
         lambda s: sg.ceiling(s, target),
         lambda s: sg.suitable(s, target),
         lambda s: sg.backtest(s, repeats=1, methods=["ac", "doc"]),
-        lambda s: sg.budget(s, target, count=50),
+        lambda s: sg.label_plan(s, target, n=50),
         lambda s: sg.methods.METHODS["cot"]().fit(s).estimate(target),
     ]
     for function in functions:
@@ -261,7 +261,7 @@ def test_the_command_saves_the_passes_over_a_large_target(tmp_path, monkeypatch)
     asked = ["estimate", str(tmp_path / "source.parquet"), str(tmp_path / "target.parquet"), "-m", "ac"]
     asked += ["--json", "--replicates", "0"]
     saved = [*asked, "--checkpoint", str(tmp_path / "passes")]
-    with pytest.raises(InputError, match="is read whole, and this is about scans of large ones"):
+    with pytest.raises(InputError, match="is read into memory, and this is about passes over large files"):
         CliRunner().invoke(app, saved, catch_exceptions=False)
     assert not (tmp_path / "passes").exists()
     monkeypatch.setattr("shiftgauge.rows.rows.WHOLE_ENTRIES", 100)

@@ -181,7 +181,7 @@ def posterior_sums(block: Block, v: Floats, live: Mask, moments: bool = True) ->
         at = np.flatnonzero(y >= 0)
         kept += float(np.einsum("i,i,i", (m * c)[at], p[at, y[at]], w[y[at]]))
     if moments:
-        held = square.sum(axis=1)  # the entries of every r_i sum to 1
+        held = np.asarray(square).sum(axis=1)  # the entries of every r_i sum to 1
     return Totals((value, held, square, float(mass.sum()), kept))
 
 
