@@ -47,12 +47,14 @@ CALLS = [
     ("GET", "/v1/models/m/label-requests", "ingest"),
     ("POST", "/v1/models/m/label-requests", "ingest"),
     ("GET", "/v1/models/m/alerts", "read"),
+    ("POST", "/v1/models/m/alerts/7", "admin"),
     ("GET", "/v1/models/m/settings", "read"),
     ("PUT", "/v1/models/m/settings", "admin"),
     ("DELETE", "/v1/models/m/rows?id=x", "admin"),
     ("GET", "/v1/models/m", "read"),
     ("GET", "/v1/models", "read"),
     ("GET", "/v1/tokens", "admin"),
+    ("GET", "/v1/audit", "admin"),
     ("GET", "/metrics", "read"),
     ("GET", "/docs", "read"),
 ]
@@ -63,7 +65,13 @@ def test_every_call_is_in_the_list(guarded):
         (m, p.split("?")[0].replace("/m", "/{model}", 1) if "/models/m" in p else p) for m, p, _ in CALLS
     }
     shapes = {
-        (m, p.replace("/x", "/{window}").replace("versions/v1", "versions/{version}")) for m, p in known
+        (
+            m,
+            p.replace("/x", "/{window}")
+            .replace("/7", "/{alert}")
+            .replace("versions/v1", "versions/{version}"),
+        )
+        for m, p in known
     }
     shapes = {(m, p.replace("/v1/{model}odels/m", "/v1/models/{model}")) for m, p in shapes}
     shapes = {(m, "/v1/models" if p == "/v1/{model}odels" else p) for m, p in shapes}
