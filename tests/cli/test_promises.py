@@ -139,7 +139,7 @@ def test_proportions_beside_methods_that_do_not_read_them_are_refused(shiftgauge
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--shares", "foo"), "label shares by 'foo' are not known; wanted one of bbse, rlls, mlls"),
+        (("--shares", "foo"), "label shares by 'foo' are not known; wanted one of auto, bbse, rlls, mlls"),
         (("--shares", "bbse", "--bias-correction"), "bias correction belongs to mlls"),
     ],
 )

@@ -151,7 +151,7 @@ def test_variables_of_other_programs(files, tmp_path, variables, said):
     code, out, err = finished("methods", env=variables)
     assert (code, err) == (0, said)
     assert "cott" in out
-    words = ("report", *files, "--replicates", "0", "-m", "scot", "-o", tmp_path / "r.html")
+    words = ("report", *files, "--replicates", "0", "-m", "scot", "-o", tmp_path / "r.html", "--check")
     code, _, err = finished(*words, env=variables)
     compiled = "".join(line for line in err.splitlines(True) if not line.startswith("compiling the "))
     assert (code, compiled) == (0, said)

@@ -30,6 +30,7 @@ from shiftgauge.cli import (
     warm_up,
 )
 from shiftgauge.cli.options import add_quiet
+from shiftgauge.cli.screen import print_notes
 from shiftgauge.errors import ShiftgaugeError, printable, shortened
 
 app = typer.Typer(
@@ -127,6 +128,7 @@ def run(arguments: list[str] | None = None) -> int:
     streams.protect()
     _clean_environment()
     code = _run(arguments)
+    print_notes(answered=code in (0, 1))
     problem = streams.write_error()
     return code if problem is None else _fail(_os_error(problem), code=code or 2)
 

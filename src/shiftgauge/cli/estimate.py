@@ -14,7 +14,7 @@ from shiftgauge.cli import options
 from shiftgauge.cli.answer import MORE_LABELS, Commands, print_answer
 from shiftgauge.cli.comparison import check_options, compare_methods, to_document
 from shiftgauge.cli.records import command_line, print_json
-from shiftgauge.cli.screen import Progress, note, show_progress
+from shiftgauge.cli.screen import Progress, note, note_after, show_progress
 from shiftgauge.errors import InputError
 from shiftgauge.methods.range import RANGE_LEVEL
 
@@ -100,7 +100,7 @@ def estimate(
         return
     exceeded = limit.exceeded(one)
     if not as_json:
-        note(limit.sentence(one), silent=not exceeded)
+        (note if exceeded else note_after)(limit.sentence(one))
     if exceeded:
         raise typer.Exit(1)
 

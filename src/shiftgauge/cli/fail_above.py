@@ -69,14 +69,14 @@ class ErrorLimit:
         from shiftgauge.results import percent
 
         value = self.value(estimate)
-        verb = "is above" if value > self.fail_above else "is not above"
+        side = "is above" if value > self.fail_above else "is not above"
         others = [
             f"{name} {percent(other)}: {'above' if other > self.fail_above else 'not above'}"
             for name, other in _values(estimate).items()
             if name != self.on
         ]
         beside = f" ({', '.join(others)})" if others else ""
-        return f"{estimate.method}: {self.on} {percent(value)} {verb} the limit of {100 * self.fail_above:g}%{beside}"
+        return f"{estimate.method}: {self.on} {percent(value)} {side} the limit of {100 * self.fail_above:g}%{beside}"
 
     def to_dict(self, estimate: Estimate) -> dict[str, Any]:
         """The limit and its result as plain values."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
 
 from shiftgauge.cli.options import data_option, labels_option, set_parameters, use_option_names
-from shiftgauge.cli.screen import note
+from shiftgauge.cli.screen import note_after
 from shiftgauge.errors import FileError, InputError, nearest
 
 if TYPE_CHECKING:
@@ -354,7 +354,7 @@ def _with_labels(
             "labels (--labels FILE)"
         )
     for text in notes:
-        note(text, silent=True)
+        note_after(text)
     chosen = given.labels_chosen or "random" if given.plan is None else LabelPlan.load(given.plan)
     return samples._replace(labels=labels, labels_chosen=chosen, labels_file=file, plan_file=given.plan)
 
@@ -367,12 +367,12 @@ def _mention_labels(target: Target | Rows, own: Any, check: bool) -> None:
     also = ", --check compares with {}" if check else ""
     if isinstance(target, Rows):
         if target.labelled:
-            note(f"TARGET has a label column: --use-labels uses it{also.format('it')}", silent=True)
+            note_after(f"TARGET has a label column: --use-labels uses it{also.format('it')}")
     elif own is not None:
         count = int((~missing_rows(own, "labels")).sum())
         if count:
             where = f"{count:,} of {target.n:,} rows" if count < target.n else f"all {target.n:,} rows"
-            note(f"TARGET has labels in {where}: --use-labels uses them{also.format('them')}", silent=True)
+            note_after(f"TARGET has labels in {where}: --use-labels uses them{also.format('them')}")
 
 
 class PassProgress:

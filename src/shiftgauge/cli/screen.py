@@ -29,6 +29,7 @@ MAX_WIDTH = 100
 #: Control characters that are printed as they are.
 LINES = "\n\t"
 _quiet = False
+_notes: list[str] = []
 
 
 @contextmanager
@@ -49,11 +50,23 @@ def quietly(quiet: bool, stdout: bool = False) -> Iterator[None]:
         _quiet = before
 
 
-def note(text: str, silent: bool = False) -> None:
-    """Print a line on stderr; one that may be `silent` is not printed with --quiet."""
-    if silent and _quiet:
-        return
+def note(text: str) -> None:
+    """Print a line on stderr."""
     typer.echo(f"shiftgauge: {printable(text)}", err=True)
+
+
+def note_after(text: str) -> None:
+    """Print a line on stderr once the command has answered; not with --quiet, and not beside an error."""
+    if not _quiet:
+        _notes.append(text)
+
+
+def print_notes(answered: bool) -> None:
+    """Print, or forget, the lines that wait for the answer."""
+    while _notes:
+        text = _notes.pop(0)
+        if answered:
+            note(text)
 
 
 def console() -> Console:

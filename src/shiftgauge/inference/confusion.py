@@ -304,7 +304,7 @@ def metrics(
 
 
 @dataclass(frozen=True)
-class Sums:
+class MetricSums:
     """What the metrics are computed from.
 
     Attributes:
@@ -345,7 +345,7 @@ class Number:
     bounds: tuple[float, float] = (0.0, 1.0)
 
 
-def read_sums(pair: Pair, cases: Scenarios, costs: Array | None) -> Sums:
+def read_sums(pair: Pair, cases: Scenarios, costs: Array | None) -> MetricSums:
     """Read the target once, in all scenarios; the curves are those of the subsample."""
     k = pair.k
 
@@ -366,7 +366,7 @@ def read_sums(pair: Pair, cases: Scenarios, costs: Array | None) -> Sums:
         return Totals((*numbers, float(block.mass.sum()), cases.labelled_rows(block)))
 
     confusion, tp, share, cost, variance, mass, labelled = run(pair.target.fold(step))
-    return Sums(
+    return MetricSums(
         confusion / mass,
         tp / mass,
         share / mass,
@@ -392,13 +392,13 @@ def _curves(pair: Pair, cases: Scenarios) -> Array | None:
     return np.array(found)
 
 
-def _support(pair: Pair, sums: Sums) -> tuple[Array, Array]:
+def _support(pair: Pair, sums: MetricSums) -> tuple[Array, Array]:
     """(K,) each: the effective rows predicted as each class, and expected to be of it."""
     n = pair.target.n_effective
     return n * sums.predicted, n * sums.share[0]
 
 
-def numbers(pair: Pair, sums: Sums, costs: Array | None = None) -> Iterator[Number]:
+def numbers(pair: Pair, sums: MetricSums, costs: Array | None = None) -> Iterator[Number]:
     """Every metric in all scenarios, with its noise and the rows behind it; averages come after the classes."""
     n, n_source = pair.target.n_effective, pair.source.n_effective
     k, predicted = pair.k, sums.predicted
@@ -500,7 +500,7 @@ def _sum_to_one(shares: Array, found: Ranges) -> tuple[Array, Ranges]:
     return own, tuple(r and Range(r.level, min(r.low, x), max(r.high, x), r.kind) for x, r in ends)
 
 
-def _counted(sums: Sums, union: Array) -> dict[str, Counted]:
+def _counted(sums: MetricSums, union: Array) -> dict[str, Counted]:
     """The labelled rows behind precision, recall, F1 and shares of each class."""
     predictions, classes, mass = (np.asarray(column) for column in sums.labelled)
     k, total = len(union), float(mass.sum())

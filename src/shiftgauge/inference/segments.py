@@ -242,7 +242,7 @@ def slices(
 
 def _slices(
     names: Sequence[str],
-    sums: Sums,
+    sums: SliceSums,
     errors: Array,
     ranges: Sequence[Interval | None],
     few: npt.NDArray[np.bool_],
@@ -261,13 +261,13 @@ def _slices(
     )
 
 
-def slice_noise(pair: Pair, sums: Sums) -> Array:
+def slice_noise(pair: Pair, sums: SliceSums) -> Array:
     """(G,) the sampling error and label noise of each slice's error."""
     return binomial_noise(sums.errors[0], sums.effective, pair.source.n_effective, sums.counted.fraction)
 
 
 def _ranges(
-    pair: Pair, cases: Scenarios, sums: Sums, missed: tuple[Array, Array] | None
+    pair: Pair, cases: Scenarios, sums: SliceSums, missed: tuple[Array, Array] | None
 ) -> tuple[Array, Sequence[Interval | None]]:
     """(G,) the errors of the slices by `auto`, and their ranges."""
     noise = slice_noise(pair, sums)
@@ -286,7 +286,7 @@ def _ranges(
 
 
 def _intervals(
-    pair: Pair, sums: Sums, drawn: Array, missed: tuple[Array, Array] | None, level: float, kind: str
+    pair: Pair, sums: SliceSums, drawn: Array, missed: tuple[Array, Array] | None, level: float, kind: str
 ) -> tuple[Array, Sequence[Interval | None]]:
     """(G,) the errors of the slices, and simultaneous intervals of their sampling error, from (1 + B, G) replicates."""
     count = len(sums.mass)
@@ -307,7 +307,7 @@ def _intervals(
 
 
 @dataclass(frozen=True)
-class Sums:
+class SliceSums:
     """Of each slice: its share of the mass, its rows, its effective rows, its errors.
 
     Attributes:
@@ -361,7 +361,7 @@ class Grouping:
 
         return Grouping(names, number_of, columns)
 
-    def sums(self, target: Rows, cases: Scenarios, drawn: Block | None = None) -> Sums:
+    def sums(self, target: Rows, cases: Scenarios, drawn: Block | None = None) -> SliceSums:
         """What each slice has, in one pass; `drawn` are the rows that are resampled, in the order of the target."""
         rows_drawn = np.empty(0, np.intp) if drawn is None else drawn.numbers
         count = len(self.names)
@@ -384,7 +384,7 @@ class Grouping:
         )
         shared = mine / max(float(row_mass.sum()), 1e-300)
         counted = Counted(mine, mine2, hits, np.minimum(1.0, np.nan_to_num(_ratio(mine, mass))), shared)
-        return Sums(mass / mass.sum(), rows.astype(np.intp), effective, errors, counted, buffer.joined()[0])
+        return SliceSums(mass / mass.sum(), rows.astype(np.intp), effective, errors, counted, buffer.joined()[0])
 
 
 class _Names(dict[str, None]):

@@ -535,8 +535,8 @@ def _drawn(block: Block, n: int, step: int) -> list[Block]:
 
 
 def _drawn_columns(block: Block, of: Sequence[Callable[[Block], Any]], n: int, step: int) -> RowBuffer:
-    taken = block if step == 1 else block.take(subsampled_rows(block.start, len(block), n, step))
-    return RowBuffer.of(*(np.asarray(each(taken)) for each in of))
+    drawn = block if step == 1 else block.take(subsampled_rows(block.start, len(block), n, step))
+    return RowBuffer.of(*(np.asarray(each(drawn)) for each in of))
 
 
 async def _subsample(rows: Rows) -> Rows:
