@@ -113,11 +113,11 @@ def test_the_policy_allows_no_inline_script_or_style(pages, addresses):
         assert "set-cookie" not in answer.headers
 
 
-def test_what_the_intervals_of_segments_contain(pages, shop):
+def test_what_the_ranges_of_segments_contain(pages, shop):
     name = list_windows(shop, "shop")[0].name
     text = get(pages, f"/models/shop/windows/{name}").text
-    assert "sampling error only" not in text
-    assert "They contain sampling error and the disagreement of methods" in text
+    assert "for all values at once" not in text
+    assert "It contains the error of the method, sampling error and label noise" in text
 
 
 def test_hostile_texts_are_shown_as_texts(pages, shop, addresses):
