@@ -120,6 +120,23 @@ def test_what_the_ranges_of_segments_contain(pages, shop):
     assert "It contains the error of the method, sampling error and label noise" in text
 
 
+def test_a_segment_of_too_few_rows_is_shown_without_a_range(empty_client):
+    for path, body in [
+        ("versions/v1/source", {"content": source_npz()}),
+        ("settings", {"json": {"segments": ["s"]}}),
+    ]:
+        empty_client.put(f"/v1/models/m/{path}", **body).raise_for_status()
+    rows, _ = rows_json(120, segments=lambda i: {"s": "many" if i >= 4 else "few"})
+    empty_client.post("/v1/models/m/predictions", json={"rows": rows}).raise_for_status()
+    run_due_jobs(empty_client.store)
+    (window,) = list_windows(empty_client.store, "m")
+    many, few = window.segments
+    for address in ("/models/m", f"/models/m/windows/{window.name}"):
+        text = get(empty_client, address).text
+        assert format_range(many.low, many.high) in text
+        assert re.search(rf"few ?4?{re.escape(percent(few.error))} ?–", text), text
+
+
 def test_hostile_texts_are_shown_as_texts(pages, shop, addresses):
     """Values of segments stand on the pages letter by letter, and nowhere as an element."""
     name = list_windows(shop, "shop")[0].name
