@@ -350,6 +350,24 @@ def test_segments_are_estimated_one_by_one(client):
     )
 
 
+def test_a_segment_of_too_few_rows_has_an_estimate_and_no_range(client):
+    put_source(client)
+    client.put("/v1/models/m/settings", json={"segments": ["country"]})
+    post(client, rows_json(120, segments=lambda i: {"country": "DE" if i >= 4 else "FR"})[0])
+    run_due_jobs(client.store)
+    (window,) = windows(client)
+    found = {s["value"]: s for s in window["segments"]}
+    assert 0 <= found["DE"]["low"] <= found["DE"]["error"] <= found["DE"]["high"] <= 1
+    assert (found["FR"]["rows"], found["FR"]["low"], found["FR"]["high"]) == (4, None, None)
+    text = client.get("/metrics").text
+    shown = {
+        name
+        for name in ("", "_low", "_high")
+        if f'error{name}_ratio{{method="auto",model="m",segment="country=FR"' in text
+    }
+    assert shown == {""}
+
+
 def test_labels_that_come_many_windows_late_still_have_their_metric(client, monkeypatch):
     """Hourly windows and labels two weeks late: the newest window with labels is the 336th."""
     monkeypatch.setattr("shiftgauge.monitor.views.metrics.NEWEST", 1)

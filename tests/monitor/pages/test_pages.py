@@ -113,11 +113,28 @@ def test_the_policy_allows_no_inline_script_or_style(pages, addresses):
         assert "set-cookie" not in answer.headers
 
 
-def test_what_the_intervals_of_segments_contain(pages, shop):
+def test_what_the_ranges_of_segments_contain(pages, shop):
     name = list_windows(shop, "shop")[0].name
     text = get(pages, f"/models/shop/windows/{name}").text
-    assert "sampling error only" not in text
-    assert "They contain sampling error and the disagreement of methods" in text
+    assert "for all values at once" not in text
+    assert "It contains the error of the method, sampling error and label noise" in text
+
+
+def test_a_segment_of_too_few_rows_is_shown_without_a_range(empty_client):
+    for path, body in [
+        ("versions/v1/source", {"content": source_npz()}),
+        ("settings", {"json": {"segments": ["s"]}}),
+    ]:
+        empty_client.put(f"/v1/models/m/{path}", **body).raise_for_status()
+    rows, _ = rows_json(120, segments=lambda i: {"s": "many" if i >= 4 else "few"})
+    empty_client.post("/v1/models/m/predictions", json={"rows": rows}).raise_for_status()
+    run_due_jobs(empty_client.store)
+    (window,) = list_windows(empty_client.store, "m")
+    many, few = window.segments
+    for address in ("/models/m", f"/models/m/windows/{window.name}"):
+        text = get(empty_client, address).text
+        assert format_range(many.low, many.high) in text
+        assert re.search(rf"few ?4?{re.escape(percent(few.error))} ?–", text), text
 
 
 def test_hostile_texts_are_shown_as_texts(pages, shop, addresses):

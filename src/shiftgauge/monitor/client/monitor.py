@@ -297,15 +297,15 @@ if hasattr(os, "register_at_fork"):
 def default_spool(url: str, model: str) -> Path:
     """Where rows for this monitor and model wait: in the user's folder for state, not where the process runs."""
     try:
-        home = Path.home()
+        user_folder = Path.home()
     except RuntimeError:
         raise InputError("this user has no home folder; pass spool=, a folder for rows that wait") from None
     if sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
+        base = Path(os.environ.get("LOCALAPPDATA") or user_folder / "AppData" / "Local")
     elif sys.platform == "darwin":
-        base = home / "Library" / "Application Support"
+        base = user_folder / "Library" / "Application Support"
     else:
-        base = Path(os.environ.get("XDG_STATE_HOME") or home / ".local" / "state")
+        base = Path(os.environ.get("XDG_STATE_HOME") or user_folder / ".local" / "state")
     return (
         base / "shiftgauge" / "spool" / re.sub(r"[^\w.-]+", "_", url.partition("://")[2]).strip("_.") / model
     )

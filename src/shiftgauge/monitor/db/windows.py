@@ -32,7 +32,7 @@ class WindowRange(Record):
     )
 
 
-class LabelEvidence(Record):
+class LabelContribution(Record):
     """What labels contributed to the estimate, as `shiftgauge.results.LabelSummary` has it."""
 
     n: int = Field(description="labels that the estimate rests on")
@@ -64,8 +64,11 @@ class SegmentView(Record):
     value: str
     rows: int
     error: float
-    low: float = Field(description="of a simultaneous interval for all values")
-    high: float
+    low: float | None = Field(
+        description="of auto, the range of this value alone; of a named method, an interval for all values at once; "
+        "null where the value has too few rows"
+    )
+    high: float | None
     observed: float | None = None
     labels: int = 0
 
@@ -141,10 +144,10 @@ class WindowView(Record):
 
     @computed_field(alias="labels")  # type: ignore[prop-decorator]
     @property
-    def evidence(self) -> LabelEvidence | None:
+    def evidence(self) -> LabelContribution | None:
         """What labels contributed to the estimate; null where it rests on scores alone."""
         labels = self.details.get("labels")
-        return None if labels is None else LabelEvidence.model_validate(labels)
+        return None if labels is None else LabelContribution.model_validate(labels)
 
     @computed_field  # type: ignore[prop-decorator]
     @property

@@ -193,8 +193,8 @@ def _segments(table: dict[str, Any]) -> list[dict[str, Any]]:
             "value": row["slice"],
             "rows": row["rows"],
             "error": row["error"],
-            "low": row["interval"]["low"],
-            "high": row["interval"]["high"],
+            "low": row["range"] and row["range"]["low"],
+            "high": row["range"] and row["range"]["high"],
         }
         for row in table["rows"]
     ]

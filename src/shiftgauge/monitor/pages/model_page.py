@@ -274,7 +274,11 @@ def _segments(windows: list[WindowView]) -> list[tuple[str, str, list[SegmentRow
     times = TimeScale(shown[0].start, shown[-1].end)
     out = []
     for name, by_value in segment_windows(shown).items():
-        most = max(max(part.high, part.observed or 0.0) for parts in by_value.values() for _, part in parts)
+        most = max(
+            max(part.error, part.high or 0.0, part.observed or 0.0)
+            for parts in by_value.values()
+            for _, part in parts
+        )
         parts = [_part(value, mine, most, times) for value, mine in by_value.items()]
         out.append((name, estimated[-1].name, parts))
     return out

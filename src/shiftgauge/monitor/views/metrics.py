@@ -116,7 +116,9 @@ def _add(family: Any, view: WindowView, field: str) -> None:
     if value is not None:
         family.add_metric([*base, ""], value)
     for segment in view.segments[:MOST_SEGMENTS]:
-        family.add_metric([*base, f"{segment.segment}={segment.value}"], getattr(segment, field))
+        value = getattr(segment, field)
+        if value is not None:
+            family.add_metric([*base, f"{segment.segment}={segment.value}"], value)
 
 
 def _simple(family: Any, views: list[WindowView], field: str) -> Any:
