@@ -298,6 +298,7 @@ def test_reserved_images_of_a_class_do_not_depend_on_the_other_folders(tmp_path,
     assert not set(task.training(tmp_path).paths) & set(task.validation(tmp_path).paths)
 
 
+@pytest.mark.torch
 def test_some_rows_of_folders_are_of_all_classes(tmp_path):
     pytest.importorskip("PIL")
     from shiftgauge.experiments import collect
