@@ -301,6 +301,7 @@ def test_reserved_images_of_a_class_do_not_depend_on_the_other_folders(tmp_path,
 @pytest.mark.torch
 def test_some_rows_of_folders_are_of_all_classes(tmp_path):
     pytest.importorskip("PIL")
+    pytest.importorskip("torch")
     from shiftgauge.experiments import collect
     from shiftgauge.experiments.recipes import recipe
     from shiftgauge.experiments.setting import Setting
