@@ -384,7 +384,9 @@ class Grouping:
         )
         shared = mine / max(float(row_mass.sum()), 1e-300)
         counted = Counted(mine, mine2, hits, np.minimum(1.0, np.nan_to_num(_ratio(mine, mass))), shared)
-        return SliceSums(mass / mass.sum(), rows.astype(np.intp), effective, errors, counted, buffer.joined()[0])
+        return SliceSums(
+            mass / mass.sum(), rows.astype(np.intp), effective, errors, counted, buffer.joined()[0]
+        )
 
 
 class _Names(dict[str, None]):
