@@ -99,7 +99,7 @@ class Replay:
     model: str
     windows: int
     rows: int
-    judged: int
+    labelled: int
     covered: int
     level: float
 
