@@ -127,7 +127,9 @@ def replay(
         typer.echo(json.dumps({"schema": SCHEMA, **vars(result)}))
         return
     coverage = (
-        f"{result.covered} of {result.labelled} windows" if result.labelled else "no window with enough labels"
+        f"{result.covered} of {result.labelled} windows"
+        if result.labelled
+        else "no window with enough labels"
     )
     typer.echo(f"{result.rows:,} rows in {result.windows} windows of model {result.model}")
     typer.echo(f"the adaptive range covered the observed error in {coverage}; asked for {result.level:.0%}")
