@@ -68,7 +68,14 @@ def oracle(prior, wrong_share, count, least, most, shares):
 def test_the_posterior_is_the_integral(around, wrong_share, count, fraction, least, most):
     prior = ErrorDistribution(*around)
     evidence = LabelEvidence(
-        1, 0, wrong_share, count, fraction, least, most, 0.0, 1.0, False, wrong_share, count
+        labels=1,
+        error=wrong_share,
+        effective=count,
+        fraction=fraction,
+        least=least,
+        most=most,
+        plain_error=wrong_share,
+        plain_effective=count,
     )
     shares = np.array([0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99])
     found = update(prior, evidence)
@@ -80,9 +87,27 @@ def test_the_posterior_is_the_integral(around, wrong_share, count, fraction, lea
 def test_an_answer_of_0_or_1_keeps_its_mass_under_labels_that_agree(answer):
     """Half of the prior is at 0 itself; labels without an error leave at least that."""
     prior = ErrorDistribution(answer, 0.1, 0.1)
-    agree = update(prior, LabelEvidence(5, 0, answer, 5.0, 0.0, 0.0, 1.0, 0.0, 1.0, False, answer, 5.0))
+    agree = update(
+        prior,
+        LabelEvidence(
+            labels=5, error=answer, effective=5.0, fraction=0.0, plain_error=answer, plain_effective=5.0
+        ),
+    )
     assert abs(agree.quantile(0.5) - answer) < 0.005
-    against = update(prior, LabelEvidence(40, 20, 0.5, 40.0, 0.0, 0.1, 0.9, 0.0, 1.0, False, 0.5, 40.0))
+    against = update(
+        prior,
+        LabelEvidence(
+            labels=40,
+            errors=20,
+            error=0.5,
+            effective=40.0,
+            fraction=0.0,
+            least=0.1,
+            most=0.9,
+            plain_error=0.5,
+            plain_effective=40.0,
+        ),
+    )
     assert abs(against.quantile(0.5) - 0.5) < 0.1
 
 

@@ -411,18 +411,10 @@ def _read_rows(pair: Pair, rows: Indices) -> tuple[Array, Indices, npt.NDArray[A
 
 def expected_range_of(prior: ErrorDistribution, count: int, size: int, level: float) -> Range:
     """The range if the labels say what the scores say."""
-    fraction = min(count / size, 1.0)
     evidence = LabelEvidence(
-        labels=count,
-        errors=round(prior.error * count),
         error=prior.error,
         effective=float(count),
-        fraction=fraction,
-        least=0.0,
-        most=1.0,
-        weight=0.0,
-        p_value=1.0,
-        post_stratified=False,
+        fraction=min(count / size, 1.0),
         plain_error=prior.error,
         plain_effective=float(count),
     )

@@ -165,16 +165,11 @@ def _evidence(counted: Counted, i: int) -> LabelEvidence:
     least = share * fraction
     count = float(counted.mass[i] ** 2 / counted.squares[i])
     return LabelEvidence(
-        labels=0,
-        errors=0,
         error=share,
         effective=count * (1.0 - float(counted.shared[i])),
         fraction=fraction,
         least=least,
         most=1.0 - (fraction - least),
-        weight=0.0,
-        p_value=1.0,
-        post_stratified=False,
         plain_error=share,
         plain_effective=count,
     )

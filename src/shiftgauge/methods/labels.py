@@ -32,7 +32,6 @@ from shiftgauge.errors import InputError
 from shiftgauge.methods.range import (
     CONSTANTS,
     GRADE_LEVEL,
-    RANGE_LEVEL,
     STOP,
     ErrorDistribution,
     grade_of,
@@ -64,7 +63,7 @@ MOST_LABELLED = 0.8
 GRID = (501, 301, 241)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LabelEvidence:
     """What the labels say of the error.
 
@@ -81,16 +80,16 @@ class LabelEvidence:
         plain_effective: how many random labels they are worth without the scores.
     """
 
-    labels: int
-    errors: int
+    labels: int = 0
+    errors: int = 0
     error: float
     effective: float
     fraction: float
-    least: float
-    most: float
-    weight: float
-    p_value: float
-    post_stratified: bool
+    least: float = 0.0
+    most: float = 1.0
+    weight: float = 0.0
+    p_value: float = 1.0
+    post_stratified: bool = False
     plain_error: float
     plain_effective: float
 
@@ -116,7 +115,7 @@ def update(prior: ErrorDistribution, evidence: LabelEvidence) -> Posterior:
     """The posterior of the error.
 
     >>> prior = ErrorDistribution(0.1, 0.02, 0.03)
-    >>> labels = LabelEvidence(20, 8, 0.4, 20.0, 0.02, 0.0, 1.0, 0.0, 1.0, False, 0.4, 20.0)
+    >>> labels = LabelEvidence(error=0.4, effective=20.0, fraction=0.02, plain_error=0.4, plain_effective=20.0)
     >>> 0.1 < update(prior, labels).quantile(0.5) < 0.4
     True
     """
@@ -290,8 +289,6 @@ class _Labelled:
             least=wrong_mass,
             most=min(1.0, 1.0 - (own - wrong_mass)),
             weight=slope,
-            p_value=1.0,
-            post_stratified=False,
             plain_error=min(1.0, error),
             plain_effective=count,
         )
@@ -352,26 +349,24 @@ def post_stratify(strata: Sequence[Strata], m: int) -> Array:
 async def with_labels(answer: Estimate, target: Rows, labels: TargetLabels) -> Estimate:
     """`auto`'s answer from the scores, updated with labels."""
     evidence, warnings = await collect_evidence(target, labels)
-    prior = prior_of(answer)
-    posterior = update(prior, evidence)
-    ends = _range(prior, posterior, evidence, labels.chosen, GRADE_LEVEL)
-    error = posterior.quantile(0.5)
-    longer_side = max(ends.high - error, error - ends.low)
-    summary = _summary(prior, evidence, labels.chosen, RANGE_LEVEL)
-    before = wide_range_warning(prior.half_width(GRADE_LEVEL))
-    warnings = [text for text in answer.warnings if text != before] + warnings
-    if grade_of(longer_side) == STOP:
-        warnings.append(wide_range_warning(longer_side))
-    if summary.contradicts:
-        warnings.append(summary.contradiction())
     details = {
         **answer.details,
-        "grade": grade_of(longer_side),
         "scores_error": answer.error,
         "labels": {"chosen": labels.chosen, **asdict(evidence)},
     }
-    updated = replace(answer, details=details, warnings=tuple(warnings))
-    return at_level(updated, answer.n_source, answer.n_target, RANGE_LEVEL)
+    # The grade is by the range at this level, which is also the one that answers are given at.
+    updated = at_level(replace(answer, details=details), answer.n_source, answer.n_target, GRADE_LEVEL)
+    assert updated.error is not None
+    assert updated.range is not None
+    assert updated.labels is not None
+    longer_side = max(updated.range.high - updated.error, updated.error - updated.range.low)
+    before = wide_range_warning(prior_of(answer).half_width(GRADE_LEVEL))
+    warnings = [text for text in answer.warnings if text != before] + warnings
+    if grade_of(longer_side) == STOP:
+        warnings.append(wide_range_warning(longer_side))
+    if updated.labels.contradicts:
+        warnings.append(updated.labels.contradiction())
+    return replace(updated, details={**details, "grade": grade_of(longer_side)}, warnings=tuple(warnings))
 
 
 def prior_of(estimate: Estimate) -> ErrorDistribution:

@@ -39,7 +39,7 @@ KIND: Final = "measured: sampling error, label noise of these rows, and error of
 SAMPLING_KIND: Final = "sampling error and label noise of these rows alone"
 OK, CAUTION, STOP = "ok", "caution", "stop"
 #: The level of the range that grades were measured by.
-GRADE_LEVEL: Final = 0.9
+GRADE_LEVEL: Final = RANGE_LEVEL
 
 
 class Distribution(Protocol):
