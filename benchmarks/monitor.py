@@ -67,6 +67,11 @@ class Served:
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
+    def memory(self):
+        """Megabytes of the process that answers: now, and at most."""
+        lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
+        return [int(line.split()[1]) // 1024 for line in lines if line.startswith(("VmRSS", "VmHWM"))][::-1]
+
     def stop(self):
         os.killpg(self.process.pid, signal.SIGTERM)
         self.process.wait(30)
@@ -290,12 +295,16 @@ def main():
             seconds, some = fire(served.port, path, "application/json", bodies, 10.0, 4)
             report("monitor, JSON, at 10,000 rows/s", len(bodies) * BATCH, seconds, some)
             held = number + 10 + min(1000, rows // BATCH) + count + count // 2
-            fill = [arrow_body(3 * 10**6 + i, pool[i % 16], starts[i % 240]) for i in range(0)]
             while held * BATCH < stored:
                 fill = [arrow_body(3 * 10**6 + held + i, pool[i % 16], starts[i % 240]) for i in range(500)]
                 fire(served.port, path, ARROW, fill, None, 4)
                 held += len(fill)
             print(f"with {held * BATCH:,} rows stored:")
+            now, most = served.memory()
+            print(f"  {now:,} MB in the memory of the server, {most:,} at most")
+            if asked.database is None:
+                size = sum(file.stat().st_size for file in (Path(folder) / "data").iterdir())
+                print(f"  {size / held / BATCH:.0f} bytes per row on the disk")
             for name, call in (
                 ("the model's page", "/models/load"),
                 ("its windows", "/v1/models/load/windows"),

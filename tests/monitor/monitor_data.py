@@ -120,7 +120,7 @@ def client_of(store, **more):
     from shiftgauge.monitor.run.app import create_app
 
     with TestClient(
-        create_app(store, pages=False, **more), base_url="http://127.0.0.1", raise_server_exceptions=False
+        create_app(store, **more), base_url="http://127.0.0.1", raise_server_exceptions=False
     ) as client:
         client.store = store
         yield client

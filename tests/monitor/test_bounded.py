@@ -128,13 +128,14 @@ def test_json_is_limited_after_decompression(lite_client):
 
 def test_a_source_does_not_grow_by_its_longest_text(lite):
     for client in client_of(lite, limits=RequestLimits(body=100_000)):
-        long = {"classes": ["x" * 2000] + ["a"] * 2000}
+        long = {"classes": ["x" * 2000] + ["a"] * 2000, "labels": [0]}
         path = "/v1/models/m/versions/v1/source"
         answer, most = peak(partial(client.put, path, json=long))
         assert "2,001 texts of up to 2,000 characters" in problem(answer, 413)
         assert most < 5e6  # 16 MB as an array
         nested = {"probs": [["x" * 2000, 1]] * 2, "labels": [0, 1]}
-        assert "wanted numbers" in problem(client.put(path, json=nested), 422)
+        assert "wanted a number" in problem(client.put(path, json=nested), 422)
+        assert "'labels' is missing" in problem(client.put(path, json={"probs": [[0.5, 0.5]]}), 422)
         column = pa.array(["x" * 20_000] * 1000)
         held = pa.table({"prob_a": np.zeros(1000), "prob_b": np.ones(1000), "label": column})
         body = parquet_bytes(held, compression="zstd")
@@ -242,29 +243,29 @@ def test_pages_take_as_many_statements_for_many_versions_as_for_few(paged):
     assert statements(paged, "/v1/models/m") == few
 
 
-@pytest.mark.xfail(strict=True, reason="the id index is rebuilt within the first transaction after a restart")
-def test_the_first_commit_after_a_restart_does_not_read_every_row(lite):
-    """SQLite counts its steps: a restart must not make others wait in proportion to what is stored."""
+def test_the_first_commit_after_a_restart_does_not_make_others_wait(lite):
+    """SQLite counts its steps while it holds the lock of writers: these do not grow with what is stored."""
 
     def steps(posts, model):
         for client in client_of(lite):
             client.put(f"/v1/models/{model}/settings", json={})
             for i in range(posts):
                 assert send(client, table(5, step=SECOND, prefix=f"{i}-"), model).status_code == 202
-        pluralize = [0]
+        taken = [0]
 
         def count():
-            pluralize[0] += 1
+            taken[0] += 1
 
-        def watch(connection, *_):
-            connection.set_progress_handler(count, 10)
+        def watch(connection):
+            writes = connection.get_execution_options().get("shiftgauge_write")
+            connection.connection.dbapi_connection.set_progress_handler(count if writes else None, 10)
 
         lite.engine.dispose()
-        event.listen(lite.engine, "connect", watch)
+        event.listen(lite.engine, "begin", watch)
         for client in client_of(lite):  # another process, as far as its memory is concerned
             assert send(client, table(1, step=SECOND, prefix="new"), model).status_code == 202
-        event.remove(lite.engine, "connect", watch)
+        event.remove(lite.engine, "begin", watch)
         lite.engine.dispose()
-        return pluralize[0]
+        return taken[0]
 
-    assert steps(80, "large") < 3 * steps(5, "small")
+    assert 0 < steps(80, "large") < 1.5 * steps(5, "small")

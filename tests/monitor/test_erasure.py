@@ -20,22 +20,17 @@ from shiftgauge.monitor.run.export import export
 
 @pytest.fixture(autouse=True)
 def settle_early(monkeypatch):
-    """Three small batches are put together into a Parquet file."""
+    """Three small batches are compacted."""
     monkeypatch.setenv("SHIFTGAUGE_COMPACT_BATCHES", "3")
 
 
 def places_of(store, word):
-    """Where a word stands: files of the data folder (their bytes; Parquet files as tables) and tables."""
-    found = []
-    folder = store.objects.folder.parent
-    for file in sorted(folder.rglob("*")):
-        if not file.is_file():
-            continue
-        held = file.read_bytes()
-        if file.suffix == ".parquet":
-            held += repr(pa.parquet.read_table(file).to_pydict()).encode()
-        if word.encode() in held:
-            found.append(str(file.relative_to(folder)))
+    """Where a word stands: files of the data folder (their bytes) and tables (Arrow streams as tables)."""
+    found = [
+        str(file.relative_to(store.folder))
+        for file in sorted(store.folder.rglob("*"))
+        if file.is_file() and word.encode() in file.read_bytes()
+    ]
     with store.read() as connection:
         for table in inspect(connection).get_table_names():
             rows = connection.execute(text(f'SELECT * FROM "{table}"')).all()
@@ -45,7 +40,12 @@ def places_of(store, word):
 
 
 def _bytes(value):
-    return bytes(value) if isinstance(value, bytes | memoryview) else str(value).encode()
+    if not isinstance(value, bytes | memoryview):
+        return str(value).encode()
+    held = bytes(value)
+    if held.startswith(b"\xff\xff\xff\xff"):
+        held += repr(pa.ipc.open_stream(held).read_all().to_pydict()).encode()
+    return held
 
 
 def exported(store, folder, name):
@@ -59,7 +59,7 @@ def exported(store, folder, name):
 
 
 def watched(client, n=300):
-    """Rows in a Parquet file and in the database, a label plan, labels of requested rows and one without a row."""
+    """Rows in a compacted batch and as they came, a label plan, labels of requested rows and one without a row."""
     put_source(client)
     client.put("/v1/models/m/settings", json={"replicates": 20})
     rows, labels = rows_json(n, id=lambda i: f"<person-{i}>")
@@ -73,7 +73,8 @@ def watched(client, n=300):
     answer(client, truth, picked[:-2])
     client.post("/v1/models/m/labels", json=[{"id": "nobody@example.org", "label": 1}])
     run_due_jobs(client.store)
-    assert list(client.store.objects.folder.glob("batches/*/*.parquet"))
+    with client.store.read() as connection:
+        assert connection.execute(text("SELECT count(*) FROM batches WHERE compacted")).scalar()
     return rows, truth, picked
 
 
@@ -89,12 +90,12 @@ def test_an_erased_id_stands_nowhere(client, tmp_path):
     store = client.store
     rows, _, picked = watched(client)
     name = picked[0]
-    assert any(place.endswith(".parquet") for place in places_of(store, name))
+    assert "table batches" in places_of(store, name)
     (whole,) = [row for row in exported(store, tmp_path / "before", "rows") if row["id"] == name]
     assert client.delete("/v1/models/m/rows", params={"id": name}).json()["erased"] == 2
     assert places_of(store, name) == []
     if store.is_sqlite:
-        assert (store.objects.folder.parent / "monitor.sqlite-wal").stat().st_size == 0
+        assert (store.folder / "monitor.sqlite-wal").stat().st_size == 0
     for kind in ("rows", "labels", "label-requests"):  # nor its hash
         held = exported(store, tmp_path / kind, kind)
         assert held
@@ -116,10 +117,7 @@ def test_ids_stand_in_their_rows_alone(client):
     )
     assert places_of(store, "nobody@example.org") == []
     assert places_of(store, "late@example.org") == []
-    assert {place.split("/")[0] for place in places_of(store, picked[1])} <= {"objects", "table batches"} | {
-        "monitor.sqlite",
-        "monitor.sqlite-wal",
-    }
+    assert set(places_of(store, picked[1])) <= {"table batches", "monitor.sqlite", "monitor.sqlite-wal"}
 
 
 def test_erasure_by_age_leaves_nothing_behind(client, tmp_path):
@@ -162,7 +160,8 @@ def test_retention_erases_labels_and_plans_too(lite_client, tmp_path):
     for kind in ("rows", "labels", "label-requests"):
         assert exported(store, tmp_path / kind, kind) == []
     assert places_of(store, "person-") == []
-    assert list(store.objects.folder.glob("batches/*/*")) == []
+    with store.read() as connection:
+        assert connection.execute(text("SELECT count(*) FROM batches")).scalar() == 0
 
 
 def test_erased_ids_leave_the_memory_of_every_process(store):
@@ -229,25 +228,21 @@ def test_readers_that_hold_the_log_delay_only_the_log(lite_client):
 
 
 def test_an_erasure_that_was_cut_off_is_finished_by_the_worker(lite_client, monkeypatch):
-    """The process dies after the database has committed and before the file is removed."""
+    """The process dies after the database has committed and before its log is emptied."""
     client, store = lite_client, lite_client.store
     _, _, picked = watched(client)
-    (file,) = store.objects.folder.glob("batches/*/*.parquet")
+    post(client, rows_json(3, prefix="more-")[0])
 
-    unlink = type(file).unlink
-
-    def stop(path, **options):
-        if path == file:
-            raise OSError("stopped here")
-        unlink(path, **options)
+    def stop(_):
+        raise RuntimeError("stopped here")
 
     with monkeypatch.context() as patch:
-        patch.setattr("pathlib.Path.unlink", stop)
-        client.delete("/v1/models/m/rows", params={"id": picked[0]})
-    assert file.exists()
+        patch.setattr(type(store), "scrub", stop)
+        client.delete("/v1/models/m/rows", params={"id": "more-1"})
+    assert "monitor.sqlite-wal" in places_of(store, "more-1")
     with simulated_time(now_us() + 60_000_000):
         run_due_jobs(store)
-    assert not file.exists()
+    assert places_of(store, "more-1") == []
     client.delete("/v1/models/m/rows", params={"id": picked[0]})  # whoever got no answer repeats it
     assert places_of(store, picked[0]) == []
 
@@ -262,7 +257,7 @@ def test_what_is_settled_while_it_is_erased_is_erased_too(client):
     seen, settled = [], []
 
     def look(connection, cursor, statement, *_):
-        if statement.startswith("INSERT INTO files"):  # the file with the row is being rewritten
+        if statement.startswith("DELETE FROM batches"):  # the batch with the row is being rewritten
             seen.append(1)
 
     def settle_now(*_):
@@ -296,7 +291,7 @@ def count_labels(store):
         return connection.execute(text("SELECT sum(rows) FROM batches WHERE kind = 'labels'")).scalar()
 
 
-def test_readers_go_on_while_files_are_replaced(store):
+def test_readers_go_on_while_batches_are_replaced(store):
     """A window is estimated and listed while its rows are erased one by one."""
     for client in client_of(store):
         watched(client)
@@ -385,7 +380,7 @@ def test_two_label_requests_at_once_make_one_plan(client):
 
 
 def test_no_get_writes(store):
-    """The content of every table and file is the same after every GET that there is."""
+    """The content of every table is the same after every GET that there is."""
     from fastapi.testclient import TestClient
 
     from shiftgauge.monitor.run.app import create_app
@@ -423,19 +418,21 @@ def content(store):
         held = {
             name: sorted(map(repr, connection.execute(text(f'SELECT * FROM "{name}"')))) for name in tables
         }
-    return held | {str(file): file.read_bytes() for file in store.objects.folder.rglob("*") if file.is_file()}
+    return held
 
 
-def test_a_failed_export_leaves_nothing_and_says_what_failed(lite_client, tmp_path, capsys):
+def test_a_failed_export_leaves_nothing_and_says_what_failed(lite_client, tmp_path, capsys, monkeypatch):
     client, store = lite_client, lite_client.store
     watched(client)
-    for folder in store.objects.folder.glob("sources/*"):
-        for file in folder.iterdir():
-            file.unlink()
+
+    def no_space(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("pathlib.Path.write_bytes", no_space)
     out, there = tmp_path / "out", tmp_path / "there"
     there.mkdir()
     for folder in (out, there):
-        assert run(["monitor", "export", str(folder), "--store", str(store.objects.folder.parent)]) == 2
+        assert run(["monitor", "export", str(folder), "--store", str(store.folder)]) == 2
         said = capsys.readouterr().err
         assert len(said.splitlines()) == 1
         assert "the export failed" in said
@@ -488,15 +485,14 @@ def test_numbers_do_not_depend_on_the_installation(tmp_path):
     assert found[0] == found[1]
 
 
-def test_an_erasure_on_a_full_disk_says_so_and_can_be_repeated(lite_client, monkeypatch):
+def test_an_erasure_on_a_full_disk_says_so_and_can_be_repeated(lite_client):
     client, store = lite_client, lite_client.store
     _, _, picked = watched(client)
-
-    def no_space(_):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr("os.fsync", no_space)
-        assert "no space left" in problem(client.delete("/v1/models/m/rows", params={"id": picked[0]}), 507)
-    assert client.delete("/v1/models/m/rows", params={"id": picked[0]}).json()["erased"] == 2
+    full = "CREATE TRIGGER full BEFORE INSERT ON erasures BEGIN SELECT raise(ABORT, 'database or disk is full'); END"
+    with store.write() as connection:
+        connection.execute(text(full))
+    assert "no space left" in problem(client.delete("/v1/models/m/rows", params={"id": picked[0]}), 507)
+    with store.write() as connection:
+        connection.execute(text("DROP TRIGGER full"))
+    client.delete("/v1/models/m/rows", params={"id": picked[0]})
     assert places_of(store, picked[0]) == []

@@ -58,7 +58,7 @@ def client(tmp_path_factory):
     from shiftgauge.monitor.run.app import create_app
 
     store = open_store(tmp_path_factory.mktemp("fuzz"))
-    app = create_app(store, pages=False)
+    app = create_app(store)
     with TestClient(app, base_url="http://127.0.0.1", raise_server_exceptions=False) as client:
         client.store = store
         put_source(client)
@@ -85,6 +85,7 @@ CALLS = [
     ("POST", "/v1/models/{model}/label-requests"),
     ("GET", "/v1/models/{model}/settings"),
     ("PUT", "/v1/models/{model}/settings"),
+    ("GET", "/v1/models/{model}/suggested-limits"),
     ("GET", "/v1/models/{model}/alerts"),
     ("POST", "/v1/models/{model}/alerts/{alert}"),
     ("GET", "/v1/audit"),

@@ -51,7 +51,7 @@ def source():
 def test_a_window_is_estimated_as_the_settings_say(source, method):
     rows = some_rows(150, weights=np.random.default_rng(1).uniform(0.2, 4.0, 150), shift=0.8, deployed=True)
     settings = Settings(level=0.8, replicates=60, method=method)
-    found = estimate_rows(source, rows, "logits", settings, {}).values
+    found = estimate_rows(source, rows, "logits", settings, {}, {}).values
     target = sg.Target(scores_of(rows), predictions=decided(rows), weights=weights_of(rows))
     told = sg.interval(source, target, method, level=0.8, replicates=60)
     assert found["error"] == pytest.approx(told.error, abs=1e-12)
@@ -66,14 +66,14 @@ def test_a_window_is_estimated_as_the_settings_say(source, method):
 def test_a_large_window_is_estimated_from_all_its_rows(source, monkeypatch):
     monkeypatch.setattr(answers, "LARGE", 100)
     rows = some_rows(400, seed=3)
-    found = estimate_rows(source, rows, "logits", Settings(method="doc", replicates=20), {})
+    found = estimate_rows(source, rows, "logits", Settings(method="doc", replicates=20), {}, {})
     assert found.values["error"] == sg.estimate(source, sg.Target(scores_of(rows)), "doc").error
     assert found.values["low"] < found.values["error"] < found.values["high"]
     assert any("the interval and the report rest on 100 of them" in said for said in found.warnings)
 
 
 def test_why_there_is_no_interval_is_said(source):
-    found = estimate_rows(source, some_rows(8), "logits", Settings(method="scot"), {})
+    found = estimate_rows(source, some_rows(8), "logits", Settings(method="scot"), {}, {})
     assert found.values["low"] is None
     assert any("no interval: 8 target rows" in said for said in found.warnings)
 
@@ -82,7 +82,7 @@ def test_the_rarest_values_are_counted_together(source, monkeypatch):
     monkeypatch.setattr(answers, "MOST_VALUES", 2)
     values = ["a"] * 60 + ["b"] * 40 + ["c"] * 15 + [None] * 5
     settings = Settings(method="ac", replicates=20, segments=("s",))
-    found = estimate_rows(source, some_rows(120, segments=values), "logits", settings, {}).segments
+    found = estimate_rows(source, some_rows(120, segments=values), "logits", settings, {}, {}).segments
     assert {one["value"]: one["rows"] for one in found} == {"a": 60, "b": 40, "(other: 2)": 20}
 
 

@@ -44,7 +44,7 @@ def changed(**more):
         (changed(time=iso(now_us() + 2 * 3600 * 10**6)), "in the future"),
         (changed(time="1960-01-01T00:00:00Z"), "before 1970"),
         (changed(version="../v1"), "version name"),
-        (changed(version=None), "version name"),
+        (changed(version=None), "row 1: version"),
         (changed(prediction="cat"), "is not a class"),
         (changed(prediction=K), "is not a class"),
         (changed(weight=-1), "weight"),
@@ -81,7 +81,7 @@ def test_bad_probabilities(ready, probs, said):
 def test_texts_that_are_no_unicode(ready):
     body = json.dumps(changed(id="odd")).replace('"odd"', '"\\ud800"')
     kind = {"content-type": "application/json"}
-    assert "not Unicode" in problem(ready.post("/v1/models/m/predictions", content=body, headers=kind), 422)
+    assert "not JSON" in problem(ready.post("/v1/models/m/predictions", content=body, headers=kind), 400)
 
 
 def test_nan_is_refused_in_every_form(ready):
@@ -173,7 +173,7 @@ def test_a_key_that_stands_twice_is_refused(ready):
     headers = {"content-type": "application/json"}
     for call in ("predictions", "labels"):
         answer = ready.post(f"/v1/models/m/{call}", content=b"[" + body + b"]", headers=headers)
-        assert "the key 'id' appears twice" in problem(answer, 400)
+        assert 'duplicate key "id"' in problem(answer, 400)
 
 
 def test_limits_of_rows_and_columns(lite):

@@ -15,9 +15,8 @@ from test_api import post, put_source, windows
 from shiftgauge.cli.app import run
 from shiftgauge.errors import FileError
 from shiftgauge.monitor.db import queue
-from shiftgauge.monitor.db.compaction import compact
-from shiftgauge.monitor.db.erasure import remove_unreferenced_files
 from shiftgauge.monitor.db.ids import IdIndex, SeenIds, keys_of
+from shiftgauge.monitor.db.rows import compact
 from shiftgauge.monitor.db.schema import batches
 from shiftgauge.monitor.db.store import open_store
 from shiftgauge.monitor.periods import now_us
@@ -165,7 +164,7 @@ def settled(store):
 
 
 def test_settling_changes_no_number(client):
-    """Rows in one file, or in many batches: the same answers, duplicates, revisions as of then, labels, forgetting."""
+    """Rows in one batch, or in many: the same answers, duplicates, revisions as of then, labels, forgetting."""
     put_source(client)
     rows, labels = rows_json(
         90, weight=lambda i: None if i < 30 else 2.0, segments=lambda i: {"s": str(i % 2)} if i > 50 else None
@@ -177,11 +176,11 @@ def test_settling_changes_no_number(client):
     before = windows(client)
     settled(client.store)
     held = everything(client.store)
-    assert sorted((row.kind, row.rows, row.payload) for row in held) == [
-        ("labels", 90, None),
-        ("rows", 90, None),
+    assert sorted((row.kind, row.rows, row.compacted) for row in held) == [
+        ("labels", 90, True),
+        ("rows", 90, True),
     ]
-    with client.store.write() as connection:  # estimate it all again, from the file
+    with client.store.write() as connection:  # estimate it all again, from the compacted batch
         connection.execute(text("UPDATE windows SET seq = seq + 1"))
         queue.enqueue(connection, "estimate", [1], 0)
     run_due_jobs(client.store)
@@ -190,26 +189,10 @@ def test_settling_changes_no_number(client):
     same = ("error", "range", "sampling", "rows", "observed", "warnings")
     assert {name: after[name] for name in same} == {name: before[0][name] for name in same}
     assert post(client, rows).json() == {"accepted": 0, "duplicates": 90}
-    for another in client_of(client.store):  # a process that starts anew reads the file
+    for another in client_of(client.store):  # a process that starts anew reads it
         assert post(another, rows).json() == {"accepted": 0, "duplicates": 90}
     assert client.delete("/v1/models/m/rows", params={"id": "r7"}).json()["erased"] == 2
     assert post(client, rows[:9]).json() == {"accepted": 1, "duplicates": 8}
-
-
-def test_files_that_nothing_names_are_swept_after_a_while(lite_client):
-    client, store = lite_client, lite_client.store
-    put_source(client)
-    for i in range(3):
-        post(client, rows_json(5, seed=i, prefix=f"p{i}-")[0])
-    settled(store)
-    store.objects.put("sources", 1, "npz", b"nobody names it")
-    assert remove_unreferenced_files(store) == 0
-    import os
-
-    for name, _ in store.objects.names():
-        os.utime(store.objects.folder / name, (0, 0))
-    assert remove_unreferenced_files(store) == 1
-    assert post(client, rows_json(5, seed=2, prefix="p2-")[0]).json()["duplicates"] == 5
 
 
 def test_two_servers_on_one_database_know_each_others_rows(store):
@@ -239,7 +222,7 @@ def test_a_book_reads_erasures_in_their_order(lite_client):
     post(client, rows)
     seen_ids = SeenIds()
     with store.read() as connection:
-        seen_ids.follow(store, connection, 1, "day")
+        seen_ids.follow(connection, 1, "day")
     places = seen_ids.index.find(keys_of(pa.array(["r0", "r1", "r2", "r9"]), store.secret))
     assert (places[:3] >= 0).all()
     assert places[3] == -1

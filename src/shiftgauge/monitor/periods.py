@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,10 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from shiftgauge.monitor.problems import invalid
+from shiftgauge.times import rows_per_window
 
 _simulated: list[int] = []
 
@@ -70,16 +67,6 @@ def check_window_length(spec: object) -> str:
     )
 
 
-def rows_per_window(spec: str) -> int | None:
-    """How many rows make a window, or None where time does.
-
-    >>> rows_per_window("500 rows"), rows_per_window("day")
-    (500, None)
-    """
-    match = re.fullmatch(r"([1-9][0-9]{0,8}) rows", spec)
-    return int(match[1]) if match else None
-
-
 def period_at(spec: str, place: int) -> Period:
     """The window that holds this time (microseconds since 1970) or this row number.
 
@@ -102,21 +89,6 @@ def _name(spec: str, start: int) -> str:
         year, week, _ = moment.isocalendar()
         return f"{year}-W{week:02d}"
     return moment.strftime("%Y-%m-%d" if spec == "day" else "%Y-%m-%dT%HZ")
-
-
-def group_indices(numbers: npt.NDArray[Any]) -> Iterator[tuple[int, npt.NDArray[np.intp]]]:
-    """Each number that occurs, in order, with its places; takes n log n steps however many there are.
-
-    >>> [(number, places.tolist()) for number, places in group_indices(np.array([7, 3, 7]))]
-    [(3, [1]), (7, [0, 2])]
-    """
-    if not len(numbers):
-        return
-    order = np.argsort(numbers, kind="stable")
-    ordered = numbers[order]
-    starts = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1))
-    for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(order)], strict=True):
-        yield int(ordered[start]), order[start:end]
 
 
 def next_boundary(old: str, new: str, now: int) -> int:

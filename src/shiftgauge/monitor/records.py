@@ -56,6 +56,8 @@ def explain(error: ValidationError, what: str, known: dict[str, list[str]]) -> A
         return invalid(
             f"{group or what}: {name[:60]!r} is not known{nearest(name, names)}; known are {', '.join(names)}"
         )
+    if first["type"] == "missing":
+        return invalid(f"{what}: {where!r} is missing; wanted it")
     if first["type"] in ("model_type", "model_attributes_type"):
         kind = type(first["input"]).__name__
         return invalid(f"{where or what}: arrived as {kind}; wanted a JSON object")

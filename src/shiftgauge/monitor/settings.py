@@ -1,8 +1,10 @@
-"""A model's settings: window, lateness, segments, limits, retention, webhook; checked once, kept as JSON."""
+"""A model's settings: windows, metrics, limits, retention, where alerts are sent; checked once, kept as JSON."""
 
 from __future__ import annotations
 
 import base64
+import importlib
+import logging
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -16,6 +18,18 @@ from shiftgauge.monitor.records import Record, explain
 
 #: At most so many segments are estimated one by one.
 MOST_SEGMENTS = 8
+#: Metrics that can be estimated beside the error, and on which side of a limit they are bad. Without a class,
+#: precision, recall and F1 are means over classes, and `class_error` stands for the error within each class.
+METRICS = {
+    "precision": "below",
+    "recall": "below",
+    "f1": "below",
+    "roc_auc": "below",
+    "class_error": "above",
+}
+MOST_METRICS = 50
+#: Services that alerts are sent to, at most.
+MOST_NOTIFICATIONS = 10
 SHAPES = ("json", "slack")
 SECRET_PREFIX = "whsec_"
 #: Methods that estimate an error from one model's scores.
@@ -60,6 +74,30 @@ def _check_segments(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(check_name(name, "segment") for name in names))
 
 
+def split_metric(name: str) -> tuple[str, str | None]:
+    """A metric and the class that it is of.
+
+    >>> split_metric("recall:fraud"), split_metric("f1")
+    (('recall', 'fraud'), ('f1', None))
+    """
+    kind, colon, of = name.partition(":")
+    return kind, of if colon else None
+
+
+def _check_metric(name: str) -> str:
+    kind, of = split_metric(name)
+    if kind not in METRICS or of == "" or (kind == "roc_auc" and of is not None):
+        raise invalid(
+            f"metric {name[:60]!r}: wanted one of {', '.join(METRICS)}, or that of a class, such as recall:fraud"
+        )
+    return name
+
+
+def _check_metrics(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names))
+
+
+Metric = Annotated[str, AfterValidator(_check_metric)]
 Fraction = Annotated[float, Field(strict=True, ge=0.0, le=1.0)]
 Hours = Annotated[float, Field(strict=True, ge=0.0, le=24.0 * 365)]
 
@@ -74,6 +112,12 @@ class AlertLimits(Record):
         default=None, description="the same, of the difference to the source's error"
     )
     width: Fraction | None = Field(default=None, description="of the range")
+    metrics: dict[Metric, Fraction] = Field(
+        default={},
+        max_length=MOST_METRICS,
+        description="by metric, such as f1 or recall:fraud: class_error fires above its limit, the others below; a "
+        "limit on class_error is one on the error within each class",
+    )
     silence_hours: Hours | None = Field(default=None, description="without a row")
     not_estimated_hours: Hours | None = Field(
         default=None, description="since a window closed (its lateness included) that has no estimate"
@@ -88,13 +132,15 @@ class AlertLimits(Record):
 
     @property
     def on_error(self) -> bool:
-        """Whether the error, or its rise, has a limit."""
-        return self.error is not None or self.rise is not None
+        """Whether the error, its rise, or another metric has a limit."""
+        return self.error is not None or self.rise is not None or bool(self.metrics)
 
     @property
     def none(self) -> bool:
         """Whether nothing has a limit."""
-        return all(value is None for name, value in self if name != "windows")
+        return not self.metrics and all(
+            value is None for name, value in self if name not in ("windows", "metrics")
+        )
 
 
 class Webhook(Record):
@@ -115,6 +161,25 @@ class Webhook(Record):
     def signed(self) -> bool:
         """Whether messages are signed."""
         return bool(self.secret)
+
+
+class Notification(Record):
+    """A service that alerts are sent to, by apprise."""
+
+    name: str = Field(description="chosen by you; shown in place of the URL")
+    url: str = Field(
+        default="",
+        repr=False,
+        exclude=True,
+        min_length=1,
+        description="of apprise, such as slack://... or mailto://...; never shown",
+    )
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def service(self) -> str:
+        """The service: the scheme of its URL."""
+        return self.url.partition(":")[0]
 
 
 class Settings(Record):
@@ -143,21 +208,30 @@ class Settings(Record):
         strict=True,
         description="whether labels that nobody requested are of a random sample of rows, and so narrow the range",
     )
+    metrics: Annotated[tuple[Metric, ...], AfterValidator(_check_metrics)] = Field(
+        default=(),
+        max_length=MOST_METRICS,
+        description=f"estimated beside the error: {', '.join(METRICS)}, or that of a class, such as recall:fraud",
+    )
     retention_days: Annotated[float, Field(strict=True, ge=1 / 24, le=36_500.0)] | None = Field(
         default=None, description="rows older than this are erased; null keeps them"
     )
     limits: AlertLimits = AlertLimits()
     webhook: Webhook | None = None
+    notify: tuple[Notification, ...] = Field(
+        default=(), max_length=MOST_NOTIFICATIONS, description="services that alerts are sent to"
+    )
+
+    def estimated_metrics(self) -> tuple[str, ...]:
+        """The metrics that were chosen, and those that have a limit."""
+        return tuple(dict.fromkeys((*self.metrics, *self.limits.metrics)))
 
     def to_stored(self) -> dict[str, Any]:
-        """As values of JSON for the database, with the webhook's secret."""
+        """As values of JSON for the database, with secrets."""
         out = self.to_dict()
         if self.webhook is not None:
-            out["webhook"] = {
-                "url": self.webhook.url,
-                "secret": self.webhook.secret,
-                "shape": self.webhook.shape,
-            }
+            out["webhook"] = {name: getattr(self.webhook, name) for name in Webhook.model_fields}
+        out["notify"] = [{"name": one.name, "url": one.url} for one in self.notify]
         return out
 
     def changed(self, given: Any) -> Settings:
@@ -169,22 +243,65 @@ class Settings(Record):
             new["limits"] = {}
         elif isinstance(new.get("limits"), dict):
             new["limits"] = old["limits"] | new["limits"]
+            metrics = given["limits"].get("metrics", {})
+            if isinstance(metrics, dict):
+                both = old["limits"]["metrics"] | metrics
+                new["limits"]["metrics"] = {k: v for k, v in both.items() if v is not None}
         if isinstance(new.get("webhook"), dict):
             webhook = {name: value for name, value in new["webhook"].items() if name != "signed"}
             if webhook.get("secret", 0) is None:  # not shown, so not sent back: the old one stays
                 webhook.pop("secret")
             new["webhook"] = (old["webhook"] or {"url": None}) | webhook
+        if isinstance(new.get("notify"), list):
+            known = {one["name"]: one for one in old["notify"]}
+            new["notify"] = [_with_known_url(one, known) for one in new["notify"]]
         return from_stored(old | new)
+
+
+def _with_known_url(given: Any, known: dict[str, dict[str, str]]) -> Any:
+    """A notification as given; where its URL is not given, with the one that its name had."""
+    if not isinstance(given, dict):
+        raise invalid('notify: wanted objects such as {"name": "ml-team", "url": "slack://..."}')
+    one = {name: value for name, value in given.items() if name != "service"}
+    name = check_name(one.get("name"), "notification")
+    if one.get("url") is None:
+        if name not in known:
+            raise invalid(f"notify: {name!r} has no url yet; wanted one of apprise, such as slack://...")
+        return known[name]
+    return one
+
+
+def check_notifications(given: Any) -> None:
+    """Refuse new notification URLs that apprise cannot read; nothing that is said repeats them."""
+    entries = given.get("notify") if isinstance(given, dict) else None
+    urls = [one.get("url") for one in entries if isinstance(one, dict)] if isinstance(entries, list) else []
+    for number, url in enumerate(url for url in urls if url is not None):
+        try:
+            apprise = importlib.import_module("apprise")
+        except ImportError:
+            raise invalid(
+                "notify: apprise is not installed where the monitor runs; pip install 'shiftgauge[notify]'"
+            ) from None
+        logging.getLogger("apprise").disabled = True  # it would log the URL
+        if not isinstance(url, str) or len(url) > 2000 or apprise.Apprise.instantiate(url) is None:
+            raise invalid(
+                f"notify: apprise cannot read URL {number}; wanted one such as slack://... or mailto://..., see "
+                "https://appriseit.com"
+            )
 
 
 def from_stored(values: Mapping[str, Any]) -> Settings:
     """Settings from values of JSON."""
     try:
-        return Settings.model_validate(values)
+        out = Settings.model_validate(values)
     except ValidationError as error:
         known = {
             "": list(Settings.model_fields),
             "limits": list(AlertLimits.model_fields),
             "webhook": list(Webhook.model_fields),
+            **{f"notify.{i}": list(Notification.model_fields) for i in range(MOST_NOTIFICATIONS)},
         }
         raise explain(error, "settings", known) from None
+    if len({one.name for one in out.notify}) < len(out.notify):
+        raise invalid("notify: two services have the same name; wanted different ones")
+    return out

@@ -33,6 +33,7 @@ def fill(store):
         wanted = {
             "segments": ["camera"],
             "replicates": 20,
+            "metrics": ["f1", "class_error"],
             "limits": {"error": 0.05, "rise": 0.9},
             "webhook": {"url": "http://127.0.0.1:9/hook", "secret": SECRET},
         }

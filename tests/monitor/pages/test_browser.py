@@ -1,9 +1,9 @@
 """The pages in real Chromium: they read, they obey, they stay alone, with and without JavaScript."""
 
+import json
 import re
 
 import pytest
-from conftest import DAYS
 from monitor_data import SECRET
 
 from shiftgauge.monitor.db.models import get_settings
@@ -13,6 +13,7 @@ from shiftgauge.monitor.pages.format import percent
 EVERY = [
     "/",
     "/alerts",
+    "/docs",
     *(f"/models/{end}" for end in ("shop", "shop/alerts", "shop/settings", "waits", "nobody")),
 ]
 
@@ -76,24 +77,39 @@ def test_the_picture_is_there_on_a_phone(tab, site):
     assert page.locator("figure .chart").first.bounding_box()["width"] > 300
 
 
+def slots_of(page):
+    """What the chart was drawn from."""
+    return json.loads(page.locator("[data-over-time]").get_attribute("data-over-time"))
+
+
+def point_at(page, place):
+    """Move the mouse over a window of the chart."""
+    page.locator(".u-over").first.scroll_into_view_if_needed()
+    drawn, box = slots_of(page), page.locator(".u-over").first.bounding_box()
+    slot = drawn["slots"][place]
+    share = ((slot["start"] + slot["end"]) / 2 - drawn["from"]) / (drawn["to"] - drawn["from"])
+    page.mouse.move(box["x"] + share * box["width"], box["y"] + box["height"] / 2, steps=4)
+    return box["x"] + share * box["width"], box["y"] + box["height"] / 2
+
+
 def test_pointing_reads_the_numbers_of_a_window(tab, site, shop):
     page = tab().page
     page.goto(f"{site}/models/shop?range=all&version=v1")
     window = list_windows(shop, "shop", version="v1")[1]
-    page.locator(".hit").nth(1).hover()
+    where = point_at(page, 1)
     said = page.locator("[data-readout]").inner_text()
     for value in (window.error, window.low, window.high, window.observed, window.adaptive_high):
         assert percent(value) in said
     assert page.locator("[data-open]").get_attribute("href") == f"/models/shop/windows/{window.name}"
-    assert page.locator(".cross").get_attribute("visibility") == "visible"
-    page.locator(".hit").nth(1).click()
+    assert page.locator(".u-cursor-x").first.is_visible()
+    page.mouse.click(*where)
     page.wait_for_url(f"**/windows/{window.name}")
 
 
 def test_a_finger_reads_before_it_opens(tab, site, shop):
     page = tab(has_touch=True, viewport={"width": 390, "height": 844}).page
     page.goto(f"{site}/models/shop?range=all&version=v1")
-    page.locator(".hit").nth(2).tap()
+    page.touchscreen.tap(*point_at(page, 2))
     window = list_windows(shop, "shop", version="v1")[2]
     assert percent(window.error) in page.locator("[data-readout]").inner_text()
     assert page.url.endswith("version=v1")
@@ -118,14 +134,14 @@ def test_arrow_keys_read_the_picture_and_enter_opens(tab, site, shop):
 def test_dragging_chooses_a_range_that_stands_in_the_address(tab, site, shop):
     page = tab().page
     page.goto(f"{site}/models/shop?range=all&version=v1")
-    page.locator(".hit").nth(1).hover()
+    point_at(page, 1)
     page.mouse.down()
-    page.locator(".hit").nth(3).hover()
+    point_at(page, 3)
     with page.expect_navigation():
         page.mouse.up()
     assert "from=" in page.url
     assert "version=v1" in page.url
-    assert page.locator(".hit").count() == 3
+    assert len(slots_of(page)["slots"]) == 3
 
 
 def test_days_are_chosen_with_the_form(tab, site, shop):
@@ -136,25 +152,52 @@ def test_days_are_chosen_with_the_form(tab, site, shop):
     with page.expect_navigation():
         page.click("text=Show")
     assert f"to={first}" in page.url
-    assert page.locator(".hit").count() == 1
+    assert len(slots_of(page)["slots"]) == 1
 
 
-def test_without_a_script_everything_is_still_there(tab, site, shop):
+def test_without_a_script_every_number_stands_in_a_table(tab, site, shop):
     page = tab(java_script_enabled=False).page
-    page.goto(f"{site}/models/shop?range=all")
-    titles = page.locator(".hit title").all_text_contents()
-    assert len(titles) == DAYS
-    assert all("estimated error: " in title for title in titles)
-    newest = list_windows(shop, "shop")[-1]
-    assert percent(newest.error) in page.locator("[data-readout]").inner_text()
-    page.click("summary")
-    assert page.locator("[aria-label=Windows] tbody tr").count() == len(list_windows(shop, "shop"))
+    page.goto(f"{site}/models/shop?range=all&metric=f1")
+    windows = list_windows(shop, "shop")
+    assert percent(windows[-1].metrics[0].value) in page.locator("[data-readout]").inner_text()
+    rows = page.locator("[aria-label=Windows] tbody tr")
+    assert rows.count() == len(windows)
+    assert rows.first.is_visible()
+    assert page.get_by_role("button", name="Draw").is_visible()
     page.locator("[aria-label=Windows] tbody a").first.click()
     page.wait_for_url("**/windows/**")
 
 
+def test_the_chart_is_drawn_and_shows_the_metric_that_is_chosen(tab, site):
+    page = tab().page
+    page.goto(f"{site}/models/shop?range=all")
+    drawn = """() => { const c = document.querySelector(".chart canvas");
+        const d = c.getContext("2d").getImageData(0, 0, c.width, c.height).data;
+        let inked = 0; for (let i = 3; i < d.length; i += 4) inked += d[i] > 0; return inked / (d.length / 4); }"""
+    assert page.evaluate(drawn) > 0.05
+    assert not page.locator("[aria-label=Windows] table").is_visible()  # the numbers are folded away
+    with page.expect_navigation():
+        page.select_option("select[name=metric]", "f1")
+    assert "metric=f1" in page.url
+    assert "range=all" in page.url
+    assert slots_of(page)["metric"] == "f1"
+    assert "estimated mean F1" in page.locator("figure .legend").first.inner_text()
+    assert page.evaluate(drawn) > 0.05
+
+
+def test_names_of_limits_stand_beside_the_data(tab, site):
+    """The chart leaves a margin for them; on a phone the legend alone names them."""
+    for width, margin in ((1280, 100), (390, 0)):
+        page = tab(viewport={"width": width, "height": 800}).page
+        page.goto(f"{site}/models/shop?range=all")
+        inner = page.locator(".u-over").first.bounding_box()
+        outer = page.locator("[data-chart]").bounding_box()
+        assert outer["x"] + outer["width"] - (inner["x"] + inner["width"]) >= margin
+        assert "limit 5.0%" in page.locator("figure .legend").first.inner_text()
+
+
 def test_the_keyboard_reaches_everything_and_shows_where_it_is(tab, site):
-    """From the skip link on, every stop has an outline; the windows' places in the picture are not stops."""
+    """From the skip link on, every stop has an outline; the chart is one of them."""
     page = tab().page
     page.goto(f"{site}/models/shop")
     stops = []
@@ -218,5 +261,5 @@ def test_a_window_leads_to_its_report(tab, site, shop):
     seen.page.goto(f"{site}/models/shop/windows/{list_windows(shop, 'shop')[0].name}")
     seen.page.click("text=Read the full report")
     seen.page.wait_for_url(re.compile("report"))
-    assert "estimated error" in seen.page.locator("header").inner_text()
+    assert "Estimated error" in seen.page.locator("header").inner_text()
     assert [text for kind, text in seen.said if kind == "error"] == []

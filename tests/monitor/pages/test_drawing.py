@@ -1,15 +1,17 @@
-"""What is drawn, against other ways to the same numbers: ticks, points, runs, ranges, words."""
+"""What is drawn, against other ways to the same numbers: points, lines, ranges, words."""
+
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from shiftgauge.monitor.db.windows import SegmentView, WindowView
+from shiftgauge.monitor.db.windows import MetricView, SegmentView, WindowView
 from shiftgauge.monitor.pages import model_page as one_model
 from shiftgauge.monitor.pages import model_page as ranges
 from shiftgauge.monitor.pages import scale as spark
-from shiftgauge.monitor.pages.chart import HEIGHT, MOST_POINTS, TOP, chart, runs, to_points
+from shiftgauge.monitor.pages.chart import MOST_POINTS, chart_data, metric_names, to_points
 from shiftgauge.monitor.pages.format import window_title
-from shiftgauge.monitor.pages.scale import PercentScale, TimeScale, percent_scale
+from shiftgauge.monitor.pages.scale import PercentScale, percent_scale
 from shiftgauge.monitor.periods import DAY, HOUR, SECOND, WEEK, iso, period_at
 from shiftgauge.monitor.problems import ApiProblem
 from shiftgauge.monitor.settings import AlertLimits
@@ -52,31 +54,13 @@ def window(i, spec="day", version="v1", **more):
     return WindowView(**{**values, **more})
 
 
-@pytest.mark.parametrize("spec", ["hour", "day", "week"])
-@pytest.mark.parametrize("count", [1, 2, 24, 60, 168, 500, 3000])
-def test_ticks_are_round_apart_and_inside(spec, count):
-    held = [window(i, spec) for i in (0, count - 1)]
-    times = TimeScale(held[0].start, held[1].end)
-    ticks = times.ticks()
-    assert len(ticks) <= 17
-    assert [t.at for t in ticks] == sorted({t.at for t in ticks})
-    assert all(0 <= tick.at <= 100 for tick in ticks)
-    if times.end - times.start >= DAY:
-        assert ticks
-    for tick in ticks:
-        seconds = (times.start + tick.at / 100 * (times.end - times.start)) / SECOND
-        # Places are kept to a thousandth of a percent: that is the precision of the way back.
-        slack = (times.end - times.start) / SECOND * 1e-5 + 1
-        assert min(seconds % 3600, 3600 - seconds % 3600) <= slack
-
-
 @pytest.mark.parametrize("most", [0.001, 0.013, 0.05, 0.12, 0.2, 0.21, 0.5, 0.77, 1.0])
 def test_shares_begin_at_nothing_and_hold_everything(most):
-    scale = percent_scale([most], TOP, HEIGHT)
+    scale = percent_scale([most], 10, 100)
     assert most <= scale.most <= max(2.1 * most, 0.021)
     ticks = scale.ticks()
-    assert (ticks[0].text, ticks[0].at) == ("0%", TOP + HEIGHT)
-    assert ticks[-1].at == pytest.approx(TOP)
+    assert (ticks[0].text, ticks[0].at) == ("0%", 110)
+    assert ticks[-1].at == pytest.approx(10)
     assert 3 <= len(ticks) <= 7
     assert [float(t.text[:-1]) for t in ticks] == pytest.approx(
         [100 * scale.most * i / (len(ticks) - 1) for i in range(len(ticks))]
@@ -87,7 +71,7 @@ def test_one_window_one_point_until_there_are_too_many():
     held = [window(i) for i in range(MOST_POINTS)]
     drawn = to_points(held)
     assert [p.windows for p in drawn] == [(w,) for w in held]
-    assert [p.error for p in drawn] == pytest.approx([w.error for w in held])
+    assert [p.value for p in drawn] == pytest.approx([w.error for w in held])
 
 
 @pytest.mark.parametrize("count", [MOST_POINTS + 1, 1234, 5000])
@@ -99,7 +83,7 @@ def test_many_windows_are_put_together_without_losing_one(count):
     assert [w for p in drawn for w in p.windows] == held
     for p in drawn:
         errors, rows = [w.error for w in p.windows], [w.rows for w in p.windows]
-        assert p.error == pytest.approx(np.average(errors, weights=rows))
+        assert p.value == pytest.approx(np.average(errors, weights=rows))
         assert (p.low, p.high) == (min(w.low for w in p.windows), max(w.high for w in p.windows))
         assert p.rows == sum(rows)
         known = [w.observed for w in p.windows if w.observed is not None]
@@ -107,65 +91,83 @@ def test_many_windows_are_put_together_without_losing_one(count):
         assert p.status == ("stop" if any(w.status == "stop" for w in p.windows) else p.status)
 
 
+def drawn_of(held, metric="error", **limits):
+    return chart_data(to_points(held, metric), metric, AlertLimits(**limits), [], "m")
+
+
 def test_versions_side_by_side_share_a_place():
     held = sorted([window(i, version=v) for i in range(5) for v in ("v1", "v2")], key=lambda w: w.start)
-    drawn = chart(to_points(held), AlertLimits(), None, [], "m")
-    assert len(drawn.hotspots) == 5
-    assert len(drawn.lines) == 2
-    assert [dict(group)["version"] for group in drawn.hotspots[0].groups] == ["v1", "v2"]
+    drawn = drawn_of(held)
+    assert len(drawn["slots"]) == 5
+    assert [version["name"] for version in drawn["versions"]] == ["v2", "v1"]
+    assert [dict(group)["version"] for group in drawn["slots"][0]["facts"]] == ["v1", "v2"]
+    assert drawn["slots"][0]["rows"] == sum(w.rows for w in held[:2])
 
 
 def test_a_line_never_crosses_windows_that_are_missing():
+    """It is cut before a hole, and where a window has no number; another version's windows do not cut it."""
     held = [window(i) for i in (0, 1, 2, 5, 6, 9)]
     held[1] = held[1].model_copy(update={"error": None, "state": "waiting", "reason": "no source yet"})
-    parts = runs(to_points(held))
-    assert [[p.windows[0].name for p in run] for run in parts] == [
-        [held[0].name],
-        [held[2].name],
-        [held[3].name, held[4].name],
-        [held[5].name],
-    ]
+    held.insert(3, window(2, version="v2"))
+    drawn = drawn_of(sorted(held, key=lambda w: w.start))
+    one = next(version for version in drawn["versions"] if version["name"] == "v1")
+    assert [one["value"][i] is None for i in range(6)] == [False, True, False, False, False, False]
+    assert one["breaks"] == [3, 5]
+    (two,) = [version for version in drawn["versions"] if version["name"] == "v2"]
+    assert [value is not False for value in two["value"]] == [False, False, True, False, False, False]
+    assert two["breaks"] == []
 
 
-def test_what_stands_in_the_picture_stands_at_its_number():
-    """The path of the estimate, read back into percent, is the estimate."""
-    held = [window(i) for i in range(30)]
-    drawn = chart(to_points(held), AlertLimits(error=0.2, rise=0.02), 0.08, [], "m")
-    top, bottom = drawn.y_ticks[-1], drawn.y_ticks[0]
-    most = float(top.text[:-1]) / 100
-
-    def share(y):
-        return most * (bottom.at - y) / (bottom.at - top.at)
-
-    spots = [tuple(map(float, spot.split())) for spot in drawn.lines[0].path[1:].split("L")]
-    # Paths are kept to a tenth of a pixel.
-    slack = most / HEIGHT
-    assert [share(y) for _, y in spots[1:-1]] == pytest.approx([w.error for w in held], abs=slack)
-    assert [share(m.y) for m in drawn.marks] == pytest.approx(
-        [w.observed for w in held if w.observed], abs=slack
-    )
-    assert {level.text: round(share(level.y), 3) for level in drawn.levels} == {
-        "source 8.0%": 0.08,
-        "limit on the rise 10.0%": 0.1,
-        "limit 20.0%": 0.2,
+def test_what_is_drawn_are_the_numbers_of_the_windows():
+    held = [window(i, source_error=0.08) for i in range(30)]
+    drawn = drawn_of(held, error=0.2, rise=0.02)
+    (version,) = drawn["versions"]
+    assert version["value"] == [w.error for w in held]
+    for name in ("low", "high", "adaptive_low", "adaptive_high", "observed", "observed_low", "observed_high"):
+        assert version[name] == [getattr(w, name) for w in held]
+    assert [slot["start"] * SECOND for slot in drawn["slots"]] == [w.start for w in held]
+    assert {one["text"]: round(one["value"], 3) for one in drawn["levels"]} == {
+        "source": 0.08,
+        "rise limit": 0.1,
+        "limit": 0.2,
     }
-    assert chart(to_points(held), AlertLimits(error=0.9), None, [], "m").outside == ("limit 90.0%",)
 
 
-@pytest.mark.parametrize(("rise", "below"), [(0.08, True), (0.5, False), (0.02, False)])
-def test_no_line_strikes_the_name_of_another_through(rise, below):
-    """Two limits close together: the lower one's name stands below its line."""
-    held = [window(i).model_copy(update={"high": 0.6}) for i in range(10)]
-    drawn = chart(to_points(held), AlertLimits(error=0.16, rise=rise), 0.088, [], "m")
-    (level,) = [one for one in drawn.levels if one.text == "limit 16.0%"]
-    assert level.below == below
+def test_another_metric_is_drawn_with_its_own_limit_and_source():
+    about = {"metric": "recall", "class": "a b", "sampling": 0.02, "source": 0.9}
+    held = [
+        window(i, metrics=(MetricView(**about, value=0.8, low=0.7, high=0.9, observed=0.75, labels=i),))
+        for i in range(3)
+    ]
+    held.append(window(3))
+    drawn = drawn_of(held, "recall:a b", error=0.2, metrics={"recall:a b": 0.85})
+    (version,) = drawn["versions"]
+    assert version["value"] == [0.8, 0.8, 0.8, None]
+    assert (version["low"][0], version["high"][0], version["observed"][0]) == (0.7, 0.9, 0.75)
+    assert version["adaptive_low"] == [None] * 4
+    assert [(one["text"], one["value"]) for one in drawn["levels"]] == [("source", 0.9), ("limit", 0.85)]
+    assert dict(drawn["slots"][0]["facts"][0])["estimated recall of class a b"] == "80.0%"
+    assert dict(drawn["slots"][3]["facts"][0])["state"] == "not estimated for this window"
+    assert metric_names(held) == ["error", "recall:a b"]
+
+
+def test_alerts_are_cut_to_what_is_shown():
+    held = [window(i) for i in range(10)]
+    start, end = held[0].start, held[-1].end
+    spans = [(start - DAY, start + DAY), (start + DAY, None), (start - 9 * DAY, start - DAY), (end, None)]
+    alerts = [SimpleNamespace(fired=fired, resolved=resolved) for fired, resolved in spans]
+    drawn = chart_data(to_points(held), "error", AlertLimits(), alerts, "m")
+    assert [[at * SECOND for at in one] for one in drawn["alerts"]] == [
+        [start, start + DAY],
+        [start + DAY, end],
+    ]
 
 
 def test_a_single_window_and_one_without_an_estimate_can_be_drawn():
     for held in ([window(0)], [window(0, error=None, low=None, high=None, state="open")]):
-        drawn = chart(to_points(held), AlertLimits(), None, [], "m")
-        assert len(drawn.hotspots) == 1
-        assert drawn.hotspots[0].groups[0]
+        drawn = drawn_of(held)
+        assert len(drawn["slots"]) == 1
+        assert drawn["slots"][0]["facts"][0]
 
 
 def test_segments_of_versions_side_by_side_are_one_line():
@@ -188,10 +190,10 @@ def test_segments_of_versions_side_by_side_are_one_line():
 
 def test_a_sparkline_ends_at_the_newest_number():
     held = [window(i) for i in range(80)]
-    drawn = spark.of_windows(held)
+    drawn = spark.sparkline(held)
     assert drawn.line.count("L") == spark.SPARK_WINDOWS - 1
     assert drawn.words.endswith(f"now {100 * held[-1].error:.1f}%")
-    assert spark.of_windows([]) is None
+    assert spark.sparkline([]) is None
 
 
 def test_days_in_an_address_are_whole_days_in_utc():

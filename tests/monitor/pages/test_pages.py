@@ -1,5 +1,6 @@
 """The pages over HTTP: what they show, how they refuse, what they never let through."""
 
+import json
 import re
 from contextlib import closing
 from html.parser import HTMLParser
@@ -15,11 +16,20 @@ from sqlalchemy import event
 from shiftgauge.monitor.db.store import open_store
 from shiftgauge.monitor.db.tokens import create_token
 from shiftgauge.monitor.db.windows import get_window, list_revisions, list_windows
-from shiftgauge.monitor.pages.format import format_range, percent
+from shiftgauge.monitor.pages.format import format_range, percent, window_title
 from shiftgauge.monitor.run.app import create_app
+from shiftgauge.monitor.views.overview import ModelView, VersionView, suggest_limits
 
 VOID = {"meta", "link", "input", "br", "path", "circle", "line", "img"}
-ADDRESSES = ["/", "/alerts", "/models/shop", "/models/shop/alerts", "/models/shop/settings", "/models/waits"]
+ADDRESSES = [
+    "/",
+    "/alerts",
+    "/docs",
+    "/models/shop",
+    "/models/shop/alerts",
+    "/models/shop/settings",
+    "/models/waits",
+]
 
 
 class Outline(HTMLParser):
@@ -190,11 +200,11 @@ def test_the_list_shows_the_urgent_first_with_its_numbers(pages, shop):
 def test_the_model_page_shows_what_the_service_says(pages, shop):
     page = get(pages, "/models/shop")
     for window in list_windows(shop, "shop"):
-        assert window.name in page.text
+        assert window_title(window) in page.text
         for value in (window.error, window.adaptive_low, window.observed):
             assert value is None or percent(value) in page.text
-    titles = [tag for tag, _ in page.seen].count("title") - 1
-    assert titles == DAYS  # versions side by side share a place
+    (figure,) = [a for _, a in page.seen if "data-over-time" in a]
+    assert len(json.loads(figure["data-over-time"])["slots"]) == DAYS  # versions side by side share a place
     assert "The adaptive range covered the observed error in" in page.text
     assert "limit 5.0%" in page.text
     assert "UTC" in page.text
@@ -223,18 +233,42 @@ def test_without_limits_the_pages_say_so_and_offer_one(empty_client):
         said = get(empty_client, address).text
         assert "no limits set" in said
         assert "within limits" not in said
-    page = get(empty_client, "/models/m")
+    suggested = empty_client.get("/v1/models/m/suggested-limits").json()
     source_error = empty_client.get("/v1/models/m").json()["versions"][0]["source_error"]
-    assert f"5 points above the source's {percent(source_error)}" in page.text
-    (address,) = [a["href"] for tag, a in page.seen if tag == "a" and "suggest" in a.get("href", "")]
-    form = get(empty_client, address.partition("#")[0])
-    (rise,) = [a["value"] for tag, a in form.seen if tag == "input" and a.get("name") == "limits.rise"]
-    assert rise == "5"
+    for address in ("/models/m", "/models/m/settings"):
+        assert f"Alert above {percent(suggested['error'])}" in get(empty_client, address).text
+        assert f"an error of {percent(source_error)}" in get(empty_client, address).text
     empty_client.put("/v1/models/m/settings", json={"limits": {"silence_hours": 1000}}).raise_for_status()
     assert "no limit on the error set" in get(empty_client, "/models/m").text
-    empty_client.put("/v1/models/m/settings", json={"limits": {"error": 0.9}}).raise_for_status()
+    assert empty_client.post("/models/m/settings/suggested").status_code == 303
+    held = empty_client.get("/v1/models/m/settings").json()["limits"]
+    assert (held["rise"], held["error"], held["silence_hours"]) == (suggested["limits"]["rise"], None, 1000)
+    assert "Alert above" not in get(empty_client, "/models/m").text
+    empty_client.put(
+        "/v1/models/m/settings", json={"limits": {"error": 0.9, "rise": None}}
+    ).raise_for_status()
     assert "within limits" in get(empty_client, "/models/m").text
-    assert "suggest" not in empty_client.get("/models/m").text
+    assert (
+        empty_client.post("/models/m/settings/suggested").status_code == 303
+    )  # the error has a limit: it stays
+    assert empty_client.get("/v1/models/m/settings").json()["limits"]["rise"] is None
+
+
+@pytest.mark.parametrize(
+    ("error", "rows", "rise"),
+    [
+        (0.20, 10_000, 0.05),  # at most five points
+        (0.04, 100_000, 0.02),  # half as much again
+        (0.10, 100, 0.061),  # Wilson: (0.1 + z^2/200 + z sqrt(0.0009 + z^2/40000)) / (1 + z^2/100) = 0.1604
+        (0.0, 50, 0.052),  # z^2 / (50 + z^2)
+    ],
+)
+def test_the_suggested_limit_follows_from_the_source(error, rows, rise):
+    about = {"name": "v1", "rows": 9, "kind": "probs", "k": 2, "classes": None, "source_created": 0}
+    version = VersionView(**about, source_rows=rows, source_error=error)
+    words = {"name": "m", "created": 0, "state": "ok", "reason": None, "rows": 9, "last_row": 0}
+    model = ModelView(**words, versions=(version,), firing=0, waiting=0, latest=None)
+    assert suggest_limits(model).limits == {"rise": pytest.approx(rise)}
 
 
 def test_an_alert_says_whether_it_is_confirmed(pages):

@@ -24,6 +24,7 @@ EVERYTHING = {
     "level": 0.8,
     "method": "cott",
     "replicates": 50,
+    "metrics": ["f1", "recall:fraud"],
     "retention_days": 30,
     "limits": {
         "error": 0.07,
@@ -57,7 +58,7 @@ def test_every_setting_can_be_typed():
 
 
 def test_every_choice_that_is_offered_is_taken():
-    for field in form_fields():
+    for field in form_fields(Settings()):
         for choice in field.choices:
             webhook = {"webhook.url": "https://example.org"} if field.name.startswith("webhook") else {}
             held = Settings()
@@ -80,6 +81,37 @@ def test_the_secret_stays_unless_typed_or_taken_away():
     gone = read_form(form_of(held, **{"webhook.unsigned": "on"}), held)
     assert held.changed(gone).webhook.secret == ""
     assert held.changed(read_form(form_of(held, **{"webhook.url": ""}), held)).webhook is None
+
+
+def test_a_limit_on_each_metric():
+    held = Settings().changed({"metrics": ["f1", "class_error"], "limits": {"metrics": {"recall:a b": 0.7}}})
+    texts = form_texts(held)
+    assert texts["limits.metrics.recall:a b"] == "70"
+    typed = {"limits.metrics.f1": "82.5", "limits.metrics.recall:a b": ""}
+    given = read_form(form_of(held, **typed), held)
+    assert given == {"limits": {"metrics": {"f1": 0.825, "recall:a b": None}}}
+    assert held.changed(given).limits.metrics == {"f1": 0.825}
+
+
+def test_services_are_added_and_removed_and_their_urls_never_shown(empty_client, held):
+    pytest.importorskip("apprise")
+    new = {"notify.name": "ml-team", "notify.url": "json://example.org/s3cret"}
+    assert post(empty_client, form_of(held, **new)).status_code == 303
+    now = get_settings(empty_client.store, "m")
+    assert [(one.name, one.url) for one in now.notify] == [("ml-team", "json://example.org/s3cret")]
+    page = empty_client.get("/models/m/settings").text
+    assert "ml-team" in page
+    assert "s3cret" not in page
+    bad = {"notify.name": "other", "notify.url": "nothing://s3cret"}
+    answer = post(empty_client, form_of(now, **bad))
+    assert answer.status_code == 422
+    assert "apprise cannot read" in answer.text
+    assert "s3cret" not in answer.text
+    assert post(empty_client, form_of(now, window="week")).status_code == 303
+    now = get_settings(empty_client.store, "m")
+    assert len(now.notify) == 1
+    assert post(empty_client, form_of(now, **{"notify.remove.ml-team": "on"})).status_code == 303
+    assert get_settings(empty_client.store, "m").notify == ()
 
 
 def test_numbers_that_are_none_are_said():
@@ -164,7 +196,7 @@ def test_every_field_has_a_label_and_its_help(empty_client, held):
     labelled = {a["for"] for t, a in seen if t == "label" and "for" in a}
     inputs = {a["id"] for t, a in seen if t in ("input", "select") and "id" in a}
     assert inputs == labelled
-    assert len(inputs) == len(form_fields())
+    assert len(inputs) == len(form_fields(held))
 
 
 def test_an_alert_is_acknowledged_by_the_form_beside_it(empty_client):

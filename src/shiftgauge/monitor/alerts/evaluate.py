@@ -10,9 +10,9 @@ from typing import Any
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 from shiftgauge.monitor.alerts.rules import (
-    SETTINGS,
     Finding,
     confirmation,
+    limit_of,
     not_estimated,
     silence,
     window_findings,
@@ -23,16 +23,17 @@ from shiftgauge.monitor.db.erasure import expire_erasures, retention_cutoff
 from shiftgauge.monitor.db.models import model_row
 from shiftgauge.monitor.db.queue import Job, LostLease
 from shiftgauge.monitor.db.schema import alerts, batches, keys, models, outbox, windows
-from shiftgauge.monitor.db.store import Store, remove_files
+from shiftgauge.monitor.db.store import Store
 from shiftgauge.monitor.db.windows import WindowView, list_windows
-from shiftgauge.monitor.periods import DAY, HOUR, SECOND, iso, now_us, rows_per_window
+from shiftgauge.monitor.periods import DAY, HOUR, SECOND, iso, now_us
 from shiftgauge.monitor.problems import unknown
 from shiftgauge.monitor.settings import Settings, from_stored
+from shiftgauge.times import rows_per_window
 
 EVERY = 60 * SECOND
 #: An Idempotency-Key is remembered for so long; the hash of an erased id for so long.
 KEY_LIFETIME, ERASED = 7 * DAY, DAY
-#: Small batches are compacted into a file when there are so many, or so many rows of them;
+#: Small batches are compacted when there are so many, or so many rows of them;
 #: SHIFTGAUGE_COMPACT_BATCHES sets another number of batches.
 COMPACT_FROM_BATCHES, COMPACT_FROM_ROWS = 500, 500_000
 
@@ -56,7 +57,6 @@ def evaluate_alerts(store: Store, job: Job) -> None:
             silence(settings.limits, row.last_row, row.created, now),
             not_estimated(settings.limits, overdue, now),
         ]
-    remove_files(store)  # left behind by a crash
     with store.write() as connection:
         if row is not None:
             _resolve_obsolete(connection, row, settings, list(current), now)
@@ -116,7 +116,7 @@ def _resolve_obsolete(
     """Resolve alerts that no rule speaks of any more; what exceeds a changed limit fires anew."""
     firing = select(alerts).where(alerts.c.model_id == row.id, alerts.c.resolved.is_(None))
     for alert in connection.execute(firing).all():
-        limit = getattr(settings.limits, SETTINGS[alert.rule])
+        limit = limit_of(settings.limits, alert.rule)
         if limit is None:
             _resolve(connection, row, settings, alert, "the limit was removed", now)
         elif limit != alert.limit:
@@ -177,8 +177,9 @@ def _resolve(
 def _post(
     connection: Connection, row: Any, settings: Settings, alert: Any, event: str, message: str, now: int
 ) -> None:
-    """Put a message into the outbox, in the transaction that fires: it is sent if and only if it fired."""
-    if settings.webhook is None or (alert.muted_until is not None and alert.muted_until > now):
+    """Put a message for each receiver into the outbox, in the transaction of the alert: both are kept, or neither."""
+    receivers = [*([] if settings.webhook is None else [None]), *(one.name for one in settings.notify)]
+    if not receivers or (alert.muted_until is not None and alert.muted_until > now):
         return
     if event != "resolved" and alert.confirmed is not None:
         message = f"{message} ({confirmation(alert.confirmed)})"
@@ -195,11 +196,18 @@ def _post(
         "message": message,
         "time": iso(now),
     }
-    made = insert(outbox).values(
-        model_id=row.id, alert_id=alert.id, event=event, body=json.dumps(body), created=now, due=now
-    )
-    number = connection.execute(made.returning(outbox.c.id)).scalar_one()
-    queue.enqueue(connection, "deliver", [number], now)
+    kept = {
+        "model_id": row.id,
+        "alert_id": alert.id,
+        "event": event,
+        "body": json.dumps(body),
+        "created": now,
+        "due": now,
+    }
+    for receiver in receivers:
+        made = insert(outbox).values(**kept, destination=receiver)
+        number = connection.execute(made.returning(outbox.c.id)).scalar_one()
+        queue.enqueue(connection, "deliver", [number], now)
 
 
 def _housekeeping(connection: Connection, row: Any, settings: Settings, now: int) -> None:
@@ -208,7 +216,7 @@ def _housekeeping(connection: Connection, row: Any, settings: Settings, now: int
         connection.execute(update(models).where(models.c.id == row.id).values(last_row=now))
     loose = connection.execute(
         select(func.count(), func.coalesce(func.sum(batches.c.rows), 0)).where(
-            batches.c.model_id == row.id, batches.c.object.is_(None)
+            batches.c.model_id == row.id, batches.c.compacted.is_(False)
         )
     ).one()
     if (
@@ -217,7 +225,7 @@ def _housekeeping(connection: Connection, row: Any, settings: Settings, now: int
     ):
         queue.enqueue(connection, "compact", [row.id], now)
     expire_erasures(connection, row.id, now - ERASED)
-    # An hour's rows at a time: files at the edge are rewritten once an hour, not every minute.
+    # An hour's rows at a time: batches at the edge are rewritten once an hour, not every minute.
     before = retention_cutoff(settings, now)
     if before is not None and (row.erased_before is None or row.erased_before < before - HOUR):
         queue.enqueue(connection, "erase", [row.id], now)

@@ -1,4 +1,4 @@
-"""Alerts: what fired, what resolved, and which messages could not be delivered."""
+"""The rules of alerts: what the windows of a version, and the model as a whole, say of each limit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from shiftgauge.methods.labels import MOST_LABELLED
 from shiftgauge.monitor.db.windows import ENOUGH, WindowView
 from shiftgauge.monitor.periods import HOUR, iso
-from shiftgauge.monitor.settings import AlertLimits
+from shiftgauge.monitor.settings import METRICS, AlertLimits, split_metric
 from shiftgauge.results import percent
 from shiftgauge.validation.target_labels import UNKNOWN
 
@@ -23,17 +23,34 @@ def confirmation(confirmed: bool) -> str:
     return "confirmed" if confirmed else "not confirmed: label some rows"
 
 
-#: The setting behind each rule.
-SETTINGS = {
-    "error": "error",
-    "rise": "rise",
-    "width": "width",
-    "silence": "silence_hours",
-    "not-estimated": "not_estimated_hours",
-}
 #: Rules about an error, and what its value rests on.
 ERRORS = {"error": "error", "rise": "rise over the source's error"}
 SCORES, BOTH, LABELS = "the estimated {}", "the {} from scores and labels", "the {} by labels"
+#: Metrics as messages name them; where no class is named, the mean over classes.
+METRIC_NAMES = {"f1": "F1", "roc_auc": "ROC AUC", "class_error": "error"}
+
+
+def metric_title(name: str) -> str:
+    """A metric in words.
+
+    >>> metric_title("recall:fraud"), metric_title("f1"), metric_title("class_error")
+    ('recall of class fraud', 'mean F1', 'error of each class')
+    """
+    kind, of = split_metric(name)
+    title = METRIC_NAMES.get(kind, kind)
+    if of is not None:
+        return f"{title} of class {of}"
+    return {"roc_auc": title, "class_error": f"{title} of each class"}.get(kind, f"mean {title}")
+
+
+def limit_of(limits: AlertLimits, rule: str) -> float | None:
+    """The limit behind a rule; None where there is none."""
+    kind, _ = split_metric(rule)
+    if kind in METRICS:
+        return limits.metrics.get(rule, limits.metrics.get(kind) if kind == "class_error" else None)
+    names = {"silence": "silence_hours", "not-estimated": "not_estimated_hours"}
+    value: float | None = getattr(limits, names.get(rule, rule))
+    return value
 
 
 @dataclass(frozen=True)
@@ -47,7 +64,7 @@ class Finding:
         limit, value: what is allowed, and the value it is compared with.
         message: one sentence.
         window: the window that decided, or None.
-        confirmed: whether the range's lower end exceeds the limit too; None for rules that are not about an error.
+        confirmed: whether the range as a whole lies beyond the limit; None for rules that are not about a metric.
     """
 
     rule: str
@@ -63,11 +80,11 @@ class Finding:
 def window_findings(version: str, newest: Sequence[WindowView], limits: AlertLimits) -> list[Finding]:
     """Rules on windows, read from the last `limits.windows` of them.
 
-    A limit on the error (or on its rise) fires where each of these windows exceeds it by more than its sampling part.
-    The window's error is its answer from scores and labels together. Where a named method answers from scores alone,
-    the observed error replaces it as soon as 30 rows, or all, are labelled. A window with so many labels that lies
-    within the limit resolves the alert; without labels it resolves where every one of these windows lies within the
-    limit, so that it does not flap.
+    A limit on the error, its rise or a metric fires where each of these windows lies beyond it by more than its
+    sampling part. The window's error is its answer from scores and labels together. Where a named method answers from
+    scores alone, the observed error replaces it as soon as 30 rows, or all, are labelled; its metrics stay those of the
+    scores. A window with so many labels that lies within the limit resolves the alert; without labels it resolves where
+    every one of these windows lies within the limit, so that it does not flap.
 
     Args:
         version: whose.
@@ -77,45 +94,33 @@ def window_findings(version: str, newest: Sequence[WindowView], limits: AlertLim
     last = newest[: limits.windows]
     if len(last) < limits.windows:
         return []
-    out = [
-        _on_error(rule, version, last, getattr(limits, rule))
-        for rule in ERRORS
-        if getattr(limits, rule) is not None
-    ]
+    out = []
+    for rule, title in ERRORS.items():
+        limit = getattr(limits, rule)
+        if limit is not None:
+            readings = [_read_error(w, w.source_error if rule == "rise" else 0.0) for w in last]
+            out.append(_on_limit(rule, title, version, readings, limit))
+    for metric in last[0].metrics:
+        limit = limit_of(limits, metric.name)
+        found = [_read_metric(w, metric.name) for w in last]
+        if limit is not None and all(one is not None for one in found):
+            readings = [one for one in found if one is not None]
+            out.append(_on_limit(metric.name, metric_title(metric.name), version, readings, limit))
     if limits.width is not None:
         out.append(_on_width(version, last, limits.width))
     return out
 
 
-def _on_error(rule: str, version: str, last: Sequence[WindowView], limit: float) -> Finding:
-    readings = [_read_window(w, w.source_error if rule == "rise" else 0.0) for w in last]
-    labelled = next((one for one in readings if one.labelled), None)
-    shown, count = readings[0], f" for {len(last)} windows" if len(last) > 1 else ""
-    state, where = None, "beyond"
-    if all(one.value - one.sampling > limit for one in readings):
-        state = "fire"
-    elif labelled is not None and labelled.value <= limit:
-        state, where, shown, count = "resolve", "within", labelled, ""
-    elif all(one.value <= limit for one in readings):
-        state, where = "resolve", "within"
-    message = (
-        f"{shown.basis.format(ERRORS[rule])} of {version} is {percent(shown.value)} in {shown.window}: {where} "
-        f"{percent(limit)}{count}"
-    )
-    confirmed = any(one.floor is not None and one.floor > limit for one in readings)
-    return Finding(rule, version, state, limit, shown.value, message, shown.window, confirmed)
-
-
 @dataclass(frozen=True)
 class WindowReading:
-    """What a window says of the error (or of its rise).
+    """What a window says of the error, its rise or a metric.
 
     Attributes:
         window: its name.
         basis: what the value rests on, in words.
-        value: the error.
+        value: the number.
         sampling: its sampling part.
-        floor: what confirms an alert where it exceeds the limit; None where nothing can.
+        confirms: the end of the range that confirms an alert if it lies beyond the limit too; None where nothing can.
         labelled: whether enough rows have labels to resolve an alert.
     """
 
@@ -123,11 +128,37 @@ class WindowReading:
     basis: str
     value: float
     sampling: float
-    floor: float | None
+    confirms: float | None
     labelled: bool
 
 
-def _read_window(w: WindowView, base: float | None) -> WindowReading:
+def _on_limit(
+    rule: str, title: str, version: str, readings: Sequence[WindowReading], limit: float
+) -> Finding:
+    """Fire where every window lies beyond the limit, resolve where labels or every window lie within it."""
+    sign = -1.0 if METRICS.get(split_metric(rule)[0]) == "below" else 1.0
+
+    def excess(value: float) -> float:
+        return sign * (value - limit)
+
+    labelled = next((one for one in readings if one.labelled), None)
+    shown, count = readings[0], f" for {len(readings)} windows" if len(readings) > 1 else ""
+    state, where = None, "beyond"
+    if all(excess(one.value) > one.sampling for one in readings):
+        state = "fire"
+    elif labelled is not None and excess(labelled.value) <= 0.0:
+        state, where, shown, count = "resolve", "within", labelled, ""
+    elif all(excess(one.value) <= 0.0 for one in readings):
+        state, where = "resolve", "within"
+    message = (
+        f"{shown.basis.format(title)} of {version} is {percent(shown.value)} in {shown.window}: {where} "
+        f"{percent(limit)}{count}"
+    )
+    confirmed = any(one.confirms is not None and excess(one.confirms) > 0.0 for one in readings)
+    return Finding(rule, version, state, limit, shown.value, message, shown.window, confirmed)
+
+
+def _read_error(w: WindowView, base: float | None) -> WindowReading:
     """A window's error (of an estimated one: it has an estimate and a source), less a base."""
     assert w.error is not None
     assert base is not None
@@ -136,16 +167,36 @@ def _read_window(w: WindowView, base: float | None) -> WindowReading:
         low = w.observed if w.labels >= w.rows or w.observed_low is None else w.observed_low
         observed = w.observed - base
         return WindowReading(w.name, LABELS, observed, w.observed - low, observed, True)
-    floor, basis, labelled = w.low if w.measured else None, SCORES, False
-    if w.evidence is not None:
-        basis = LABELS if w.evidence.n >= w.rows else BOTH
-        labelled = w.evidence.n >= min(ENOUGH, w.rows)
-        if floor is not None and w.evidence.chosen == UNKNOWN and w.evidence.n < MOST_LABELLED * w.rows:
-            # Complaints come first: labels that nobody requested do not confirm what the scores do not say.
-            floor = min(floor, w.evidence.scores_range.low)
-    return WindowReading(
-        w.name, basis, w.error - base, w.sampling or 0.0, None if floor is None else floor - base, labelled
-    )
+    floor = w.low if w.measured else None
+    if w.evidence is not None and floor is not None and _chosen_by_nobody(w):
+        # Complaints come first: labels that nobody requested do not confirm what the scores do not say.
+        floor = min(floor, w.evidence.scores_range.low)
+    labelled = w.evidence is not None and w.evidence.n >= min(ENOUGH, w.rows)
+    confirms = None if floor is None else floor - base
+    return WindowReading(w.name, _basis(w), w.error - base, w.sampling or 0.0, confirms, labelled)
+
+
+def _read_metric(w: WindowView, name: str) -> WindowReading | None:
+    """A window's metric; None where it was not estimated, or too few rows are behind it."""
+    one = next((metric for metric in w.metrics if metric.name == name), None)
+    if one is None or one.value is None or (w.measured and one.low is None):
+        return None
+    worse = one.low if METRICS[one.metric] == "above" else one.high
+    confirms = None if _chosen_by_nobody(w) else worse
+    labelled = w.evidence is not None and (one.labels >= ENOUGH or w.evidence.n >= w.rows)
+    return WindowReading(w.name, _basis(w), one.value, one.sampling or 0.0, confirms, labelled)
+
+
+def _basis(w: WindowView) -> str:
+    if w.evidence is None:
+        return SCORES
+    return LABELS if w.evidence.n >= w.rows else BOTH
+
+
+def _chosen_by_nobody(w: WindowView) -> bool:
+    """Whether the answer rests on labels that nobody requested, of fewer than most rows."""
+    evidence = w.evidence
+    return evidence is not None and evidence.chosen == UNKNOWN and evidence.n < MOST_LABELLED * w.rows
 
 
 def _on_width(version: str, last: Sequence[WindowView], limit: float) -> Finding:

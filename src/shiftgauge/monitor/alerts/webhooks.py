@@ -1,13 +1,11 @@
-"""Messages to webhooks: signed, shaped, tried again with growing pauses, and kept where they cannot be delivered."""
+"""Delivery of messages: to webhooks, signed and shaped, or by apprise; tried again with growing pauses, and kept."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import hmac
-import ipaddress
 import json
-import os
 import socket
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,6 +13,8 @@ from urllib.parse import urlsplit
 import httpx
 from sqlalchemy import select, update
 
+from shiftgauge.monitor.alerts.addresses import Address, refusal, to_address
+from shiftgauge.monitor.alerts.notify import notify
 from shiftgauge.monitor.db import queue
 from shiftgauge.monitor.db.queue import Job, LostLease
 from shiftgauge.monitor.db.schema import models, outbox
@@ -25,12 +25,6 @@ from shiftgauge.monitor.settings import SECRET_PREFIX, Webhook, from_stored
 #: 12 tries: 10 s, 20 s, ... in all about a day; then it is given up, and shown.
 FIRST_PAUSE, LONGEST_PAUSE, TRIES = 10 * SECOND, 4 * 3600 * SECOND, 12
 TIMEOUT = 10.0
-#: Networks beyond the public internet that whoever runs the server allows, such as `10.0.0.0/8,127.0.0.1`.
-ALLOWED_NETWORKS = "SHIFTGAUGE_WEBHOOK_NETWORKS"
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-#: NAT64 (RFC 6052): the last 32 bits are an IPv4 address.
-NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
-GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")
 
 
 def deliver(store: Store, job: Job) -> None:
@@ -44,18 +38,22 @@ def deliver(store: Store, job: Job) -> None:
         )
     if row is None or model is None or row.delivered is not None:
         return _end(store, job, {})
-    webhook = from_stored(json.loads(model.settings)).webhook
-    problem = (
-        "the model has no webhook any more"
-        if webhook is None
-        else send(webhook, row.id, json.loads(row.body))
-    )
+    settings, body = from_stored(json.loads(model.settings)), json.loads(row.body)
+    service = next((one for one in settings.notify if one.name == row.destination), None)
+    gone = settings.webhook is None if row.destination is None else service is None
+    if gone:
+        problem: str | None = f"the model has no {row.destination or 'webhook'} any more"
+    elif service is not None:
+        problem = notify(service, body)
+    else:
+        assert settings.webhook is not None
+        problem = send(settings.webhook, row.id, body)
     now = now_us()
     if problem is None:
         return _end(store, job, {"delivered": now, "attempts": row.attempts + 1, "problem": None})
     attempts = row.attempts + 1
     due = now + min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (attempts - 1))
-    last = attempts >= TRIES or webhook is None
+    last = attempts >= TRIES or gone
     values = {"attempts": attempts, "problem": problem[:500], "due": due, "given_up": last}
     return _end(store, job, values, None if last else due)
 
@@ -97,39 +95,11 @@ def _resolve(host: str, port: int) -> tuple[list[Address], str | None]:
     """The host's addresses; none, and the reason, where one of them may not be called."""
     try:
         entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        allowed = [
-            ipaddress.ip_network(text.strip())
-            for text in os.environ.get(ALLOWED_NETWORKS, "").split(",")
-            if text.strip()
-        ]
     except (OSError, UnicodeError) as problem:
-        return [], f"the webhook's host cannot be found ({problem})"
-    except ValueError as problem:
-        return [], f"{ALLOWED_NETWORKS} cannot be read ({problem})"
-    addresses = list(dict.fromkeys(ipaddress.ip_address(str(entry[4][0]).split("%")[0]) for entry in entries))
-    for address in addresses:
-        if not is_public(address) and not any(address in network for network in allowed):
-            return [], (
-                f"the webhook's host is {address}, which is not an address of the public internet; whoever runs "
-                f"the monitor may allow it with {ALLOWED_NETWORKS}={address}"
-            )
-    return addresses, None
-
-
-def is_public(address: Address) -> bool:
-    """Whether this is an address of the public internet, also where an IPv6 address stands for an IPv4 one.
-
-    >>> is_public(ipaddress.ip_address("8.8.8.8")), is_public(ipaddress.ip_address("::ffff:169.254.169.254"))
-    (True, False)
-    """
-    if isinstance(address, ipaddress.IPv6Address):
-        if address.ipv4_mapped is not None:
-            return is_public(address.ipv4_mapped)
-        if address in NAT64:
-            return is_public(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
-        if address not in GLOBAL_UNICAST or (address.sixtofour and not is_public(address.sixtofour)):
-            return False
-    return address.is_global and not address.is_multicast
+        return [], f"the host cannot be found ({problem})"
+    addresses = list(dict.fromkeys(to_address(str(entry[4][0])) for entry in entries))
+    refused = next((reason for address in addresses if (reason := refusal(address)) is not None), None)
+    return ([], refused) if refused else (addresses, None)
 
 
 def headers(webhook: Webhook, number: int, content: bytes, now: int) -> dict[str, str]:

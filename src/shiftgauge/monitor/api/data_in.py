@@ -27,11 +27,12 @@ from shiftgauge.monitor.ingest.bodies import (
     ARROW,
     NPZ,
     PARQUET,
+    SourceBody,
     media_type,
     source_file,
 )
 from shiftgauge.monitor.ingest.commit import TRIES, PendingResponse, submit_labels, submit_rows
-from shiftgauge.monitor.ingest.rows import read_labels, read_rows
+from shiftgauge.monitor.ingest.rows import LabelsBody, Predictions, read_labels, read_rows
 from shiftgauge.monitor.ingest.transaction import FormatChanged
 from shiftgauge.monitor.periods import now_us
 from shiftgauge.monitor.problems import ApiProblem, invalid
@@ -76,7 +77,11 @@ class RowsErased(Record):
 @router.put(
     "/versions/{version}/source",
     openapi_extra=body_schema(
-        NPZ, PARQUET, ARROW, example={"probs": [[0.9, 0.1], [0.2, 0.8]], "labels": [0, 1], "classes": None}
+        SourceBody,
+        NPZ,
+        PARQUET,
+        ARROW,
+        example={"probs": [[0.9, 0.1], [0.2, 0.8]], "labels": [0, 1], "classes": None},
     ),
 )
 async def put_the_source(request: Request, model: str, version: str, caller: Admin) -> SourceView:
@@ -98,7 +103,7 @@ async def put_the_source(request: Request, model: str, version: str, caller: Adm
     response_model=RowsAccepted,
     response_model_exclude_unset=True,
     dependencies=[require_scope("ingest")],
-    openapi_extra=body_schema(ARROW, PARQUET, example=ROW),
+    openapi_extra=body_schema(Predictions, ARROW, PARQUET, example=ROW),
 )
 async def post_predictions(request: Request, model: str) -> dict[str, Any]:
     """Rows of predictions; kept (202) or refused as a whole, and counted once however often they are sent."""
@@ -124,7 +129,7 @@ async def post_predictions(request: Request, model: str) -> dict[str, Any]:
     response_model=LabelsAccepted,
     response_model_exclude_unset=True,
     dependencies=[require_scope("ingest")],
-    openapi_extra=body_schema(ARROW, PARQUET, example={"labels": [{"id": "r-1", "label": 1}]}),
+    openapi_extra=body_schema(LabelsBody, ARROW, PARQUET, example={"labels": [{"id": "r-1", "label": 1}]}),
 )
 async def post_labels(request: Request, model: str) -> dict[str, Any]:
     """Labels by id, at any time, also before their rows; another label for the same id corrects it."""

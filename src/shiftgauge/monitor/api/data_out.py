@@ -7,11 +7,10 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi import Path as PathParameter
-from jinja2 import Environment, PackageLoader
 from prometheus_client import CONTENT_TYPE_LATEST
-from pydantic import Field, ValidationError
+from pydantic import Field
 from starlette.concurrency import run_in_threadpool
-from starlette.responses import HTMLResponse, JSONResponse
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse
 
 from shiftgauge.monitor.alerts.evaluate import change_alert
 from shiftgauge.monitor.api.requests import (
@@ -21,6 +20,7 @@ from shiftgauge.monitor.api.requests import (
     plain_body,
     query_time,
     read_body,
+    read_record,
     run_in_reader,
     store_of,
 )
@@ -33,18 +33,20 @@ from shiftgauge.monitor.estimate.adaptive_range import Coverage, coverage
 from shiftgauge.monitor.estimate.label_requests import RequestView, list_requests, request_labels
 from shiftgauge.monitor.ingest.bodies import read_json
 from shiftgauge.monitor.problems import MEDIA_TYPE, ApiProblem, invalid
-from shiftgauge.monitor.records import Record, explain
+from shiftgauge.monitor.records import Record
 from shiftgauge.monitor.settings import Settings
 from shiftgauge.monitor.views.metrics import exposition
 from shiftgauge.monitor.views.overview import (
     AlertView,
     DeliveryView,
     ModelView,
+    SuggestedLimits,
     get_model,
     get_report,
     list_alerts,
     list_deliveries,
     list_models,
+    suggest_limits,
 )
 
 router = APIRouter(prefix="/v1", tags=["results"], responses=PROBLEMS)
@@ -101,7 +103,7 @@ class LabelRequests(Record):
 
 
 class AlertList(Record):
-    """Alerts, newest first, and messages to webhooks that could not be delivered yet."""
+    """Alerts, newest first, and messages that could not be delivered yet."""
 
     alerts: list[AlertView]
     undelivered: list[DeliveryView]
@@ -164,7 +166,12 @@ def get_revisions(request: Request, model: str, window: str) -> RevisionList:
     return RevisionList(model=model, window=window, revisions=windows_)
 
 
-@router.get("/models/{model}/windows/{window}/report", dependencies=READ)
+@router.get(
+    "/models/{model}/windows/{window}/report",
+    dependencies=READ,
+    response_class=HTMLResponse,
+    responses={200: {"content": {"text/markdown": {}, "application/json": {"schema": {"type": "object"}}}}},
+)
 def get_the_report(
     request: Request, model: str, window: str, format: str = "html", revision: Number = None
 ) -> Response:
@@ -197,19 +204,14 @@ class LabelRequestBody(Record, strict=True):
 @router.post(
     "/models/{model}/label-requests",
     status_code=201,
-    openapi_extra=body_schema(example={"labels": 100}),
+    openapi_extra=body_schema(LabelRequestBody, example={"labels": 100}),
 )
 async def post_label_requests(request: Request, model: str, caller: Sender) -> LabelRequests:
     """Pick the rows of a window to label, once: so many `labels` (20 by default)."""
     body = await read_body(request)
 
     def work() -> LabelRequests:
-        try:
-            wanted = LabelRequestBody.model_validate(read_json(plain_body(request, body), limits_of(request)))
-        except ValidationError as error:
-            known = {"": list(LabelRequestBody.model_fields)}
-            raise explain(error, "the body", known) from None
-        store = store_of(request)
+        wanted, store = read_record(request, body, LabelRequestBody), store_of(request)
         rows = request_labels(store, model, wanted.window, wanted.labels, who=caller.name)
         return LabelRequests(model=model, rows=rows)
 
@@ -218,13 +220,22 @@ async def post_label_requests(request: Request, model: str, caller: Sender) -> L
 
 @router.get("/models/{model}/settings", dependencies=READ)
 def get_the_settings(request: Request, model: str) -> Settings:
-    """The settings of a model, without the webhook's secret."""
+    """The settings of a model, without secrets: that of the webhook, and the URLs of notification services."""
     return get_settings(store_of(request), model)
+
+
+@router.get("/models/{model}/suggested-limits", dependencies=READ)
+def get_suggested_limits(request: Request, model: str) -> SuggestedLimits:
+    """Limits that follow from the error on the newest source, for a model that has none."""
+    suggested = suggest_limits(get_model(store_of(request), model))
+    if suggested is None:
+        raise ApiProblem(404, "no-source", f"model {model!r} has no source yet: limits follow from its error")
+    return suggested
 
 
 @router.put(
     "/models/{model}/settings",
-    openapi_extra=body_schema(example={"window": "day", "limits": {"error": 0.2, "windows": 2}}),
+    openapi_extra=body_schema(Settings, example={"window": "day", "limits": {"error": 0.2, "windows": 2}}),
 )
 async def put_the_settings(request: Request, model: str, caller: Admin) -> Settings:
     """Change what is given, keep the rest; makes the model where it is new."""
@@ -262,7 +273,7 @@ class AlertChange(Record, strict=True):
 @router.post(
     "/models/{model}/alerts/{alert}",
     openapi_extra=body_schema(
-        example={"acknowledged": True, "muted_until": "2026-03-06T08:00:00Z", "comment": ""}
+        AlertChange, example={"acknowledged": True, "muted_until": "2026-03-06T08:00:00Z", "comment": ""}
     ),
 )
 async def post_alert(request: Request, model: str, alert: AlertNumber, caller: Admin) -> AlertList:
@@ -270,10 +281,7 @@ async def post_alert(request: Request, model: str, alert: AlertNumber, caller: A
     body = await read_body(request)
 
     def work() -> AlertList:
-        try:
-            change = AlertChange.model_validate(read_json(plain_body(request, body), limits_of(request)))
-        except ValidationError as error:
-            raise explain(error, "the body", {"": list(AlertChange.model_fields)}) from None
+        change = read_record(request, body, AlertChange)
         until = query_time(change.muted_until, "muted_until")
         acknowledged, comment = change.acknowledged, change.comment
         values: dict[str, Any] = {"acknowledged": acknowledged, "muted_until": until, "comment": comment}
@@ -295,13 +303,19 @@ def get_audit(request: Request, caller: Admin, before: Number = None, limit: Few
     return ChangeList(changes=list_changes(store_of(request), caller.models(), before, limit))
 
 
+class Status(Record):
+    """Whether the server runs."""
+
+    status: str
+
+
 @health.get("/healthz")
-def alive() -> dict[str, str]:
+def alive() -> Status:
     """The process answers."""
-    return {"status": "alive"}
+    return Status(status="alive")
 
 
-@health.get("/readyz")
+@health.get("/readyz", response_model=Status, responses=PROBLEMS)
 def ready(request: Request) -> Response:
     """The database and the folder can be written to: rows would be kept now."""
     state = request.app.state
@@ -318,23 +332,9 @@ def ready(request: Request) -> Response:
     return JSONResponse({"status": "ready"})
 
 
-@health.get("/metrics")
+@health.get("/metrics", response_class=PlainTextResponse, responses=PROBLEMS)
 def get_metrics(request: Request, caller: Reader) -> Response:
     """Numbers for Prometheus, of the models that the caller may see."""
     return Response(
         exposition(store_of(request), caller.models()), headers={"content-type": CONTENT_TYPE_LATEST}
     )
-
-
-@health.get("/docs", include_in_schema=False)
-def docs(request: Request, caller: Reader) -> HTMLResponse:
-    """Every route on one page; the OpenAPI file is at /openapi.json. Nothing is fetched from elsewhere."""
-    routes: list[dict[str, Any]] = []
-    schema = request.app.openapi()
-    for path, methods in schema["paths"].items():
-        for method, route in methods.items():
-            routes.append({"method": method.upper(), "path": path, **route})
-    jinja = Environment(loader=PackageLoader("shiftgauge.monitor", "api"), autoescape=True)
-    page = jinja.get_template("docs.html.j2").render(routes=routes, info=schema["info"])
-    policy = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'"
-    return HTMLResponse(page, headers={"content-security-policy": policy})

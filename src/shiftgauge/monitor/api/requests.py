@@ -9,23 +9,27 @@ from typing import Any, TypeVar
 
 from anyio import to_thread
 from fastapi import Request
+from pydantic import ValidationError
 
 from shiftgauge.monitor.db.store import Store
-from shiftgauge.monitor.ingest.bodies import RequestLimits, decompress, too_large
+from shiftgauge.monitor.ingest.bodies import JSON, RequestLimits, decompress, read_json, too_large
 from shiftgauge.monitor.ingest.commit import Committer
 from shiftgauge.monitor.periods import parse_time
 from shiftgauge.monitor.problems import MEDIA_TYPE, ApiProblem, invalid
-from shiftgauge.monitor.records import ProblemBody
+from shiftgauge.monitor.records import ProblemBody, Record, explain
+from shiftgauge.monitor.settings import Settings
 
 _KEY = re.compile(r"[\x21-\x7e]{1,200}")
 #: So many bodies are unpacked and checked at the same time; the others wait.
 READERS = 4
 T = TypeVar("T")
+R = TypeVar("R", bound=Record)
+REF = "#/components/schemas/{model}"
 #: What OpenAPI says of every route's problems.
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     "default": {
         "description": "A problem (RFC 9457)",
-        "content": {MEDIA_TYPE: {"schema": ProblemBody.model_json_schema(mode="serialization")}},
+        "content": {MEDIA_TYPE: {"schema": {"$ref": REF.format(model=ProblemBody.__name__)}}},
     }
 }
 
@@ -93,10 +97,45 @@ def query_time(text: str | None, name: str) -> int | None:
         raise invalid(f"{name}={text[:60]!r}: {problem.detail.removeprefix('row 0: ')}") from None
 
 
-def body_schema(*kinds: str, example: Any = None) -> dict[str, Any]:
-    """What OpenAPI says of a body that is read as bytes."""
-    binary = {"schema": {"type": "string", "format": "binary"}}
-    content: dict[str, Any] = dict.fromkeys(kinds, binary)
-    if example is not None:
-        content["application/json"] = {"schema": {"type": "object"}, "example": example}
+def read_record(request: Request, body: bytes, kind: type[R]) -> R:
+    """A JSON body as a record."""
+    try:
+        return kind.model_validate(read_json(plain_body(request, body), limits_of(request)))
+    except ValidationError as error:
+        raise explain(error, "the body", {"": list(kind.model_fields)}) from None
+
+
+#: Records that are read from bodies, by their names in the OpenAPI.
+_bodies: dict[str, type[Record]] = {}
+
+
+def body_schema(kind: type[Record], *binary: str, example: Any) -> dict[str, Any]:
+    """What OpenAPI says of a body that is read as bytes: JSON of this form, or these media types."""
+    name = kind.__name__ if kind is not Settings else "SettingsChange"
+    _bodies[name] = kind
+    content: dict[str, Any] = {JSON: {"schema": {"$ref": REF.format(model=name)}, "example": example}}
+    content |= {media: {"schema": {"type": "string", "format": "binary"}} for media in binary}
     return {"requestBody": {"required": True, "content": content}}
+
+
+def body_schemas() -> dict[str, Any]:
+    """The forms of bodies and problems, for the components of the OpenAPI.
+
+    Defaults are left out: what a body leaves out stays as it is. The parts of settings are `AlertLimitsChange` and
+    `WebhookChange`, since responses have forms of the same names.
+    """
+    out = {ProblemBody.__name__: ProblemBody.model_json_schema(mode="serialization", ref_template=REF)}
+    for name, kind in _bodies.items():
+        inner = REF if kind is not Settings else REF + "Change"
+        schema = _without_defaults(kind.model_json_schema(ref_template=inner))
+        for part, form in schema.pop("$defs", {}).items():
+            title = inner.format(model=part).rpartition("/")[2]
+            out[title] = form | {"title": title}
+        out[name] = schema | {"title": name}
+    return out
+
+
+def _without_defaults(schema: Any) -> Any:
+    if isinstance(schema, dict):
+        return {name: _without_defaults(value) for name, value in schema.items() if name != "default"}
+    return [_without_defaults(value) for value in schema] if isinstance(schema, list) else schema

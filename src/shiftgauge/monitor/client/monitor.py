@@ -6,14 +6,13 @@ import atexit
 import logging
 import os
 import re
-import struct
 import sys
 import threading
 import time as clock
 import uuid
 import weakref
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +20,15 @@ import numpy as np
 
 from shiftgauge.errors import InputError
 from shiftgauge.monitor.client.http import Reply, address, send
-from shiftgauge.monitor.client.spool import DamagedBytes, Spool, records
+from shiftgauge.monitor.client.push import rows_table, stream_of
+from shiftgauge.monitor.client.spool import Spool, SpoolRecord
 from shiftgauge.monitor.problems import ApiProblem, check_name
 from shiftgauge.samples import Target
 
 log = logging.getLogger("shiftgauge.monitor")
 #: Between two tries that failed: 0.5 s, 1 s, ... up to 30 s.
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
-_HEAD = struct.Struct("<c")
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 class Monitor:
@@ -76,10 +76,7 @@ class Monitor:
         fsync: bool = False,
     ) -> None:
         _check_options(token, model, version, batch, every, max_bytes)
-        self._urls = {
-            b"P": address(url, "models", model, "predictions"),
-            b"L": address(url, "models", model, "labels"),
-        }
+        self._urls = {kind: address(url, "models", model, kind) for kind in ("predictions", "labels")}
         self._token, self.model, self.version = token, model, version
         self._batch, self._every = batch, every
         self.spool = Spool(spool or default_spool(url, model), max_bytes, fsync=fsync)
@@ -93,11 +90,11 @@ class Monitor:
         """Begin to count and to send; in a child after a fork, anew: threads and locks stay with the parent."""
         self.refused = 0
         self.sent = 0
+        self._unsent = 0  # rows since the thread was last woken
         self.last_problem: str | None = None
         self._lock, self._sending = threading.Lock(), threading.Lock()
         self._wake = threading.Event()
         self._thread: threading.Thread | None = None
-        self._acknowledged: dict[Path, int] = {}
 
     def _run_thread(self) -> None:
         with self._lock:
@@ -106,7 +103,7 @@ class Monitor:
                 self._thread.start()
 
     def _restart_after_fork(self) -> None:
-        self.spool.start()
+        self.spool.restart()
         self._start()
 
     def log(
@@ -131,28 +128,22 @@ class Monitor:
             weights: (n,) row weights.
             segments: by name, a text for all rows or one per row.
         """
-        import pyarrow as pa
-
         # What cannot be estimated is refused here, where somebody sees it.
         target = Target(logits, probs=probs)
         n = target.n
         names = [uuid.uuid4().hex for _ in range(n)] if ids is None else _texts(ids, n, "ids")
-        scores = np.ascontiguousarray(target.scores)
-        if scores.dtype.itemsize < 4:
-            scores = scores.astype(np.float32)
-        columns: dict[str, Any] = {
-            "id": pa.array(names, pa.string()),
-            "time": pa.array(_times(times, n), pa.timestamp("us", tz="UTC")),
-            "version": pa.array([self.version] * n, pa.string()),
-            target.kind: pa.FixedSizeListArray.from_arrays(pa.array(scores.reshape(-1)), target.k),
-        }
-        if predictions is not None:
-            columns["prediction"] = pa.array(_texts(predictions, n, "predictions"), pa.string())
-        if weights is not None:
-            columns["weight"] = pa.array(_weights(weights, n))
-        for name, values in _segments(segments, n).items():
-            columns[f"segment_{name}"] = pa.array(values, pa.string())
-        self._accept(b"P", pa.table(columns))
+        table = rows_table(
+            target.kind,
+            target.scores,
+            None,
+            ids=names,
+            times=_times(times, n),
+            version=self.version,
+            predictions=None if predictions is None else _texts(predictions, n, "predictions"),
+            weights=None if weights is None else _weights(weights, n),
+            segments=_segments(segments, n),
+        )
+        self._accept("predictions", table)
         return names
 
     def log_labels(self, ids: Sequence[str], labels: Any) -> None:
@@ -162,7 +153,7 @@ class Monitor:
         names = _texts(ids, None, "ids")
         texts = _texts(labels, len(names), "labels")
         self._accept(
-            b"L", pa.table({"id": pa.array(names, pa.string()), "label": pa.array(texts, pa.string())})
+            "labels", pa.table({"id": pa.array(names, pa.string()), "label": pa.array(texts, pa.string())})
         )
 
     @property
@@ -172,12 +163,12 @@ class Monitor:
 
     def flush(self, timeout: float = 60.0) -> bool:
         """Send what waits; True once the monitor has it all (or has refused it)."""
-        until = clock.monotonic() + timeout
+        until, newest = clock.monotonic() + timeout, self.spool.newest
         while True:
             self._run_thread()
             self._wake.set()
             with self._sending:
-                clear = self.spool.claim() is None
+                clear = not self.spool.holds_up_to(newest)
             if clear or clock.monotonic() > until:
                 return clear
             clock.sleep(0.02)
@@ -201,13 +192,15 @@ class Monitor:
     def __exit__(self, *_: object) -> None:
         self.close(0.0 if self.last_problem else 5.0)
 
-    def _accept(self, kind: bytes, table: Any) -> None:
+    def _accept(self, kind: str, table: Any) -> None:
         if self._closed:
             raise InputError("this monitor's client was closed; nothing was accepted")
-        self.spool.append(_HEAD.pack(kind) + _stream(table), table.num_rows)
+        self.spool.append(kind, stream_of(table), table.num_rows)
         if self._thread is None:  # after a fork
             self._run_thread()
-        if self.last_problem is None and self.waiting >= self._batch:
+        self._unsent += table.num_rows
+        if self.last_problem is None and self._unsent >= self._batch:
+            self._unsent = 0
             self._wake.set()
 
     def _run(self) -> None:
@@ -223,39 +216,51 @@ class Monitor:
             pause = 0.0 if good else min(LONGEST_PAUSE, max(FIRST_PAUSE, 2 * pause))
 
     def _send_all(self) -> bool:
-        while not self._closed:
-            with self._sending:
-                path = self.spool.claim()
-                if path is None:
+        with self._sending, self.spool.sending() as our_turn:
+            while our_turn and not self._closed:
+                records = self.spool.oldest(self._batch)
+                self._count_damaged_files()
+                if not records:
                     return True
-                if not self._send_file(path):
+                if not self._send_records(records):
                     return False
-                self.spool.done(path)
         return True
 
-    def _send_file(self, path: Path) -> bool:
-        parts = list(records(path))
-        whole = [record for record in parts if not isinstance(record, DamagedBytes)]
-        for number, (kind, tables) in enumerate(_batches(whole, self._batch)):
-            if self._acknowledged.get(path, -1) >= number:
-                continue
-            if not self._send(kind, tables):
-                return False
-            self._acknowledged = {path: number}
-        for part in parts:
-            if isinstance(part, DamagedBytes):
-                reason = f"{len(part):,} bytes of {path.name} are damaged or were cut off, and cannot be sent"
-                kept = self.spool.refuse(part, reason)
+    def _send_records(self, records: list[SpoolRecord]) -> bool:
+        """Send records of one kind and form together, from the first one on."""
+        tables: list[Any] = []
+        sent: list[SpoolRecord] = []
+        for record in records:
+            table = _table(record)
+            if table is None:
+                reason = f"record {record.id} ({record.rows:,} rows) is damaged, and cannot be sent"
+                kept = self.spool.refuse(record.body, reason)
                 log.error("the spool is damaged: %s; kept in %s", reason, kept)
                 self.refused += 1
+            elif tables and table.schema != tables[0].schema:
+                break
+            else:
+                tables.append(table)
+            sent.append(record)
+        if tables and not self._send(records[0].kind, tables):
+            return False
+        self.spool.done(sent)
         return True
 
-    def _send(self, kind: bytes, tables: list[Any]) -> bool:
+    def _count_damaged_files(self) -> None:
+        files, self.spool.set_aside = self.spool.set_aside, 0
+        if files:
+            log.error(
+                "the spool %s is damaged; the damaged file is kept in its folder refused", self.spool.folder
+            )
+            self.refused += files
+
+    def _send(self, kind: str, tables: list[Any]) -> bool:
         """Send tables together; where that is refused, one by one, and a refused one by halves."""
         import pyarrow as pa
 
         whole = pa.concat_tables(tables)
-        answer = send("POST", self._urls[kind], _stream(whole), self._token)
+        answer = send("POST", self._urls[kind], stream_of(whole), self._token)
         if answer.good:
             self._delivered_rows(whole.num_rows, sent=True)
             return True
@@ -267,11 +272,11 @@ class Monitor:
         if whole.num_rows > 1:
             half = whole.num_rows // 2
             return self._send(kind, [whole.slice(0, half)]) and self._send(kind, [whole.slice(half)])
-        self._refuse(kind, whole, answer)
+        self._refuse(whole, answer)
         return True
 
-    def _refuse(self, kind: bytes, table: Any, answer: Reply) -> None:
-        path = self.spool.refuse(_HEAD.pack(kind) + _stream(table), f"{answer.status}: {answer.detail}")
+    def _refuse(self, table: Any, answer: Reply) -> None:
+        path = self.spool.refuse(stream_of(table), f"{answer.status}: {answer.detail}")
         log.warning("the monitor refused a row, kept in %s: %s", path, answer.detail)
         self.refused += 1
         self._delivered_rows(table.num_rows, sent=False)
@@ -281,17 +286,31 @@ class Monitor:
         self.last_problem = None
 
 
-#: All clients of this process: after a fork, the child's copies begin anew.
+#: All clients of this process, and those whose spool is closed while the process forks.
 _monitors: weakref.WeakSet[Monitor] = weakref.WeakSet()
+_forking: list[Monitor] = []
 
 
-def _after_fork() -> None:
-    for monitor in list(_monitors):
-        monitor._restart_after_fork()
+def _before_fork() -> None:
+    _forking.extend(_monitors)
+    for monitor in _forking:
+        monitor.spool.before_fork()
+
+
+def _after_fork_in_parent() -> None:
+    while _forking:
+        _forking.pop().spool.after_fork()
+
+
+def _after_fork_in_child() -> None:
+    while _forking:
+        _forking.pop()._restart_after_fork()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(
+        before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child
+    )
 
 
 def default_spool(url: str, model: str) -> Path:
@@ -328,32 +347,16 @@ def _check_options(token: Any, model: Any, version: Any, batch: Any, every: Any,
         raise InputError(f"every {every!r}: wanted a number of seconds above 0")
 
 
-def _batches(spooled: Any, most: int) -> Any:
-    """Records in their order, those of one kind and form together, up to a number of rows."""
+def _table(record: SpoolRecord) -> Any:
+    """The table of a record; None if it is damaged."""
     import pyarrow as pa
 
-    tables: list[Any] = []
-    kind = b""
-    for record in spooled:
-        (mark,) = _HEAD.unpack_from(record)
-        table = pa.ipc.open_stream(pa.py_buffer(record[_HEAD.size :])).read_all()
-        same = bool(tables) and mark == kind and table.schema == tables[0].schema
-        if tables and (not same or sum(t.num_rows for t in tables) + table.num_rows > most):
-            yield kind, tables
-            tables = []
-        kind = mark
-        tables.append(table)
-    if tables:
-        yield kind, tables
-
-
-def _stream(table: Any) -> bytes:
-    import pyarrow as pa
-
-    out = pa.BufferOutputStream()
-    with pa.ipc.new_stream(out, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(out.getvalue().to_pybytes())
+    if record.damaged:
+        return None
+    try:
+        return pa.ipc.open_stream(pa.py_buffer(record.body)).read_all()
+    except (pa.ArrowException, OSError):
+        return None
 
 
 def _listed(values: Any, what: str) -> list[Any]:
@@ -418,13 +421,14 @@ def _segments(segments: Any, n: int) -> dict[str, list[Any]]:
     return out
 
 
-def _times(times: Any, n: int) -> list[datetime]:
+def _times(times: Any, n: int) -> Any:
+    """(n,) microseconds since 1970."""
     if times is None:
-        return [datetime.now(timezone.utc)] * n
+        times = datetime.now(timezone.utc)
     every = [times] * n if isinstance(times, datetime) else _listed(times, "times")
     for moment in every:
         if not isinstance(moment, datetime) or moment.tzinfo is None:
             raise InputError(f"times: {moment!r} has no zone; wanted datetime.now(timezone.utc) or the like")
     if len(every) != n:
         raise InputError(f"times: {len(every)} for {n} rows; wanted one each")
-    return every
+    return np.array([(moment - EPOCH) // timedelta(microseconds=1) for moment in every], dtype=np.int64)

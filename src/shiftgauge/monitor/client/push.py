@@ -167,13 +167,18 @@ def label_requests(file: Path, url: str, model: str, id_column: str, batch: int)
 
 
 def _batched_requests(table: Any, url: str, batch: int, shown: tuple[str, ...]) -> Iterator[PushRequest]:
+    for start in range(0, table.num_rows, batch):
+        yield PushRequest("POST", url, stream_of(table.slice(start, batch)), ARROW, shown)
+
+
+def stream_of(table: Any) -> bytes:
+    """A table as an Arrow stream."""
     import pyarrow as pa
 
-    for start in range(0, table.num_rows, batch):
-        out = pa.BufferOutputStream()
-        with pa.ipc.new_stream(out, table.schema) as writer:
-            writer.write_table(table.slice(start, batch))
-        yield PushRequest("POST", url, out.getvalue().to_pybytes(), ARROW, shown)
+    out = pa.BufferOutputStream()
+    with pa.ipc.new_stream(out, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(out.getvalue().to_pybytes())
 
 
 def _ids(file: Path, column: str | None, n: int) -> list[str]:

@@ -1,13 +1,11 @@
 """Erasing rows: by age (retention) or by id (a person's request); estimates that were made stay as numbers.
 
 An id stands in plain text in its row alone; labels, label plans, the id index and the record of erasures hold its
-keyed hash. An erasure removes both from every batch and plan, removes the replaced files, and scrubs the database's
-own files.
+keyed hash. An erasure removes both from every batch and plan, and scrubs the database's own files.
 """
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,17 +16,23 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 
 from shiftgauge.monitor.db import queue
 from shiftgauge.monitor.db.audit import LOCAL, record_change
-from shiftgauge.monitor.db.compaction import lock_model, replace, replace_batches
 from shiftgauge.monitor.db.ids import Keys, keys_of
 from shiftgauge.monitor.db.models import model_row
-from shiftgauge.monitor.db.rows import from_arrow_stream, read_payload, to_arrow_stream, with_commit_columns
-from shiftgauge.monitor.db.schema import batches, erasures, models, plans, sources, windows
-from shiftgauge.monitor.db.store import Store, cancel_files, remove_files
+from shiftgauge.monitor.db.rows import (
+    WITHOUT_PAYLOAD,
+    from_arrow_stream,
+    lock_model,
+    merged_values,
+    read_batch,
+    read_keys,
+    replace_batches,
+    to_arrow_stream,
+)
+from shiftgauge.monitor.db.schema import batches, erasures, models, plans, windows
+from shiftgauge.monitor.db.store import Store
 from shiftgauge.monitor.periods import SECOND, iso, now_us
 from shiftgauge.monitor.problems import invalid
 
-#: Files that no table names are deleted after so long: somebody may be about to name them.
-GRACE = 3600.0
 #: After an erasure a job scrubs the database's files again: SQLite's when readers have let go of its log,
 #: PostgreSQL's tables when transactions that began before have ended.
 AGAIN, AGAIN_POSTGRESQL = 2 * SECOND, 30 * SECOND
@@ -95,96 +99,88 @@ def _keys(store: Store, model_id: int, kind: str, before: int, *, later: bool = 
     column = "time" if kind == "rows" else "received"
     some = batches.c.high >= before if later else batches.c.low < before
 
-    def work(connection: Connection) -> Keys:
-        parts = [NONE]
-        query = select(batches).where(batches.c.model_id == model_id, batches.c.kind == kind, some)
+    parts = [NONE]
+    query = select(*WITHOUT_PAYLOAD).where(batches.c.model_id == model_id, batches.c.kind == kind, some)
+    with store.read() as connection:
         for row in connection.execute(query).yield_per(100):
-            table = read_payload(store.objects, row.payload, row.object, ["key", column])
+            table = read_keys(row)
             times = table.column(column).to_numpy()
             parts.append(table.column("key").to_numpy()[times >= before if later else times < before])
-        return np.unique(np.concatenate(parts))
-
-    return store.read_rows(work)
+    return np.unique(np.concatenate(parts))
 
 
 def _erase(store: Store, model_id: int, what: Erasure) -> tuple[int, int]:
     """Erase rows and labels everywhere; how many of each there were.
 
-    Files are rewritten first, each in a transaction of its own. Small batches, and what came meanwhile,
-    follow in the last transaction, while nobody can add to the model. It also writes the record that other processes
-    read, and asks for the job that finishes the work if this process dies.
+    Batches are rewritten first, each in a transaction of its own. What came or was compacted meanwhile follows in the
+    last transaction, while nobody can add to the model. It also writes the record that other processes read, and asks
+    for the job that finishes the work if this process dies.
     """
     gone = {"rows": 0, "labels": 0}
-    with store.read() as connection:
-        numbers = (
-            connection.execute(select(batches.c.id).where(batches.c.model_id == model_id)).scalars().all()
-        )
-    clean: set[int] = set()
-    for number in numbers:
-        while (batch := store.read_rows(lambda c, n=number: _find_batch(store, c, n, what))) is not None:  # type: ignore[misc]
-            row, table, mask = batch
-            if not mask.any():
-                clean.add(number)
-            elif row.object is not None:
-                if not replace(store, [row], table.filter(~mask)):
-                    continue  # somebody else was faster: look again
-                gone[row.kind] += int(mask.sum())
-            break
+    clean, dirty = _search(store, model_id, what)
+    for number in dirty:
+        with store.write() as connection:
+            lock_model(connection, model_id)
+            _erase_from_batch(connection, number, what, gone)
     with store.write() as connection:
         model = lock_model(connection, model_id)
-        _erase_rest(store, connection, model_id, what, clean, gone)
+        _erase_rest(connection, model_id, what, clean, gone)
         _erase_from_plans(connection, model_id, what.keys)
         connection.execute(update(models).where(models.c.id == model_id).values(seq=model.seq + 1))
         blobs = {"row_keys": what.keys.tobytes(), "label_keys": what.label_keys.tobytes()}
         record = insert(erasures).values(model_id=model_id, seq=model.seq + 1, created=now_us(), **blobs)
         connection.execute(record)
-        cancel_files(connection, model_id)
         again = AGAIN if store.is_sqlite else AGAIN_POSTGRESQL
         queue.enqueue(connection, "scrub", [model_id], now_us() + again)
-    remove_files(store)
     store.scrub()
     return gone["rows"], gone["labels"]
 
 
-def _find_batch(store: Store, connection: Connection, number: int, what: Erasure) -> Any:
-    """A batch, its table and which of it to erase; None if the batch was replaced."""
+def _search(store: Store, model_id: int, what: Erasure) -> tuple[set[int], list[int]]:
+    """The numbers of the batches with nothing to erase, and of those with something."""
+    clean: set[int] = set()
+    dirty: list[int] = []
+    query = select(*WITHOUT_PAYLOAD).where(batches.c.model_id == model_id).order_by(batches.c.id)
+    with store.read() as connection:
+        for row in connection.execute(query).yield_per(100):
+            if what.mask(row.kind, read_keys(row)).any():
+                dirty.append(row.id)
+            else:
+                clean.add(row.id)
+    return clean, dirty
+
+
+def _erase_from_batch(connection: Connection, number: int, what: Erasure, gone: dict[str, int]) -> None:
+    """Replace a batch, if it is still there, by one without what is to be erased; the model is locked."""
     row = connection.execute(select(batches).where(batches.c.id == number)).first()
-    return None if row is None else (row, *_read_to_erase(store, row, what))
-
-
-def _read_to_erase(store: Store, row: Any, what: Erasure) -> tuple[Any, npt.NDArray[np.bool_]]:
-    """The table of a batch and which of it to erase; only a few columns are read where there is nothing."""
-    if row.kind == "rows" and what.before is not None and row.low >= what.before:
-        return None, np.zeros(0, dtype=bool)
-    table = read_payload(store.objects, row.payload, row.object, ["key", "time", "received"])
+    if row is None:
+        return
+    table = read_batch(row)
     mask = what.mask(row.kind, table)
     if mask.any():
-        table = with_commit_columns(read_payload(store.objects, row.payload, row.object), row.seq, row.first)
-    return table, mask
+        values = merged_values([row], table.filter(pa.array(~mask)), compacted=row.compacted)
+        replace_batches(connection, [row], values)
+        gone[row.kind] += int(mask.sum())
 
 
 def _erase_rest(
-    store: Store, connection: Connection, model_id: int, what: Erasure, clean: set[int], gone: dict[str, int]
+    connection: Connection, model_id: int, what: Erasure, clean: set[int], gone: dict[str, int]
 ) -> None:
     """Erase from the batches that are not known to be clean; the model is locked."""
     ids = connection.execute(select(batches.c.id).where(batches.c.model_id == model_id)).scalars().all()
     rest = [number for number in ids if number not in clean]
     if what.before is not None and len(what.label_keys):
-        what.label_keys = np.setdiff1d(what.label_keys, _recent_keys(store, connection, rest, what.before))
+        what.label_keys = np.setdiff1d(what.label_keys, _recent_keys(connection, rest, what.before))
     for number in rest:
-        row = connection.execute(select(batches).where(batches.c.id == number)).one()
-        table, mask = _read_to_erase(store, row, what)
-        if mask.any():
-            replace_batches(connection, [row], table.filter(~mask))
-            gone[row.kind] += int(mask.sum())
+        _erase_from_batch(connection, number, what, gone)
 
 
-def _recent_keys(store: Store, connection: Connection, numbers: list[int], before: int) -> Keys:
+def _recent_keys(connection: Connection, numbers: list[int], before: int) -> Keys:
     """Hashes of the ids of rows and labels after `before` in these batches."""
     parts = [NONE]
     for number in numbers:
-        row = connection.execute(select(batches).where(batches.c.id == number)).one()
-        table = read_payload(store.objects, row.payload, row.object, ["key", "time", "received"])
+        row = connection.execute(select(*WITHOUT_PAYLOAD).where(batches.c.id == number)).one()
+        table = read_keys(row)
         times = table.column("time" if row.kind == "rows" else "received").to_numpy()
         parts.append(table.column("key").to_numpy()[times >= before])
     return np.concatenate(parts)
@@ -221,21 +217,6 @@ def expire_erasures(connection: Connection, model_id: int, before: int) -> None:
     empty = [mine, erasures.c.row_keys.is_(None)]
     newest = select(func.max(erasures.c.seq)).where(*empty).scalar_subquery()
     connection.execute(delete(erasures).where(*empty, erasures.c.seq < newest))
-
-
-def remove_unreferenced_files(store: Store) -> int:
-    """Delete files that nothing names, once nobody can be about to name them; how many."""
-    with store.read() as connection:
-        named = set(
-            connection.execute(select(batches.c.object).where(batches.c.object.is_not(None))).scalars()
-        )
-        named |= set(connection.execute(select(sources.c.object)).scalars())
-    swept = 0
-    for name, written in store.objects.names():
-        if name not in named and time.time() - written > GRACE:
-            (store.objects.folder / name).unlink(missing_ok=True)
-            swept += 1
-    return swept
 
 
 def retention_cutoff(settings: Any, now: int) -> int | None:

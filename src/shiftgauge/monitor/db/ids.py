@@ -19,10 +19,10 @@ import numpy.typing as npt
 from sqlalchemy import Connection, bindparam, select
 
 from shiftgauge.monitor.db import _kernels
-from shiftgauge.monitor.db.rows import read_payload
+from shiftgauge.monitor.db.rows import WITHOUT_PAYLOAD, read_keys
 from shiftgauge.monitor.db.schema import batches, erasures
-from shiftgauge.monitor.db.store import Store
-from shiftgauge.monitor.periods import HOUR, rows_per_window
+from shiftgauge.monitor.periods import HOUR
+from shiftgauge.times import rows_per_window
 
 Keys = npt.NDArray[np.uint64]
 _Places = tuple[Keys, dict[str, npt.NDArray[Any]]]
@@ -147,29 +147,20 @@ class SeenIds:
         self.index = IdIndex({"content": np.uint32, "version": np.int32, "slot": np.int32})
         self.seen = 0
 
-    def follow(self, store: Store, connection: Connection, model_id: int, spec: str) -> None:
+    def follow(self, connection: Connection, model_id: int, spec: str) -> None:
         """Take in what was committed since the last look, and drop what was erased."""
-        columns = ["key", "content", "time", "number"]
         gone = _erased(connection, model_id, self.seen)
         if gone is None:
             self.index, self.seen = IdIndex(self.index.types), 0
             gone = _erased(connection, model_id, 0) or []
-        for batch, table in _new(store, connection, model_id, "rows", self.seen, columns, gone):
+        for batch, table in _new(connection, model_id, "rows", self.seen, gone):
             if table is None:
                 self.index.drop(batch.keys)
                 self.seen = max(self.seen, batch.seq)
                 continue
             keys = table.column("key").to_numpy()
-            numbers = table.column("number").to_numpy() if "number" in table.column_names else None
-            if numbers is None:
-                numbers = np.arange(batch.first, batch.first + batch.rows)
-            times = table.column("time").to_numpy()
-            self.put(
-                keys,
-                table.column("content").to_numpy(),
-                batch.version_id,
-                position_slots(spec, times, numbers),
-            )
+            slots = position_slots(spec, table.column("time").to_numpy(), table.column("number").to_numpy())
+            self.put(keys, table.column("content").to_numpy(), batch.version_id, slots)
             self.seen = max(self.seen, batch.seq)  # only now: a batch that cannot be read is read again
 
     def put(self, keys: Keys, contents: Any, version_id: int, slot: Any) -> None:
@@ -186,14 +177,13 @@ class LatestLabels:
         self._number: dict[str, int] = {}
         self.seen = 0
 
-    def follow(self, store: Store, connection: Connection, model_id: int) -> None:
+    def follow(self, connection: Connection, model_id: int) -> None:
         """Take in what was committed since the last look, and drop what was erased."""
-        columns = ["key", "label"]
         gone = _erased(connection, model_id, self.seen)
         if gone is None:
             self.index, self.seen = IdIndex(self.index.types), 0
             gone = _erased(connection, model_id, 0) or []
-        for batch, table in _new(store, connection, model_id, "labels", self.seen, columns, gone):
+        for batch, table in _new(connection, model_id, "labels", self.seen, gone):
             if table is None:
                 self.index.drop(batch.keys)
                 self.index.drop(batch.label_keys)
@@ -237,23 +227,21 @@ class Erased:
 
 
 def _new(
-    store: Store,
     connection: Connection,
     model_id: int,
     kind: str,
     seen: int,
-    columns: list[str],
     gone: list[Erased],
 ) -> Iterator[tuple[Any, Any]]:
     """Batches with their tables, and erasures with None, in the order in which they were committed."""
     rows = connection.execute(_NEW, {"model": model_id, "sort": kind, "seen": seen}).all()
     for start in range(0, len(rows), PORTION):
         ids = [row.id for row in rows[start : start + PORTION]]
-        portion = select(batches).where(batches.c.id.in_(ids)).order_by(batches.c.seq, batches.c.id)
+        portion = select(*WITHOUT_PAYLOAD).where(batches.c.id.in_(ids)).order_by(batches.c.seq, batches.c.id)
         for row in connection.execute(portion).all():
             while gone and gone[0].seq < row.seq:
                 yield gone.pop(0), None
-            yield row, read_payload(store.objects, row.payload, row.object, columns)
+            yield row, read_keys(row)
     for erased in gone:
         yield erased, None
 

@@ -21,11 +21,12 @@ from shiftgauge.monitor.db import queue
 from shiftgauge.monitor.db.audit import LOCAL, record_change
 from shiftgauge.monitor.db.schema import models, sources, specs, versions, windows
 from shiftgauge.monitor.db.store import Store
-from shiftgauge.monitor.periods import next_boundary, now_us, rows_per_window
+from shiftgauge.monitor.periods import next_boundary, now_us
 from shiftgauge.monitor.problems import ApiProblem, check_name, conflict, invalid, unknown
 from shiftgauge.monitor.records import Record
-from shiftgauge.monitor.settings import Settings, from_stored
+from shiftgauge.monitor.settings import Settings, check_notifications, from_stored
 from shiftgauge.samples import Source
+from shiftgauge.times import rows_per_window
 
 
 class SourceView(Record):
@@ -151,17 +152,17 @@ def put_source(
         row = ensure_model(connection, model)
         version_row = _ensure_version(connection, row.id, version)
         _check_form(version_row, source, version)
-        last = connection.execute(select(sources).where(sources.c.id == version_row.source_id)).first()
-        if last is not None and last.sha256 == digest:
+        last = select(sources.c.sha256).where(sources.c.id == version_row.source_id)
+        if connection.execute(last).scalar() == digest:
             return _source_view(model, version, source, changed=False)
-        name = store.objects.put("sources", version_row.id, ending, body)
         made = insert(sources).values(
             version_id=version_row.id,
             created=now_us(),
-            object=name,
             sha256=digest,
             rows=source.n,
             error=source.error,
+            ending=ending,
+            payload=body,
         )
         source_id = connection.execute(made.returning(sources.c.id)).scalar_one()
         names = None if source.classes is None else json.dumps([str(c) for c in source.classes])
@@ -176,6 +177,13 @@ def put_source(
         )
         queue.enqueue(connection, "estimate", connection.execute(wait).scalars().all(), now_us(), "source")
     return _source_view(model, version, source, changed=True)
+
+
+def stored_source(store: Store, source_id: int) -> Source:
+    """A source that was stored."""
+    with store.read() as connection:
+        row = connection.execute(select(sources).where(sources.c.id == source_id)).one()
+    return read_source_bytes(row.payload, row.ending)
 
 
 def read_source_bytes(body: bytes, ending: str) -> Source:
@@ -249,6 +257,7 @@ def put_settings(store: Store, model: str, given: Any, who: str = LOCAL) -> Sett
     A new window length holds from the next moment on at which windows of both lengths begin; windows by number
     of rows and windows by time cannot follow one another.
     """
+    check_notifications(given)
     with store.write() as connection:
         row = ensure_model(connection, model)
         old = from_stored(json.loads(row.settings))

@@ -1,9 +1,9 @@
-"""Stored rows: one Arrow table, kept as an Arrow stream in a batch or, once compacted, as a Parquet file.
+"""Stored rows: Arrow tables in batches of two Arrow streams; compaction merges small batches into a compressed one.
 
 A table of rows of one version has the columns `id` (text), `key` (the keyed hash of the id), `time` (microseconds since
 1970), `scores` (a fixed-size list), `prediction` (a class index, -1 where the argmax counts), `content` (a hash of
 everything but the id), and where they were sent `weight` and `segment_NAME`. `seq` (the commit that brought the row)
-and `number` (its number within the version) are columns of compacted tables; for other batches they follow from the
+and `number` (its number within the version) are stored in compacted tables; for other batches they follow from the
 batch. A table of labels has `key`, `label` and `received`.
 """
 
@@ -15,14 +15,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pyarrow import parquet as pq
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, delete, func, insert, select
 
-from shiftgauge.monitor.db.schema import batches
-from shiftgauge.monitor.db.store import FileReplaced, Objects, Store
-from shiftgauge.monitor.periods import rows_per_window
+from shiftgauge.monitor.db import queue
+from shiftgauge.monitor.db.queue import Job, LostLease
+from shiftgauge.monitor.db.schema import batches, models
+from shiftgauge.monitor.db.store import Store
+from shiftgauge.times import rows_per_window
 
 SEGMENT = "segment_"
+#: A compacted batch holds about so many rows: it is read whole, and rewritten when a row of it is erased.
+PER_BATCH = 100_000
+#: Columns that are stored apart from the others: the id index, erasures and labels need no more.
+KEY_COLUMNS = ("key", "content", "time", "number", "seq", "label", "received")
+#: All columns of the table `batches` but the large one.
+WITHOUT_PAYLOAD = [column for column in batches.c if column.name != "payload"]
 
 
 def score_column(scores: npt.NDArray[Any]) -> Any:
@@ -92,10 +99,11 @@ def with_commit_columns(table: Any, seq: int, first: int) -> Any:
     return table
 
 
-def to_arrow_stream(table: Any) -> bytes:
+def to_arrow_stream(table: Any, compression: str | None = None) -> bytes:
     """A table as an Arrow stream."""
     out = pa.BufferOutputStream()
-    with pa.ipc.new_stream(out, table.schema) as writer:
+    options = pa.ipc.IpcWriteOptions(compression=compression)
+    with pa.ipc.new_stream(out, table.schema, options=options) as writer:
         writer.write_table(table)
     return bytes(out.getvalue().to_pybytes())
 
@@ -105,49 +113,45 @@ def from_arrow_stream(body: bytes) -> Any:
     return pa.ipc.open_stream(pa.py_buffer(body)).read_all()
 
 
-def to_parquet(table: Any) -> bytes:
-    """A table as a Parquet file, in groups of 100,000 rows so that a time is found without reading all."""
-    out = pa.BufferOutputStream()
-    pq.write_table(table, out, compression="zstd", row_group_size=100_000)
-    return bytes(out.getvalue().to_pybytes())
+def to_stored(table: Any, *, compacted: bool = False) -> dict[str, Any]:
+    """A table as values of the table `batches`."""
+    if compacted:
+        table = table.combine_chunks()
+    keys = [name for name in table.column_names if name in KEY_COLUMNS]
+    rest = [name for name in table.column_names if name not in KEY_COLUMNS]
+    compression = "zstd" if compacted else None
+    return {
+        "compacted": compacted,
+        "key_columns": to_arrow_stream(table.select(keys), compression),
+        "payload": to_arrow_stream(table.select(rest), compression) if rest else None,
+    }
 
 
-def read_payload(
-    objects: Objects,
-    payload: bytes | None,
-    name: str | None,
-    columns: list[str] | None = None,
-    between: tuple[int, int] | None = None,
-) -> Any:
-    """The table of a batch; of a file, only these columns and roughly (never fewer than) these times.
-
-    Raises `FileReplaced` where the file is gone: the caller begins again, with the batches that are there now.
-    """
-    if payload is not None:
-        table = from_arrow_stream(payload)
-        return table if columns is None else table.select([c for c in columns if c in table.column_names])
-    assert name is not None
-    filters = None if between is None else [("time", ">=", between[0]), ("time", "<", between[1])]
-    file = objects.path(name)
-    try:
-        if columns is not None:
-            available = set(pq.read_schema(file).names)
-            columns = [c for c in columns if c in available]
-        return pq.read_table(file, columns=columns, filters=filters)
-    except FileNotFoundError:
-        raise FileReplaced(name) from None
+def read_keys(batch: Any) -> Any:
+    """The key columns of a batch (a row of the table `batches`, with or without its payload)."""
+    return with_commit_columns(from_arrow_stream(batch.key_columns), batch.seq, batch.first)
 
 
-def window_rows(store: Store, connection: Connection, window: Any) -> Any:
+def read_batch(batch: Any) -> Any:
+    """All columns of a batch."""
+    table = read_keys(batch)
+    if batch.payload is not None:
+        rest = from_arrow_stream(batch.payload)
+        for name in rest.column_names:
+            table = table.append_column(name, rest.column(name))
+    return table
+
+
+def window_rows(connection: Connection, window: Any) -> Any:
     """All rows of a window (a row of the table `windows`), by time and then by id; None where there are none.
 
     The order does not depend on how the rows arrived, nor on the hashes of ids, which differ between installations.
     """
-    parts = list(_window_parts(store, connection, window))
+    parts = list(_window_parts(connection, window))
     return concat_rows(parts).sort_by([("time", "ascending"), ("id", "ascending")]) if parts else None
 
 
-def _window_parts(store: Store, connection: Connection, window: Any) -> Iterator[Any]:
+def _window_parts(connection: Connection, window: Any) -> Iterator[Any]:
     """The rows of a window from each of its batches."""
     by_rows = rows_per_window(window.spec) is not None
     low, high = (batches.c.first, batches.c.last) if by_rows else (batches.c.low, batches.c.high)
@@ -156,11 +160,87 @@ def _window_parts(store: Store, connection: Connection, window: Any) -> Iterator
         .where(batches.c.version_id == window.version_id, low < window.end, high >= window.start)
         .order_by(batches.c.seq, batches.c.id)
     )
-    between = None if by_rows else (window.start, window.end)
-    for batch in connection.execute(query).yield_per(100):
-        table = read_payload(store.objects, batch.payload, batch.object, between=between)
-        table = with_commit_columns(table, batch.seq, batch.first)
+    for batch in connection.execute(query).yield_per(10):
+        table = read_batch(batch)
         position = numbers(table, "number" if by_rows else "time")
         mine = (position >= window.start) & (position < window.end)
         if mine.any():
             yield table if mine.all() else table.filter(pa.array(mine))
+
+
+def compact(store: Store, job: Job) -> None:
+    """Merge the batches of a model that are not compacted yet, version by version, in the order of their commits."""
+    while True:
+        with store.read() as connection:
+            group = _group(connection, job.subject)
+        if len(group) < 2:
+            break
+        # Compressed before the transaction: others wait for it.
+        values = merged_values(group, concat_rows([read_batch(row) for row in group]), compacted=True)
+        with store.write() as connection:
+            lock_model(connection, job.subject)
+            replace_batches(connection, group, values)
+        queue.renew(store, job)
+    with store.write() as connection:
+        if not queue.finish(connection, job):
+            raise LostLease
+
+
+def _group(connection: Connection, model_id: int) -> list[Any]:
+    """The oldest batches that are not compacted of one kind and version, up to the size of a compacted one."""
+    loose = [batches.c.model_id == model_id, batches.c.compacted.is_(False)]
+    oldest = select(batches.c.kind, batches.c.version_id).where(*loose).distinct()
+    for kind, version_id in connection.execute(oldest).all():
+        same = batches.c.version_id.is_(None) if version_id is None else batches.c.version_id == version_id
+        query = (
+            select(batches).where(*loose, batches.c.kind == kind, same).order_by(batches.c.seq, batches.c.id)
+        )
+        group, rows = [], 0
+        for row in connection.execute(query).yield_per(100):
+            group.append(row)
+            rows += row.rows
+            if rows >= PER_BATCH:
+                break
+        if len(group) > 1:
+            return group
+    return []
+
+
+def replace_batches(connection: Connection, group: list[Any], values: dict[str, Any] | None) -> bool:
+    """Put one batch, or none, in the place of others; False, and nothing changes, if one is not there any more."""
+    ids = [row.id for row in group]
+    there = connection.execute(select(func.count()).where(batches.c.id.in_(ids))).scalar_one()
+    if there != len(ids):
+        return False
+    connection.execute(delete(batches).where(batches.c.id.in_(ids)))
+    if values is not None:
+        connection.execute(insert(batches).values(**values))
+    return True
+
+
+def lock_model(connection: Connection, model_id: int) -> Any:
+    """The model's row; nobody else adds or replaces batches of it until the transaction ends."""
+    return connection.execute(select(models).where(models.c.id == model_id).with_for_update()).one()
+
+
+def merged_values(group: list[Any], table: Any, *, compacted: bool) -> dict[str, Any] | None:
+    """The batch that replaces a group, with the rows of `table`; None where there are none."""
+    if not table.num_rows:
+        return None
+    position, times = (
+        numbers(table, "number"),
+        numbers(table, "time" if "time" in table.column_names else "received"),
+    )
+    return {
+        "model_id": group[0].model_id,
+        "version_id": group[0].version_id,
+        "kind": group[0].kind,
+        "seq": max(row.seq for row in group),
+        "rows": table.num_rows,
+        "first": int(position.min()),
+        "last": int(position.max()),
+        "low": int(times.min()),
+        "high": int(times.max()),
+        "received": max(row.received for row in group),
+        **to_stored(table, compacted=compacted),
+    }

@@ -2,7 +2,7 @@
 
 Times are whole microseconds since 1970 (UTC). `seq` counts what was ever committed to a model, in order: a
 revision that says `seq = 17` was made from what commits 1 to 17 brought. Batches are never changed: rows are
-compacted into larger files, or erased, by a new batch that replaces old ones.
+compacted into larger batches, or erased, by a new batch that replaces old ones.
 """
 
 from __future__ import annotations
@@ -91,10 +91,11 @@ sources = Table(
     _id(),
     _to("versions"),
     _time("created"),
-    Column("object", Text, nullable=False),
     Column("sha256", Text, nullable=False),
     Column("rows", BigInteger, nullable=False),
     Column("error", Float, nullable=False),
+    Column("ending", Text, nullable=False),  # npz, parquet, arrow or csv
+    Column("payload", LargeBinary, nullable=False),  # the file
 )
 batches = Table(
     "batches",
@@ -110,8 +111,10 @@ batches = Table(
     _time("low", nullable=True),  # of the rows' own times; of labels, when they were received
     _time("high", nullable=True),
     _time("received"),
-    Column("payload", LargeBinary),  # an Arrow stream: rows as they came
-    Column("object", Text),  # or the name of a Parquet file: compacted rows
+    Column("compacted", Boolean, nullable=False),
+    # Arrow streams. Hashes and times (of labels, everything) lie before the rest, so that they are read alone.
+    Column("key_columns", LargeBinary, nullable=False),
+    Column("payload", LargeBinary),
     Index("batches_by_seq", "model_id", "kind", "seq"),
     Index("batches_by_time", "version_id", "low", "high"),
     sqlite_autoincrement=True,  # the number of a replaced batch is never given again
@@ -126,14 +129,6 @@ erasures = Table(  # erased ids, as keyed hashes, for a day: every process drops
     Column("row_keys", LargeBinary),  # of rows and their labels; null when the day is over
     Column("label_keys", LargeBinary),  # of labels without a row
     Index("erasures_by_seq", "model_id", "seq"),
-)
-files = Table(  # Parquet files that no batch names: being written, or to be removed
-    "files",
-    metadata,
-    Column("name", Text, primary_key=True),
-    _to("models"),
-    _time("created"),
-    Column("removed", Boolean, nullable=False),
 )
 installation = Table(  # one row
     "installation",
@@ -196,6 +191,7 @@ revisions = Table(
     Column("labels", BigInteger, nullable=False, default=0),
     Column("warnings", Text, nullable=False, default="[]"),
     Column("segments", Text, nullable=False, default="[]"),
+    Column("metrics", Text, nullable=False, default="[]"),
     Column("details", Text, nullable=False, default="{}"),
     UniqueConstraint("window_id", "revision"),
 )
@@ -261,6 +257,7 @@ outbox = Table(
     _id(),
     _to("models"),
     Column("alert_id", Id, ForeignKey("alerts.id"), nullable=False),
+    Column("destination", Text),  # the name of a notification service; null for the webhook
     Column("event", Text, nullable=False),  # fired or resolved
     Column("body", Text, nullable=False),
     _time("created"),

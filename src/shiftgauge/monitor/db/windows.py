@@ -11,9 +11,9 @@ from sqlalchemy import Connection, Select, and_, func, select
 from shiftgauge.monitor.db.models import model_row
 from shiftgauge.monitor.db.schema import models, revisions, sources, versions, windows
 from shiftgauge.monitor.db.store import Store
-from shiftgauge.monitor.periods import rows_per_window
 from shiftgauge.monitor.problems import unknown
 from shiftgauge.monitor.records import Record, Time
+from shiftgauge.times import rows_per_window
 
 MOST = 5000
 #: An observed error that rests on fewer labels decides nothing, unless every row has one.
@@ -73,6 +73,29 @@ class SegmentView(Record):
     labels: int = 0
 
 
+class MetricView(Record):
+    """A metric of a window beside the error."""
+
+    metric: str = Field(description="precision, recall, f1, roc_auc or class_error (wrong rows of the class)")
+    of: str | None = Field(
+        alias="class", description="null: of roc_auc all rows, of the others the mean over classes"
+    )
+    value: float | None = Field(description="the estimate; null where no row is expected behind it")
+    low: float | None = Field(
+        description="of its range; null for a named method, and where fewer than 5 rows are behind it"
+    )
+    high: float | None
+    sampling: float | None = Field(description="half-width of its sampling error and label noise")
+    source: float | None = Field(description="on the labelled source")
+    observed: float | None = Field(description="by labels alone")
+    labels: int = Field(description="labelled rows behind the observed value")
+
+    @property
+    def name(self) -> str:
+        """As settings and rules of alerts name it."""
+        return self.metric if self.of is None else f"{self.metric}:{self.of}"
+
+
 def _hidden() -> Any:
     """A field that JSON shows within a range."""
     return Field(default=None, exclude=True)
@@ -124,6 +147,7 @@ class WindowView(Record):
     labels: int = Field(default=0, exclude=True)
     warnings: tuple[str, ...] = ()
     segments: tuple[SegmentView, ...] = ()
+    metrics: tuple[MetricView, ...] = ()
     details: dict[str, Any] = Field(default_factory=dict, exclude=True)
 
     @property
@@ -327,6 +351,7 @@ def _window_view(row: Any) -> WindowView:
         labels=row.labels or 0,
         warnings=tuple(json.loads(row.warnings or "[]")),
         segments=tuple(SegmentView(**s) for s in json.loads(row.segments or "[]")),
+        metrics=tuple(MetricView(**m) for m in json.loads(row.metrics or "[]")),
         details=json.loads(row.details or "{}"),
     )
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from shiftgauge.inference import estimate
+from shiftgauge.methods import Pair
 from shiftgauge.methods.range import RANGE_LEVEL, ErrorDistribution
 from shiftgauge.methods.registry import DEFAULT
 from shiftgauge.monitor.db.rows import decisions, scores_of, segment_of, weights_of
 from shiftgauge.monitor.estimate.evidence import WindowLabels
 from shiftgauge.monitor.settings import Settings
 from shiftgauge.reports import report
-from shiftgauge.results import Estimate
 from shiftgauge.samples import Source, Target
 from shiftgauge.validation.labels import MISSING
 from shiftgauge.validation.target_labels import UNKNOWN
@@ -37,6 +37,7 @@ class WindowEstimate:
         segments: one dictionary per value of a watched segment.
         details: plain values.
         report: the report's summary.
+        metrics: one dictionary per metric beside the error.
     """
 
     values: dict[str, Any]
@@ -44,6 +45,7 @@ class WindowEstimate:
     segments: list[dict[str, Any]]
     details: dict[str, Any]
     report: dict[str, Any]
+    metrics: list[dict[str, Any]] = field(default_factory=list)
 
 
 def target_of(rows: Any, kind: str, classes: Sequence[Hashable] | None = None) -> Target:
@@ -58,7 +60,12 @@ def target_of(rows: Any, kind: str, classes: Sequence[Hashable] | None = None) -
 
 
 def estimate_rows(
-    source: Source, rows: Any, kind: str, settings: Settings, about: dict[str, str]
+    source: Source,
+    rows: Any,
+    kind: str,
+    settings: Settings,
+    about: dict[str, str],
+    source_segments: Mapping[str, Sequence[Any]],
 ) -> WindowEstimate:
     """Estimate a window's error from its scores.
 
@@ -68,6 +75,8 @@ def estimate_rows(
         kind: of their scores.
         settings: method, level, replicates, segments.
         about: names for the report.
+        source_segments: the segments of the source's rows, by name, where it has some: then the report and the details
+            say which segments changed, and how the rise splits by each.
     """
     part = rows if rows.num_rows <= LARGE else rows.take(_sample_rows(rows.num_rows))
     groups = {name: _values(part, name) for name in settings.segments}
@@ -77,6 +86,7 @@ def estimate_rows(
         target,
         settings.method,
         by=groups or None,
+        source_by=_as_segments(source_segments, groups) or None,
         level=settings.level,
         replicates=settings.replicates,
         about=about,
@@ -112,9 +122,33 @@ def estimate_rows(
         "reason": details.get("reason"),
         "answers": details.get("answers"),
         "range": ends["kind"] if ends else None,
+        "doctor": made["verdict"]["reasons"],
+        "drivers": _drivers(made["drivers"]),
     }
     segments = [segment for table in made["slices"] for segment in _segments(table)]
     return WindowEstimate(values, list(dict.fromkeys(warnings)), segments, kept, made)
+
+
+def _as_segments(given: Mapping[str, Sequence[Any]], groups: Mapping[str, Any]) -> dict[str, Any]:
+    """The source's values of the watched segments; those that the window counts together, too."""
+    out = {}
+    for name in groups.keys() & given.keys():
+        known = set(groups[name].tolist())
+        other = next((value for value in known if value.startswith("(other: ")), None)
+        texts = [text or MISSING for text in given[name]]
+        out[name] = np.array([t if t in known or other is None else other for t in texts], dtype=object)
+    return out
+
+
+def _drivers(found: dict[str, Any] | None) -> dict[str, Any] | None:
+    """What the window's page shows of the drivers; the report has them whole."""
+    if found is None:
+        return None
+    names = ("column", "distance", "p_adjusted", "mix", "within")
+    return {
+        "rise": found["rise"],
+        "columns": [{name: one[name] for name in names} for one in found["columns"]],
+    }
 
 
 def _sample_rows(n: int) -> Any:
@@ -146,25 +180,31 @@ def _of_all_rows(
     return whole
 
 
-def combine_labels(source: Source, rows: Any, kind: str, level: float, labels: WindowLabels) -> Estimate:
-    """The window's answer from its scores and labels together."""
+def window_pair(source: Source, rows: Any, kind: str, labels: WindowLabels | None) -> Pair:
+    """The source and the window, with the labels that are evidence."""
     target = target_of(rows, kind, source.classes)
+    if labels is None:
+        return Pair(source, target)
     names = range(target.k) if source.classes is None else source.classes
     known = {row: names[j] for row, j in labels.classes.items()}
-    return estimate(source, target, DEFAULT, level=level, labels=known, labels_chosen=labels.chosen)
+    return Pair(source, target, labels=known, labels_chosen=labels.chosen)
 
 
-def combined_values(combined: Estimate, sampling: float | None) -> dict[str, Any]:
-    """Columns of the table `revisions` that labels change.
+def with_labels(estimate_: WindowEstimate, pair: Pair, level: float, about: Sequence[str]) -> WindowEstimate:
+    """The window's answer from its scores and labels together; segments and the report stay those of the scores.
 
     Args:
-        combined: the answer from scores and labels.
-        sampling: the sampling part of the range from scores alone.
+        estimate_: the answer from scores alone.
+        pair: the source and the window, with labels.
+        level: of the range.
+        about: warnings about the labels.
     """
+    combined = estimate(pair, method=DEFAULT, level=level)
     assert combined.error is not None
     assert combined.range is not None
     assert combined.labels is not None
     below = combined.error - combined.range.low
+    sampling = estimate_.values["sampling"]
     values = {
         "error": combined.error,
         "low": combined.range.low,
@@ -172,8 +212,20 @@ def combined_values(combined: Estimate, sampling: float | None) -> dict[str, Any
         "level": combined.range.level,
         "sampling": below if sampling is None else min(sampling, below),
     }
-    # The doctor doubts the scores; a random sample of labels does not depend on them.
-    return values if combined.labels.chosen == UNKNOWN else values | {"status": combined.details["grade"]}
+    details = {**estimate_.details, "labels": combined.labels.to_dict(), "range": combined.range.kind}
+    if combined.labels.chosen != UNKNOWN:
+        # The doctor doubts the scores; a random sample of labels does not depend on them.
+        values["status"], details["doctor"] = combined.details["grade"], []
+    return replace(
+        estimate_,
+        values=estimate_.values | values,
+        warnings=[*combined.warnings, *(LABEL_WARNING + text for text in about)],
+        details=details,
+    )
+
+
+#: How warnings about labels begin, so that the next revision can tell them from the estimate's own.
+LABEL_WARNING = "labels: "
 
 
 def _values(rows: Any, name: str) -> Any:

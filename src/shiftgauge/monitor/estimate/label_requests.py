@@ -43,7 +43,7 @@ def list_requests(store: Store, model: str, window: str | None = None) -> list[R
     name = window or _newest(store, model)
     get_window(store, model, name)
 
-    def work(connection: Connection) -> list[RequestView]:
+    with store.read() as connection:
         row = _window(connection, model, name)
         design = label_design(connection, row.id)
         if design is None:
@@ -52,9 +52,7 @@ def list_requests(store: Store, model: str, window: str | None = None) -> list[R
                 "no-label-requests",
                 f"no rows of window {name!r} were requested yet; POST to this address to pick some",
             )
-        return _open(store, connection, row, design)
-
-    return store.read_rows(work)
+        return _open(connection, row, design)
 
 
 def request_labels(
@@ -74,17 +72,15 @@ def request_labels(
     get_window(store, model, name)
     again = conflict(f"rows of window {name!r} were already requested: GET this address to see them")
 
-    def work(connection: Connection) -> _PlanInputs:
+    with store.read() as connection:
         row = _window(connection, model, name)
         if label_design(connection, row.id) is not None:
             raise again
         model_record = model_row(connection, model)
         version = connection.execute(select(versions).where(versions.c.id == row.version_id)).one()
         source = connection.execute(select(sources).where(sources.c.id == version.source_id)).first()
-        return _PlanInputs(row, model_record, version, source, window_rows(store, connection, row))
-
-    known = store.read_rows(work)
-    design = _plan(store, known, labels)
+        known = _PlanInputs(row, model_record, version, source, window_rows(connection, row))
+    design = _plan(known, labels)
     with store.write() as connection:
         # Locked, so that of two who ask at once one is refused, and that what is erased meanwhile is not kept.
         connection.execute(select(models.c.id).where(models.c.id == known.model.id).with_for_update()).one()
@@ -109,7 +105,7 @@ class _PlanInputs:
     rows: Any
 
 
-def _plan(store: Store, known: _PlanInputs, labels: int | None) -> LabelDesign:
+def _plan(known: _PlanInputs, labels: int | None) -> LabelDesign:
     if known.source is None or known.rows is None:
         name = known.window.name
         raise ApiProblem(
@@ -118,8 +114,7 @@ def _plan(store: Store, known: _PlanInputs, labels: int | None) -> LabelDesign:
     count = known.rows.num_rows
     if labels is not None and labels > count:
         raise invalid(f"labels={labels}: wanted 1 to {count:,}, the window's rows")
-    path = store.objects.path(known.source.object)
-    source = read_source_bytes(path.read_bytes(), path.suffix[1:])
+    source = read_source_bytes(known.source.payload, known.source.ending)
     target = target_of(known.rows, known.version.kind, source.classes)
     try:
         plan = label_plan(source, target, labels or min(LABELS, count))
@@ -129,13 +124,13 @@ def _plan(store: Store, known: _PlanInputs, labels: int | None) -> LabelDesign:
     return LabelDesign(pa.table(columns), count)
 
 
-def _open(store: Store, connection: Connection, window: Any, design: LabelDesign) -> list[RequestView]:
+def _open(connection: Connection, window: Any, design: LabelDesign) -> list[RequestView]:
     """The picked rows without a label; their ids are looked up in the rows themselves, the plan has only hashes."""
-    rows = window_rows(store, connection, window)
+    rows = window_rows(connection, window)
     if rows is None:
         return []
     latest = LatestLabels()
-    latest.follow(store, connection, window.model_id)
+    latest.follow(connection, window.model_id)
     keys, probability = design.column("key"), design.column("error_probability")
     known, ids = latest.find(keys) >= 0, rows.column("id")
     place = {key: i for i, key in enumerate(numbers(rows, "key").tolist())}

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+import io
 import json
 import zlib
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from sqlalchemy import Connection, insert, select, update
 
 from shiftgauge.errors import InputError
 from shiftgauge.methods.registry import DEFAULT
 from shiftgauge.monitor.db import queue
 from shiftgauge.monitor.db.ids import LatestLabels
-from shiftgauge.monitor.db.models import format_of, read_source_bytes
+from shiftgauge.monitor.db.models import format_of, stored_source
 from shiftgauge.monitor.db.queue import Job, LostLease
-from shiftgauge.monitor.db.rows import window_rows
+from shiftgauge.monitor.db.rows import SEGMENT, window_rows
 from shiftgauge.monitor.db.schema import models, reports, revisions, sources, versions, windows
 from shiftgauge.monitor.db.store import Store
 from shiftgauge.monitor.estimate.adaptive_range import adaptive_range, history
 from shiftgauge.monitor.estimate.answer import (
+    LABEL_WARNING,
     WindowEstimate,
-    combine_labels,
-    combined_values,
     estimate_rows,
+    window_pair,
+    with_labels,
 )
 from shiftgauge.monitor.estimate.evidence import (
     LabelDesign,
@@ -38,9 +44,11 @@ from shiftgauge.monitor.estimate.observed import (
     observed_error,
     true_classes,
 )
-from shiftgauge.monitor.periods import HOUR, SECOND, now_us, rows_per_window
+from shiftgauge.monitor.estimate.window_metrics import METRIC_WARNING, window_metrics
+from shiftgauge.monitor.periods import HOUR, SECOND, now_us
 from shiftgauge.monitor.settings import Settings, from_stored
 from shiftgauge.samples import Source
+from shiftgauge.times import rows_per_window
 
 NO_SOURCE = "no source yet: PUT the labelled validation scores of version {version!r}"
 #: A window's labels make a new revision once there are so many times as many as before, once all requested rows or all
@@ -48,8 +56,14 @@ NO_SOURCE = "no source yet: PUT the labelled validation scores of version {versi
 MORE_LABELS = 1.25
 #: Labels are combined with an estimate until more than this share of its rows was erased.
 MOST_ERASED = 0.1
-#: Columns of a revision that labels do not change.
+#: Columns of a revision that the next one begins with when labels come.
 KEPT = (
+    "error",
+    "low",
+    "high",
+    "level",
+    "sampling",
+    "status",
     "method",
     "scores_error",
     "scores_low",
@@ -61,25 +75,21 @@ KEPT = (
     "source_id",
     "seq",
 )
-#: Columns that they change where they are evidence.
-ANSWER = ("error", "low", "high", "level", "sampling", "status")
 
 
 class WindowSnapshot:
     """A window and all that is known of it, at one moment."""
 
-    def __init__(
-        self, store: Store, connection: Connection, window_id: int, labels: dict[int, LatestLabels]
-    ) -> None:
+    def __init__(self, connection: Connection, window_id: int, labels: dict[int, LatestLabels]) -> None:
         self.window = connection.execute(select(windows).where(windows.c.id == window_id)).one()
         self.model = connection.execute(select(models).where(models.c.id == self.window.model_id)).one()
         version = select(versions).where(versions.c.id == self.window.version_id)
         self.version = connection.execute(version).one()
         self.settings: Settings = from_stored(json.loads(self.model.settings))
         self.source = _source_row(connection, self.version.source_id)
-        self.rows: Any = window_rows(store, connection, self.window)
+        self.rows: Any = window_rows(connection, self.window)
         seen_ids = labels.setdefault(self.model.id, LatestLabels())
-        seen_ids.follow(store, connection, self.model.id)
+        seen_ids.follow(connection, self.model.id)
         self.truth = None if self.rows is None else true_classes(self.rows, seen_ids, format_of(self.version))
         self.design: LabelDesign | None = label_design(connection, window_id)
         newest = select(revisions).where(
@@ -101,15 +111,17 @@ class WindowSnapshot:
         requested = requested_rows(self.rows, self.design)
         return observed_error(self.rows, self.truth, self.settings.level, requested)
 
-    def evidence(self, method: str) -> WindowLabels | None:
-        """The labels that combine with the estimate; a named method answers from scores alone.
+    @property
+    def erased(self) -> bool:
+        """Whether more than a few rows were erased since the estimate: an answer for the others is another one."""
+        assert self.truth is not None
+        return self.last is not None and len(self.truth) < (1.0 - MOST_ERASED) * self.last.rows
 
-        None also where more than a few rows were erased since the estimate: an answer for the others is another one.
-        """
+    def evidence(self, method: str) -> WindowLabels | None:
+        """The labels that combine with the estimate; a named method answers from scores alone."""
         assert self.rows is not None
         assert self.truth is not None
-        erased = self.last is not None and len(self.truth) < (1.0 - MOST_ERASED) * self.last.rows
-        if method != DEFAULT or erased:
+        if method != DEFAULT or self.erased:
             return None
         return window_labels(self.rows, self.truth, self.design, all_random=self.settings.labels_are_random)
 
@@ -123,12 +135,13 @@ class WindowSnapshot:
 
 
 def _source_row(connection: Connection, source_id: int | None) -> Any:
-    return connection.execute(select(sources).where(sources.c.id == source_id)).first()
+    return connection.execute(select(sources.c.id).where(sources.c.id == source_id)).first()
 
 
 def estimate_window(store: Store, job: Job, labels: dict[int, LatestLabels]) -> None:
     """Estimate a window from all its rows, and keep the answer as its next revision."""
-    snapshot = store.read_rows(lambda connection: WindowSnapshot(store, connection, job.subject, labels))
+    with store.read() as connection:
+        snapshot = WindowSnapshot(connection, job.subject, labels)
     if snapshot.rows is None:
         return _end_job(store, job)
     closing_time = snapshot.closing_time()
@@ -149,15 +162,14 @@ def estimate_window(store: Store, job: Job, labels: dict[int, LatestLabels]) -> 
     }
     try:
         estimate = estimate_rows(
-            _source(store, snapshot.source.object),
+            _source(store, snapshot.source.id),
             snapshot.rows,
             snapshot.version.kind,
             snapshot.settings,
             about,
+            _source_segments(store, snapshot.source.id),
         )
-        evidence = snapshot.evidence(snapshot.settings.method)
-        if evidence is not None:
-            estimate = _with_labels(store, snapshot, snapshot.source, evidence, estimate)
+        estimate = _with_labels(store, snapshot, snapshot.source, estimate)
     except InputError as problem:
         return _end_job(store, job, "failed", str(problem))
     cause = "closed" if snapshot.last is None else "source" if job.cause == "source" else "late rows"
@@ -166,7 +178,8 @@ def estimate_window(store: Store, job: Job, labels: dict[int, LatestLabels]) -> 
 
 def update_labels(store: Store, job: Job, labels: dict[int, LatestLabels]) -> None:
     """Combine a window's estimate with the labels that came, in a new revision."""
-    snapshot = store.read_rows(lambda connection: WindowSnapshot(store, connection, job.subject, labels))
+    with store.read() as connection:
+        snapshot = WindowSnapshot(connection, job.subject, labels)
     last = snapshot.last
     if snapshot.rows is None or last is None:  # not estimated yet: its estimate will look at the labels
         return _end_job(store, job)
@@ -178,18 +191,18 @@ def update_labels(store: Store, job: Job, labels: dict[int, LatestLabels]) -> No
     due = min(last.created, now) + HOUR
     if now < due and observed.labels < MORE_LABELS * last.labels and not snapshot.complete():
         return _end_job(store, job, again=due)
-    values = {name: getattr(last, name) for name in (*KEPT, *ANSWER)}
-    warnings = json.loads(last.warnings)
-    warnings = [text for text in warnings if not text.startswith(LABEL_WARNING)]
-    segments = json.loads(last.segments)
-    kept = WindowEstimate(values, warnings, segments, details, {})
-    if evidence is not None and snapshot.last_source is not None:
-        kept = _with_labels(store, snapshot, snapshot.last_source, evidence, kept)
-    assert snapshot.truth is not None
-    values = {**kept.values, "details": json.dumps(kept.details), "rows": snapshot.rows.num_rows}
-    segments = observed_by_segment(segments, snapshot.rows, snapshot.truth)
+    kept = WindowEstimate(
+        values={name: getattr(last, name) for name in KEPT},
+        warnings=[text for text in json.loads(last.warnings) if not text.startswith(LABEL_WARNING)],
+        segments=json.loads(last.segments),
+        details=details,
+        report={},
+        metrics=json.loads(last.metrics),
+    )
+    if snapshot.last_source is not None and not snapshot.erased:
+        kept = _with_labels(store, snapshot, snapshot.last_source, kept)
     with store.write() as connection:
-        _insert(connection, snapshot, "labels", values, observed, kept.warnings, segments)
+        _insert(connection, snapshot, "labels", kept, observed)
         _finish(connection, job, snapshot.model.id)
 
 
@@ -216,45 +229,31 @@ def _says_nothing_new(
 
 
 def _with_labels(
-    store: Store, snapshot: WindowSnapshot, source: Any, evidence: WindowLabels, estimate: WindowEstimate
+    store: Store, snapshot: WindowSnapshot, source: Any, estimate: WindowEstimate
 ) -> WindowEstimate:
-    """The estimate combined with labels; what does not follow from it (segments, the report) stays."""
-    assert snapshot.rows is not None
-    level, kind = snapshot.settings.level, snapshot.version.kind
-    combined = combine_labels(_source(store, source.object), snapshot.rows, kind, level, evidence)
-    assert combined.labels is not None
-    assert combined.range is not None
-    values = {**estimate.values, **combined_values(combined, estimate.values["sampling"])}
-    details = {**estimate.details, "labels": combined.labels.to_dict(), "range": combined.range.kind}
-    about_labels = [LABEL_WARNING + text for text in evidence.warnings]
-    return WindowEstimate(
-        values, [*combined.warnings, *about_labels], estimate.segments, details, estimate.report
-    )
-
-
-#: How warnings about labels begin, so that the next revision can tell them from the estimate's own.
-LABEL_WARNING = "labels: "
+    """The estimate combined with the labels that are evidence, and the metrics that the settings choose."""
+    method, settings, kind = estimate.values["method"], snapshot.settings, snapshot.version.kind
+    evidence, names = snapshot.evidence(method), settings.estimated_metrics()
+    if evidence is None and not names:
+        return replace(estimate, metrics=[])
+    pair = window_pair(_source(store, source.id), snapshot.rows, kind, evidence)
+    if evidence is not None:
+        estimate = with_labels(estimate, pair, settings.level, evidence.warnings)
+    assert snapshot.truth is not None
+    made, about = window_metrics(pair, snapshot.rows, snapshot.truth, names, method, settings.level)
+    warnings = [text for text in estimate.warnings if not text.startswith(METRIC_WARNING)]
+    return replace(estimate, metrics=made, warnings=[*warnings, *about])
 
 
 def _keep(store: Store, job: Job, snapshot: WindowSnapshot, estimate: WindowEstimate, cause: str) -> None:
-    assert snapshot.rows is not None
-    assert snapshot.truth is not None
     assert snapshot.source is not None
-    values = dict(estimate.values)
+    level = snapshot.settings.level
     with store.write() as connection:
         past = history(connection, snapshot.version.id, before=snapshot.window.low)
-        low, high = adaptive_range(past, values, snapshot.settings.level)
-        values |= {"adaptive_low": low, "adaptive_high": high, "adaptive_level": snapshot.settings.level}
-        values |= {
-            "source_id": snapshot.source.id,
-            "seq": snapshot.window.seq,
-            "rows": snapshot.rows.num_rows,
-        }
-        values["details"] = json.dumps(estimate.details)
-        segments = observed_by_segment(estimate.segments, snapshot.rows, snapshot.truth)
-        number = _insert(
-            connection, snapshot, cause, values, snapshot.observed(), estimate.warnings, segments
-        )
+        low, high = adaptive_range(past, estimate.values, level)
+        values = estimate.values | {"adaptive_low": low, "adaptive_high": high, "adaptive_level": level}
+        values |= {"source_id": snapshot.source.id, "seq": snapshot.window.seq}
+        number = _insert(connection, snapshot, cause, replace(estimate, values=values), snapshot.observed())
         body = zlib.compress(json.dumps(estimate.report, allow_nan=False).encode())
         connection.execute(insert(reports).values(revision_id=number, body=body))
         _finish(connection, job, snapshot.model.id)
@@ -264,27 +263,32 @@ def _insert(
     connection: Connection,
     snapshot: WindowSnapshot,
     cause: str,
-    values: dict[str, Any],
+    estimate: WindowEstimate,
     observed: ObservedError,
-    warnings: list[str],
-    segments: list[dict[str, Any]],
 ) -> int:
     """Keep a new revision; its id."""
+    assert snapshot.truth is not None
     _check_newest_revision(connection, snapshot)
     revision = snapshot.window.revision + 1
-    kept = {
-        "created": now_us(),
-        "cause": cause,
-        "observed": observed.error,
-        "observed_low": observed.low,
-        "observed_high": observed.high,
-        "observed_kind": observed.kind,
-        "labels": observed.labels,
-        "warnings": json.dumps([*warnings, *(LABEL_WARNING + text for text in observed.warnings)]),
-        "segments": json.dumps(segments),
-        **values,
-    }
-    made = insert(revisions).values(window_id=snapshot.window.id, revision=revision, **kept)
+    segments = observed_by_segment(estimate.segments, snapshot.rows, snapshot.truth)
+    warnings = [*estimate.warnings, *(LABEL_WARNING + text for text in observed.warnings)]
+    made = insert(revisions).values(
+        window_id=snapshot.window.id,
+        revision=revision,
+        created=now_us(),
+        cause=cause,
+        rows=snapshot.rows.num_rows,
+        observed=observed.error,
+        observed_low=observed.low,
+        observed_high=observed.high,
+        observed_kind=observed.kind,
+        labels=observed.labels,
+        warnings=json.dumps(warnings),
+        segments=json.dumps(segments),
+        metrics=json.dumps(estimate.metrics, allow_nan=False),
+        details=json.dumps(estimate.details),
+        **estimate.values,
+    )
     number = int(connection.execute(made.returning(revisions.c.id)).scalar_one())
     connection.execute(
         update(windows)
@@ -341,6 +345,24 @@ def _end_job(
 
 
 @lru_cache(maxsize=8)
-def _source(store: Store, name: str) -> Source:
-    path = store.objects.path(name)
-    return read_source_bytes(path.read_bytes(), path.suffix[1:])
+def _source(store: Store, source_id: int) -> Source:
+    return stored_source(store, source_id)
+
+
+@lru_cache(maxsize=8)
+def _source_segments(store: Store, source_id: int) -> dict[str, list[Any]]:
+    """The segments of a source's rows, by name: its columns or arrays `segment_NAME`, as rows have them."""
+    with store.read() as connection:
+        row = connection.execute(select(sources).where(sources.c.id == source_id)).one()
+    if row.ending == "npz":
+        with np.load(io.BytesIO(row.payload), allow_pickle=False) as file:
+            columns = {
+                name: file[name].astype(str).tolist() for name in file.files if name.startswith(SEGMENT)
+            }
+    elif row.ending == "parquet":
+        table = pq.read_table(pa.BufferReader(row.payload))
+        named = [name for name in table.column_names if name.startswith(SEGMENT)]
+        columns = {name: table.column(name).cast(pa.string()).to_pylist() for name in named}
+    else:
+        columns = {}
+    return {name.removeprefix(SEGMENT): values for name, values in columns.items() if len(values) == row.rows}

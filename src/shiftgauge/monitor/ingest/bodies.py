@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
 import io
-import json
 import struct
 import zipfile
 import zlib
@@ -12,13 +12,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import jiter
 import numpy as np
 import pyarrow as pa
 from pyarrow import compute, parquet
+from pydantic import Field, ValidationError
 
-from shiftgauge.io.jsonlines import unique_keys
 from shiftgauge.monitor.ingest.parquet_pages import decoded_size
 from shiftgauge.monitor.problems import ApiProblem, invalid
+from shiftgauge.monitor.records import Record, explain
 
 DICTIONARY, RECORD = 2, 3
 
@@ -147,14 +149,12 @@ def read_json(body: bytes, limits: RequestLimits) -> Any:
             f"{len(body):,} bytes of JSON; wanted at most {limits.json:,} in one request; "
             "send it in parts, or as Arrow or Parquet",
         )
+    text = body.removeprefix(codecs.BOM_UTF8)
     try:
-        return json.loads(body, parse_constant=_refuse_constant, object_pairs_hook=unique_keys)
-    except (ValueError, RecursionError) as problem:
-        raise ApiProblem(400, "unreadable", f"the body is not JSON ({str(problem)[:120]})") from None
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not a number of JSON; wanted finite numbers")
+        return jiter.from_json(text, allow_inf_nan=False, catch_duplicate_keys=True)
+    except ValueError as problem:
+        odd = "; JSON has no NaN and no Infinity" if b"NaN" in text or b"Infinity" in text else ""
+        raise ApiProblem(400, "unreadable", f"the body is not JSON ({str(problem)[:120]}{odd})") from None
 
 
 @contextmanager
@@ -222,7 +222,15 @@ def _check_columns(names: list[str], limits: RequestLimits) -> None:
         raise too_large(f"{len(names):,} columns", most)
 
 
-SOURCE_KEYS = ("probs", "logits", "labels", "classes", "weights", "predictions")
+class SourceBody(Record, strict=True):
+    """Labelled scores as JSON, a list of each column: `probs` or `logits`, and the labels."""
+
+    probs: list[list[float]] | None = None
+    logits: list[list[float]] | None = None
+    labels: list[str | int]
+    classes: list[str | int] | None = Field(default=None, description="names in the order of the scores")
+    weights: list[float] | None = None
+    predictions: list[str | int] | None = None
 
 
 def source_file(body: bytes, kind: str, limits: RequestLimits) -> tuple[bytes, str]:
@@ -292,33 +300,19 @@ def _check_array_size(name: str, n: int, longest: int, limits: RequestLimits) ->
 
 def _npz(value: Any, limits: RequestLimits) -> bytes:
     """A JSON object of lists as an npz file."""
-    if not isinstance(value, dict):
-        raise invalid(
-            "source: wanted a JSON object with probs or logits, labels, and classes if they have names"
-        )
-    odd = next((name for name in value if name not in SOURCE_KEYS), None)
-    if odd is not None:
-        raise invalid(f"source: {odd[:60]!r} is not known; wanted {', '.join(SOURCE_KEYS)}")
+    try:
+        body = SourceBody.model_validate(value)
+    except ValidationError as error:
+        raise explain(error, "source", {"": list(SourceBody.model_fields)}) from None
     arrays: dict[str, Any] = {}
-    for name, items in value.items():
-        if items is None:
-            continue
-        if not isinstance(items, list):
-            raise invalid(f"source: {name} arrived as {type(items).__name__}; wanted a list")
-        inner = [item for item in items if isinstance(item, list)]
-        if inner and (
-            len(inner) < len(items) or not all(type(x) in (int, float) for row in inner for x in row)
-        ):
-            raise invalid(f"source: {name} holds lists of other things than numbers; wanted numbers")
-        longest = max((len(item) for item in items if isinstance(item, str)), default=0)
-        _check_array_size(name, len(items), longest, limits)
-        try:
-            array = np.array(items)
-        except (ValueError, OverflowError):
-            raise invalid(f"source: {name} is ragged; wanted lists of equal lengths") from None
-        if array.dtype == object:
-            raise invalid(f"source: {name} holds values of different kinds; wanted numbers, or texts")
-        arrays[name] = array
+    for name, items in body:
+        if items is not None:
+            longest = max((len(item) for item in items if isinstance(item, str)), default=0)
+            _check_array_size(name, len(items), longest, limits)
+            try:
+                arrays[name] = np.array(items)
+            except (ValueError, OverflowError):
+                raise invalid(f"source: {name} is ragged; wanted lists of equal lengths") from None
     out = io.BytesIO()
     np.savez(out, **arrays)
     return out.getvalue()

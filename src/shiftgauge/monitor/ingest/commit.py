@@ -15,7 +15,7 @@ from sqlalchemy import bindparam, insert, select, update
 
 from shiftgauge.monitor.db.ids import LatestLabels, SeenIds, position_slots
 from shiftgauge.monitor.db.models import ScoreFormat, model_row, version_formats
-from shiftgauge.monitor.db.schema import batches, keys, models, versions
+from shiftgauge.monitor.db.schema import batches, keys, models, specs, versions
 from shiftgauge.monitor.db.store import Store
 from shiftgauge.monitor.ingest.bodies import too_large
 from shiftgauge.monitor.ingest.labels import Labels, ingest_labels
@@ -58,13 +58,13 @@ def commit(
     """Keep what can be kept; each request gets its response, or why it was refused."""
     transactions: dict[str, ModelTransaction] = {}
     out: list[dict[str, Any] | Exception] = []
+    names = sorted({request.model for request in requests})  # in one order: no two wait for each other
+    for name in names:
+        if name not in id_caches:
+            id_caches[name] = _read_ids(store, name)
     with store.write() as connection:
-        for name in sorted(
-            {request.model for request in requests}
-        ):  # in one order: no two wait for each other
-            transactions[name] = ModelTransaction(
-                store, connection, name, id_caches.setdefault(name, (SeenIds(), LatestLabels()))
-            )
+        for name in names:
+            transactions[name] = ModelTransaction(connection, name, id_caches[name])
         for request in requests:
             try:
                 out.append(_ingest(transactions[request.model], request))
@@ -81,6 +81,19 @@ def commit(
         if model.labels_read:
             model.labels.seen = model.seq
     return out
+
+
+def _read_ids(store: Store, name: str) -> tuple[SeenIds, LatestLabels]:
+    """The ids and labels of a model, read while others may write: it takes as long as there are rows."""
+    seen_ids, labels = SeenIds(), LatestLabels()
+    with store.read() as connection:
+        row = model_row(connection, name)
+        newest = (
+            select(specs.c.spec).where(specs.c.model_id == row.id).order_by(specs.c.since.desc()).limit(1)
+        )
+        seen_ids.follow(connection, row.id, connection.execute(newest).scalar_one())
+        labels.follow(connection, row.id)
+    return seen_ids, labels
 
 
 def _ingest(model: ModelTransaction, request: IngestRequest) -> dict[str, Any]:
@@ -184,7 +197,7 @@ def _insert_rows(model: ModelTransaction, part: Prepared) -> None:
         "low": int(times.min()),
         "high": int(times.max()),
         "received": now_us(),
-        "payload": part.payload,
+        **part.stored,
     }
     model.connection.execute(_KEEP, kept)
     model.counts[part.version] += n

@@ -13,11 +13,12 @@ from sqlalchemy import insert
 from shiftgauge.monitor.db import queue
 from shiftgauge.monitor.db.ids import Keys, keys_of
 from shiftgauge.monitor.db.models import ScoreFormat
-from shiftgauge.monitor.db.rows import to_arrow_stream
+from shiftgauge.monitor.db.rows import to_stored
 from shiftgauge.monitor.db.schema import batches
 from shiftgauge.monitor.ingest.transaction import PAUSE, ModelTransaction, assign_periods, window_ids
-from shiftgauge.monitor.periods import HOUR, group_indices, now_us, rows_per_window
+from shiftgauge.monitor.periods import HOUR, now_us
 from shiftgauge.monitor.problems import conflict, invalid
+from shiftgauge.times import group_indices, rows_per_window
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,7 @@ def _insert_labels(model: ModelTransaction, given: Labels, numbers: npt.NDArray[
             low=now,
             high=now,
             received=now,
-            payload=to_arrow_stream(table),
+            **to_stored(table),
         )
     )
     model.new_labels.put(given.keys, label=numbers)

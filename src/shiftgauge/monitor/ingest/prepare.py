@@ -14,11 +14,11 @@ from shiftgauge.errors import InputError
 from shiftgauge.monitor.db import _kernels
 from shiftgauge.monitor.db.ids import Keys, keys_of
 from shiftgauge.monitor.db.models import ScoreFormat
-from shiftgauge.monitor.db.rows import SEGMENT, numbers, score_column, scores_of, to_arrow_stream
+from shiftgauge.monitor.db.rows import SEGMENT, numbers, score_column, scores_of, to_stored
 from shiftgauge.monitor.ingest.bodies import too_large
-from shiftgauge.monitor.periods import group_indices
 from shiftgauge.monitor.problems import conflict, invalid
 from shiftgauge.samples import Target
+from shiftgauge.times import group_indices
 
 #: At most so many versions in one request: each is a batch of its own.
 MOST_VERSIONS = 1000
@@ -32,14 +32,14 @@ class Prepared:
         version: its name.
         before, after: the version's format when this was prepared, and with these rows.
         table: the rows as they are stored (see `db.rows`).
-        payload: the table as bytes.
+        stored: the table as columns of `batches`.
     """
 
     version: str
     before: ScoreFormat
     after: ScoreFormat
     table: Any
-    payload: bytes
+    stored: dict[str, Any]
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
@@ -64,7 +64,7 @@ class Prepared:
         if not drop.any():
             return self
         table = self.table.filter(pa.array(~drop))
-        return replace(self, table=table, payload=to_arrow_stream(table))
+        return replace(self, table=table, stored=to_stored(table))
 
 
 def prepare(posted: Any, formats: dict[str, ScoreFormat], secret: bytes) -> list[Prepared]:
@@ -106,7 +106,7 @@ def _of_version(
     more = [name for name in rows.column_names if name == "weight" or name.startswith(SEGMENT)]
     table = pa.table(columns | {name: rows.column(name) for name in more})
     table = _each_id_once(table.append_column("content", pa.array(content_of(table, version, secret))))
-    return Prepared(version, before, after, table, to_arrow_stream(table))
+    return Prepared(version, before, after, table, to_stored(table))
 
 
 def _predictions(

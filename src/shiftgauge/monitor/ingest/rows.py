@@ -9,12 +9,14 @@ dictionary-encoded), `scores` (a fixed-size list of floats) and, where they were
 from __future__ import annotations
 
 import json
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import compute
+from pydantic import Field
 
 from shiftgauge.errors import nearest
 from shiftgauge.monitor.db.rows import SEGMENT, score_column
@@ -30,11 +32,49 @@ from shiftgauge.monitor.ingest.bodies import (
 )
 from shiftgauge.monitor.periods import HOUR, SECOND, iso, parse_time
 from shiftgauge.monitor.problems import LONGEST_VALUE, ApiProblem, check_name, invalid
+from shiftgauge.monitor.records import Record
 
 #: How far a row's clock may be ahead of ours.
 MAX_CLOCK_SKEW = HOUR
+Scores = list[float] | dict[str, float]
+
+
+class PredictionRow(Record):
+    """One prediction: `probs` or `logits`, as a list, or by the names of the classes."""
+
+    id: str
+    time: str = Field(description="ISO 8601 with a zone", json_schema_extra={"format": "date-time"})
+    version: str
+    probs: Scores | None = None
+    logits: Scores | None = None
+    prediction: str | int | None = Field(
+        default=None, description="the deployed decision, a class or its number; the largest score without it"
+    )
+    weight: float | None = Field(default=None, ge=0)
+    segments: dict[str, str | None] | None = None
+
+
+class Predictions(Record):
+    """Predictions as JSON."""
+
+    rows: list[PredictionRow]
+
+
+class LabelRow(Record):
+    """The label of one row: a class or its number."""
+
+    id: str
+    label: str | int
+
+
+class LabelsBody(Record):
+    """Labels as JSON."""
+
+    labels: list[LabelRow]
+
+
 #: Keys of a row in JSON, and plain columns of a table.
-KEYS = ("id", "time", "version", "probs", "logits", "prediction", "weight", "segments")
+KEYS = tuple(PredictionRow.model_fields)
 COLUMNS = ("id", "time", "version", "probs", "logits", "prediction", "weight")
 SCORE_PREFIXES = {"prob_": "probs", "logit_": "logits"}
 
@@ -99,12 +139,10 @@ def _rows_from_json(value: Any, limits: RequestLimits) -> Any:
         arrived = "both probs and logits" if kinds else "neither probs nor logits"
         raise invalid(f"rows: {arrived} arrived; wanted one of them, the same in every row")
     kind = kinds.pop()
-    times = [parse_time(row.get("time"), i) for i, row in enumerate(rows)]
-    versions = [check_name(row.get("version"), f"row {i}: version") for i, row in enumerate(rows)]
     columns = {
         "id": _text_array([row.get("id") for row in rows], "id"),
-        "time": pa.array(times, pa.timestamp("us", tz="UTC")),
-        "version": pa.array(versions, pa.string()),
+        "time": _json_times([row.get("time") for row in rows]),
+        "version": _text_array([row.get("version") for row in rows], "version"),
         **_json_scores([row.get(kind) for row in rows], kind, limits),
         **_json_segments([row.get("segments") for row in rows], limits),
     }
@@ -119,7 +157,7 @@ def _rows_from_json(value: Any, limits: RequestLimits) -> Any:
 
 def _labels_from_json(value: Any, limits: RequestLimits) -> Any:
     """`{"labels": [{"id": ..., "label": ...}, ...]}` or the list itself, as a table."""
-    rows = _objects(value, "labels", ("id", "label"), limits)
+    rows = _objects(value, "labels", tuple(LabelRow.model_fields), limits)
     ids = _text_array([row.get("id") for row in rows], "id")
     return pa.table({"id": ids, "label": _class_array([row.get("label") for row in rows])})
 
@@ -172,6 +210,15 @@ def _class_text(value: Any, row: int) -> str:
     return text
 
 
+def _json_times(values: list[Any]) -> Any:
+    """Timestamps; Arrow reads the usual forms of ISO 8601, Python the others and what is wrong with them."""
+    kind = pa.timestamp("us", tz="UTC")
+    try:
+        return pa.array(values, pa.string()).cast(kind)
+    except (pa.ArrowException, UnicodeEncodeError):
+        return pa.array([parse_time(value, i) for i, value in enumerate(values)], kind)
+
+
 def _json_scores(values: list[Any], kind: str, limits: RequestLimits) -> dict[str, Any]:
     """The scores as one list column, or as a column for each class where they are named."""
     names: list[str] | None = None
@@ -187,13 +234,13 @@ def _json_scores(values: list[Any], kind: str, limits: RequestLimits) -> dict[st
             raise invalid(
                 f"row {i}: {kind} {str(value)[:40]!r}; wanted a list of numbers, one per class, in every row"
             )
-        if not all(type(x) is float or type(x) is int for x in value):
-            odd = next(x for x in value if type(x) is not float and type(x) is not int)
-            raise invalid(f"row {i}: its {kind} hold {str(odd)[:40]!r}; wanted numbers")
     if k > limits.classes:
         raise too_large(f"{k:,} classes", limits.classes)
+    if not set(map(type, chain.from_iterable(values))) <= {int, float}:
+        at, odd = next((i, x) for i, row in enumerate(values) for x in row if type(x) not in (int, float))
+        raise invalid(f"row {at}: its {kind} hold {str(odd)[:40]!r}; wanted numbers")
     try:
-        scores = np.array(values, dtype=np.float64)
+        scores = np.fromiter(chain.from_iterable(values), np.float64, len(values) * k).reshape(-1, k)
     except OverflowError:
         raise invalid(f"{kind}: a number is too large; wanted finite numbers") from None
     if names is None:

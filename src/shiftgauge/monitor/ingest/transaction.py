@@ -17,16 +17,8 @@ from shiftgauge.monitor.db import queue
 from shiftgauge.monitor.db.ids import IdIndex, Keys, LatestLabels, SeenIds
 from shiftgauge.monitor.db.models import ScoreFormat, format_of
 from shiftgauge.monitor.db.schema import models, specs, versions, windows
-from shiftgauge.monitor.db.store import Store
-from shiftgauge.monitor.periods import (
-    LENGTHS,
-    SECOND,
-    Period,
-    group_indices,
-    now_us,
-    period_at,
-    rows_per_window,
-)
+from shiftgauge.monitor.periods import LENGTHS, SECOND, Period, now_us, period_at
+from shiftgauge.times import group_indices, rows_per_window
 
 #: A window that was closed already is estimated again this long after a late row: others may follow it.
 PAUSE = 2 * SECOND
@@ -174,11 +166,9 @@ class FormatChanged(Exception):  # noqa: N818 (not an error: the request is prep
 class ModelTransaction:
     """One model within the transaction: its row (locked), versions, window lengths, and books."""
 
-    def __init__(
-        self, store: Store, connection: Connection, name: str, id_caches: tuple[SeenIds, LatestLabels]
-    ) -> None:
+    def __init__(self, connection: Connection, name: str, id_caches: tuple[SeenIds, LatestLabels]) -> None:
         self.row = connection.execute(_MODEL, {"called": name}).one()
-        self.store, self.connection = store, connection
+        self.connection = connection
         self.id: int = self.row.id
         self.seq: int = self.row.seq
         rows = connection.execute(_VERSIONS, {"model": self.id}).all()
@@ -189,7 +179,7 @@ class ModelTransaction:
         # The books hold only what is committed. What this transaction brings stands beside them until it is durable:
         # where it is rolled back, the books are still right.
         self.seen_ids, self._latest_labels = id_caches
-        self.seen_ids.follow(store, connection, self.id, self.specs[-1][1])
+        self.seen_ids.follow(connection, self.id, self.specs[-1][1])
         self.new_ids = IdIndex(self.seen_ids.index.types)
         self.accepted: list[tuple[Any, ...]] = []
         self.labels_read = False
@@ -202,7 +192,7 @@ class ModelTransaction:
     def labels(self) -> LatestLabels:
         """The labels committed so far; read at most once, so that none of this transaction gets in."""
         if not self.labels_read:
-            self._latest_labels.follow(self.store, self.connection, self.id)
+            self._latest_labels.follow(self.connection, self.id)
             self.labels_read = True
         return self._latest_labels
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from urllib.parse import quote
 
 from markupsafe import Markup
 
+from shiftgauge.monitor.alerts.rules import metric_title
 from shiftgauge.monitor.db.windows import WindowView
-from shiftgauge.monitor.periods import DAY, HOUR, SECOND, from_us, iso, rows_per_window
+from shiftgauge.monitor.periods import DAY, HOUR, SECOND, from_us, iso
+from shiftgauge.monitor.settings import METRICS, split_metric
+from shiftgauge.times import rows_per_window
 
 #: A model's state: the class of its colour (as in the report), a mark, a word.
 STATES = {
@@ -45,12 +49,19 @@ CAUSES = {
     "source": "the source changed",
 }
 RULES = {
-    "error": "error",
     "rise": "rise over the source",
     "width": "wide range",
-    "silence": "silence",
     "not-estimated": "not estimated",
 }
+
+
+def rule_title(rule: str) -> str:
+    """What an alert is about.
+
+    >>> rule_title("rise"), rule_title("recall:fraud"), rule_title("silence")
+    ('rise over the source', 'recall of class fraud', 'silence')
+    """
+    return metric_title(rule) if split_metric(rule)[0] in METRICS else RULES.get(rule, rule)
 
 
 def percent(value: float | None) -> str:
@@ -155,6 +166,36 @@ def window_title(window: WindowView) -> str:
         return f"week of {day(start)} to {day(from_us(window.end - DAY))} (UTC)"
     count = rows_per_window(window.spec)
     return f"{count or 0:,} rows, {moment(window.start)} to {moment(window.end)}"
+
+
+def with_code(text: str) -> Markup:
+    """A text with what stands between backticks as code.
+
+    >>> with_code("`a<b` or c")
+    Markup('<code>a&lt;b</code> or c')
+    """
+    parts = text.split("`")
+    return Markup().join(
+        Markup("<code>{}</code>").format(part) if i % 2 else part for i, part in enumerate(parts)
+    )
+
+
+def window_date(name: str) -> str:
+    """When a window was, from its name; its version is left out.
+
+    >>> window_date("2026-03-05.v1"), window_date("2026-W09.v1"), window_date("2026-03-05T14Z.v1.2")
+    ('5 Mar 2026', 'week of 23 Feb 2026', '5 Mar 2026, 14:00 UTC')
+    >>> window_date("rows-1000-1499.v1")
+    'rows 1,000 to 1,499'
+    """
+    if match := re.match(r"rows-(\d+)-(\d+)\.", name):
+        return f"rows {int(match[1]):,} to {int(match[2]):,}"
+    if match := re.match(r"(\d{4})-W(\d{2})\.", name):
+        return f"week of {day(datetime.fromisocalendar(int(match[1]), int(match[2]), 1))}"
+    if match := re.match(r"(\d{4}-\d{2}-\d{2})(?:T(\d{2})Z)?\.", name):
+        hour = f", {match[2]}:00 UTC" if match[2] else ""
+        return day(datetime.fromisoformat(match[1])) + hour
+    return name
 
 
 def model_path(model: str, *parts: str) -> str:

@@ -9,24 +9,27 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 from urllib.parse import urlencode
 
+from shiftgauge.monitor.alerts.rules import metric_title
 from shiftgauge.monitor.db.models import get_settings
 from shiftgauge.monitor.db.store import Store
 from shiftgauge.monitor.db.windows import MOST, SegmentView, WindowView, list_windows
 from shiftgauge.monitor.estimate.adaptive_range import coverage
 from shiftgauge.monitor.pages.chart import (
+    ERROR,
     Point,
     address_of,
-    chart,
+    chart_data,
+    metric_names,
     name_of,
     segment_windows,
     state_of,
     to_points,
 )
 from shiftgauge.monitor.pages.format import percent
-from shiftgauge.monitor.pages.scale import SPARK_WINDOWS, Sparkline, TimeScale, of_segment, of_windows
+from shiftgauge.monitor.pages.scale import SPARK_WINDOWS, Sparkline, TimeScale, sparkline
 from shiftgauge.monitor.periods import DAY, SECOND, from_us
-from shiftgauge.monitor.problems import ApiProblem, invalid
-from shiftgauge.monitor.views.overview import SUGGESTED, ModelView, get_model, list_alerts
+from shiftgauge.monitor.problems import ApiProblem, invalid, unknown
+from shiftgauge.monitor.views.overview import ModelView, get_model, list_alerts, suggest_limits
 
 #: Ranges that can be chosen by name, back from the end of the newest window.
 PRESETS = {"1d": 1, "7d": 7, "30d": 30, "90d": 90, "1y": 366}
@@ -150,7 +153,11 @@ def list_rows(store: Store, models: list[ModelView]) -> list[ModelRow]:
         if model.latest is not None and number < MOST_SPARKS:
             windows_ = list_windows(store, model.name, version=model.latest.version, limit=SPARK_WINDOWS)
         labelled = next((w for w in reversed(windows_) if w.observed is not None), None)
-        out.append(ModelRow(model, of_windows(windows_), labelled))
+        limits = get_settings(store, model.name).limits
+        source = None if model.latest is None else model.latest.source_error
+        rise = None if source is None or limits.rise is None else source + limits.rise
+        limit = min((value for value in (limits.error, rise) if value is not None), default=None)
+        out.append(ModelRow(model, sparkline(windows_, limit=limit), labelled))
     return out
 
 
@@ -162,8 +169,8 @@ def sentence(models: list[ModelView]) -> str:
     words = {
         "alert": "with an alert",
         "waiting": "waiting",
-        "collecting": "collecting list_rows",
-        "empty": "without list_rows",
+        "collecting": "collecting rows",
+        "empty": "without rows",
         "no-limits": "without limits",
         "ok": "within limits",
     }
@@ -174,7 +181,7 @@ def sentence(models: list[ModelView]) -> str:
     return f"{len(models):,} models: {', '.join(parts)}"
 
 
-KEPT = ("range", "from", "to", "as_of", "version")
+KEPT = ("range", "from", "to", "as_of", "version", "metric")
 
 
 @dataclass(frozen=True)
@@ -210,7 +217,11 @@ def model_values(store: Store, name: str, asked: Mapping[str, str]) -> dict[str,
         limit=chosen.limit,
     )
     alerts = list_alerts(store, name)
-    drawn = to_points(windows)
+    metrics = metric_names(windows)
+    metric = asked.get("metric") or ERROR
+    if windows and metric not in metrics:
+        raise unknown("metric", metric[:60], metrics)
+    drawn = to_points(windows, metric)
     return {
         "model": model,
         "settings": settings,
@@ -221,10 +232,11 @@ def model_values(store: Store, name: str, asked: Mapping[str, str]) -> dict[str,
         "windows": windows,
         "days": days_shown(windows) if windows else (chosen.first, chosen.last),
         "cut": len(windows) == MOST,
-        "source_error": model.source_error(version),
-        "suggested": SUGGESTED,
-        "chart": chart(drawn, settings.limits, model.source_error(version), alerts, name) if drawn else None,
-        "summary": _summary(model.name, drawn),
+        "suggested": None if settings.limits.on_error else suggest_limits(model),
+        "metric": metric,
+        "metrics": metrics,
+        "chart": chart_data(drawn, metric, settings.limits, alerts, name) if drawn else None,
+        "summary": _summary(model.name, metric, drawn),
         "points": [(point, name_of(point), address_of(point, name)) for point in reversed(drawn)],
         "together": max((len(point.windows) for point in drawn), default=1),
         "coverage": coverage(store, name, version),
@@ -233,19 +245,21 @@ def model_values(store: Store, name: str, asked: Mapping[str, str]) -> dict[str,
         "segments": _segments(windows),
         "state_of": state_of,
         "query": lambda **new: _query(asked, new),
+        "kept": {name: asked[name] for name in KEPT if asked.get(name) and name != "metric"},
     }
 
 
-def _summary(name: str, drawn: list[Point]) -> str:
+def _summary(name: str, metric: str, drawn: list[Point]) -> str:
     """The picture in a sentence, for those who do not see it."""
-    errors = [point.error for point in drawn if point.error is not None]
-    if not errors:
+    values = [point.value for point in drawn if point.value is not None]
+    if not values:
         return f"{name}: no estimate in this range"
     labelled = sum(point.observed is not None for point in drawn)
+    title = "error" if metric == ERROR else metric_title(metric)
     return (
-        f"Estimated error of {name} over {len(drawn)} places in time: from {percent(min(errors))} to "
-        f"{percent(max(errors))}, at last {percent(errors[-1])}; observed errors at {labelled} of them. "
-        "The numbers stand in the table below."
+        f"Estimated {title} of {name} over {len(drawn)} places in time: from {percent(min(values))} to "
+        f"{percent(max(values))}, at last {percent(values[-1])}; observed at {labelled} of them. "
+        "Arrow keys read it window by window, Enter opens one; the numbers stand in the table below."
     )
 
 
@@ -265,7 +279,7 @@ def _presets(asked: Mapping[str, str], newest: list[WindowView]) -> list[tuple[s
 
 
 def _segments(windows: list[WindowView]) -> list[tuple[str, str, list[SegmentRow]]]:
-    """By segment: its name, its newest window, and its model_values, the largest first."""
+    """By segment: its name, its newest window, and its values, the largest first."""
     # Of versions side by side the one listed last is shown: one line cannot be both.
     estimated = list({window.start: window for window in windows if window.segments}.values())
     if not estimated:
@@ -274,11 +288,7 @@ def _segments(windows: list[WindowView]) -> list[tuple[str, str, list[SegmentRow
     times = TimeScale(shown[0].start, shown[-1].end)
     out = []
     for name, by_value in segment_windows(shown).items():
-        most = max(
-            max(part.error, part.high or 0.0, part.observed or 0.0)
-            for parts in by_value.values()
-            for _, part in parts
-        )
+        most = max(max(part.error, part.observed or 0.0) for parts in by_value.values() for _, part in parts)
         parts = [_part(value, mine, most, times) for value, mine in by_value.items()]
         out.append((name, estimated[-1].name, parts))
     return out
@@ -288,4 +298,5 @@ def _part(
     value: str, mine: list[tuple[WindowView, SegmentView]], most: float, times: TimeScale
 ) -> SegmentRow:
     labelled = next((part for _, part in reversed(mine) if part.observed is not None), None)
-    return SegmentRow(value, mine[-1][1], labelled, of_segment(mine, most, times))
+    windows, parts = zip(*mine, strict=True)
+    return SegmentRow(value, mine[-1][1], labelled, sparkline(windows, parts, most, times))

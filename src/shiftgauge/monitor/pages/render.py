@@ -20,7 +20,8 @@ from shiftgauge.monitor.problems import ApiProblem
 
 #: Forms of our own pages must be able to say where they come from; other sites still learn nothing.
 HEADERS = {"referrer-policy": "same-origin"}
-STATIC_KINDS = {"style.css": "text/css; charset=utf-8", "pages.js": "text/javascript; charset=utf-8"}
+_CSS, _JS = "text/css; charset=utf-8", "text/javascript; charset=utf-8"
+STATIC_KINDS = {"style.css": _CSS, "pages.js": _JS, "uPlot.min.css": _CSS, "uPlot.iife.min.js": _JS}
 
 
 @lru_cache(maxsize=1)
@@ -43,12 +44,16 @@ def environment() -> Environment:
         "format_time",
         "moment",
         "window_title",
+        "window_date",
+        "rule_title",
+        "with_code",
+        "metric_title",
         "model_path",
         "format_age",
     )
     out.globals |= {name: getattr(formatting, name) for name in names}
     out.filters["number"] = formatting.number
-    constants = ("STATES", "WINDOW_STATES", "VERDICTS", "SHIFTS", "KINDS", "CAUSES", "RULES")
+    constants = ("STATES", "WINDOW_STATES", "VERDICTS", "SHIFTS", "KINDS", "CAUSES")
     out.globals |= {name.lower(): getattr(formatting, name) for name in constants}
     out.globals |= {"static": static_address, "shiftgauge": __version__}
     return out

@@ -41,7 +41,9 @@ def model_over_time(request: Request, model: str, caller: Reader) -> Response:
     """A model over time."""
     asked = dict(request.query_params)
     base = str(request.base_url).rstrip("/")
-    return page("model.html.j2", **model_values(store_of(request), model, asked), now=now_us(), base=base)
+    values = model_values(store_of(request), model, asked)
+    may_change = caller.may("admin", model)
+    return page("model.html.j2", **values, now=now_us(), base=base, may_change=may_change)
 
 
 @router.get("/models/{model}/windows/{window}")
@@ -91,6 +93,21 @@ def _alerts(request: Request, model: str | None, caller: Caller, *, alone: bool)
         now=now_us(),
         may_change=caller.may("admin", model),
     )
+
+
+@router.get("/docs")
+def api_page(request: Request, caller: Reader) -> Response:
+    """Every route of the API; the OpenAPI file is at /openapi.json."""
+    schema = request.app.openapi()
+    found = [
+        {"method": method.upper(), "path": path, **route}
+        for path, methods in schema["paths"].items()
+        for method, route in methods.items()
+    ]
+    by_tag: dict[str, list[dict[str, Any]]] = {}
+    for route in found:
+        by_tag.setdefault(route["tags"][0], []).append(route)
+    return page("api.html.j2", tags=by_tag, info=schema["info"])
 
 
 @router.get("/static/{digest}/{name}")

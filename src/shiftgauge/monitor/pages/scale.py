@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
 
 from shiftgauge.monitor.db.windows import SegmentView, WindowView
-from shiftgauge.monitor.pages.format import percent
-from shiftgauge.monitor.periods import DAY, HOUR, SECOND, from_us
-
-#: The widest stretch between two ticks, by what the picture spans: (longest span, hours between ticks).
-_HOURS = ((12 * HOUR, 1), (2 * DAY, 6), (4 * DAY, 12))
-_DAYS = ((8 * DAY, 1), (17 * DAY, 2), (60 * DAY, 7), (120 * DAY, 14))
-_MONTHS = ((300 * DAY, 1), (800 * DAY, 3), (1600 * DAY, 6))
+from shiftgauge.monitor.pages.format import day, percent
+from shiftgauge.monitor.periods import from_us
 
 
 @dataclass(frozen=True)
 class Tick:
-    """A named place on an axis: `at` in percent of the width (times) or in pixels (shares)."""
+    """A named place on an axis, in pixels."""
 
     at: float
     text: str
-    minor: bool = False
 
 
 @dataclass(frozen=True)
@@ -40,11 +33,6 @@ class TimeScale:
         """
         share = (us - self.start) / max(self.end - self.start, 1)
         return round(100 * min(max(share, 0.0), 1.0), 3)
-
-    def ticks(self) -> list[Tick]:
-        """Round times, named; every second one is minor: it gives way where the picture is narrow."""
-        times = [(moment, text) for moment, text in _round_times(self.start, self.end)]
-        return [Tick(self.at(_us(moment)), text, minor=bool(i % 2)) for i, (moment, text) in enumerate(times)]
 
 
 @dataclass(frozen=True)
@@ -85,117 +73,81 @@ def _step(most: float) -> float:
     return 0.25
 
 
-def _us(moment: datetime) -> int:
-    return int(moment.timestamp()) * SECOND
-
-
-def _round_times(start: int, end: int) -> Iterator[tuple[datetime, str]]:
-    length = end - start
-    for longest, hours in _HOURS:
-        if length <= longest:
-            return _hours(start, end, hours)
-    for longest, days in _DAYS:
-        if length <= longest:
-            return _days(start, end, days)
-    for longest, months in _MONTHS:
-        if length <= longest:
-            return _months(start, end, months)
-    years = max(1, int(length / (365.25 * DAY) / 8 + 0.999))
-    return _months(start, end, 12 * years)
-
-
-def _hours(start: int, end: int, step: int) -> Iterator[tuple[datetime, str]]:
-    moment = from_us(start).replace(minute=0, second=0, microsecond=0)
-    while _us(moment) <= end:
-        if _us(moment) >= start and moment.hour % step == 0:
-            yield moment, f"{moment.day} {moment:%b}" if moment.hour == 0 else f"{moment:%H:%M}"
-        moment += timedelta(hours=1)
-
-
-def _days(start: int, end: int, step: int) -> Iterator[tuple[datetime, str]]:
-    moment = from_us(start).replace(hour=0, minute=0, second=0, microsecond=0)
-    monday = datetime(1970, 1, 5, tzinfo=timezone.utc)
-    while _us(moment) <= end:
-        if _us(moment) >= start and (moment - monday).days % step == 0:
-            yield moment, f"{moment.day} {moment:%b}"
-        moment += timedelta(days=1)
-
-
-def _months(start: int, end: int, step: int) -> Iterator[tuple[datetime, str]]:
-    year, month = from_us(start).year, from_us(start).month - 1
-    while year < 9999:
-        moment = datetime(year, month + 1, 1, tzinfo=timezone.utc)
-        if _us(moment) > end:
-            return
-        if _us(moment) >= start and (12 * year + month) % step == 0:
-            yield moment, f"{moment:%Y}" if step % 12 == 0 else f"{moment:%b %Y}"
-        year, month = (year, month + 1) if month < 11 else (year + 1, 0)
-
-
-SPARK_HEIGHT = 34
+SPARK_HEIGHT = 56
 #: So many windows are told apart in a sparkline: the newest.
 SPARK_WINDOWS = 60
 
 
 @dataclass(frozen=True)
 class Sparkline:
-    """A sparkline's geometry (see `Line` of `over_time`), and what it says in words."""
+    """A sparkline's geometry: paths in a box 1,000 wide, places in percent across and pixels down; and words.
+
+    Attributes:
+        range_area, line: paths.
+        dots: observed errors.
+        last: the newest estimate.
+        zero, limit: heights of 0 and of the limit; no limit beyond the picture.
+        most: the value at the top.
+        first_day, last_day: of its windows.
+        words: for those who do not see it.
+    """
 
     range_area: str
     line: str
     dots: tuple[tuple[float, float], ...]
-    last: tuple[float, float] | None
+    last: tuple[float, float]
+    zero: float
+    limit: float | None
+    most: str
+    first_day: str
+    last_day: str
     words: str
-
-
-@dataclass(frozen=True)
-class SparkPoint:
-    """One value of a sparkline."""
-
-    start: int
-    end: int
-    error: float | None
-    low: float | None
-    high: float | None
-    observed: float | None
-
-
-def of_windows(windows: Sequence[WindowView]) -> Sparkline | None:
-    """The sparkline of a model; None where nothing is estimated."""
-    return sparkline([SparkPoint(w.start, w.end, w.error, w.low, w.high, w.observed) for w in windows])
-
-
-def of_segment(
-    parts: Sequence[tuple[WindowView, SegmentView]], most: float, times: TimeScale
-) -> Sparkline | None:
-    """The sparkline of a segment's value, on the scale that it shares with its siblings."""
-    return sparkline(
-        [SparkPoint(w.start, w.end, s.error, s.low, s.high, s.observed) for w, s in parts], most, times
-    )
+    height: int = SPARK_HEIGHT
 
 
 def sparkline(
-    values: Sequence[SparkPoint], most: float | None = None, times: TimeScale | None = None
+    windows: Sequence[WindowView],
+    parts: Sequence[SegmentView] | None = None,
+    most: float | None = None,
+    times: TimeScale | None = None,
+    limit: float | None = None,
 ) -> Sparkline | None:
-    """A sparkline from 0 to `most` (the highest end, where none is said)."""
-    known = [value for value in values if value.error is not None][-SPARK_WINDOWS:]
+    """A sparkline from 0 to `most` (the highest value, where none is said); ranges are cut there.
+
+    Args:
+        windows: in order of time; None where nothing is estimated.
+        parts: what a segment's value had in each; None for the windows themselves.
+        most, times: the scales, where siblings share them.
+        limit: a line across.
+    """
+    values: Sequence[WindowView | SegmentView] = parts or windows
+    pairs = zip(windows, values, strict=True)
+    known = [(window, one) for window, one in pairs if one.error is not None][-SPARK_WINDOWS:]
     if not known:
         return None
-    ends = [end for v in known for end in (v.error, v.high, v.observed) if end is not None]
-    scale = PercentScale(most or max([*ends, 0.01]), 3, SPARK_HEIGHT - 6)
-    across = times or TimeScale((known[0].start + known[0].end) // 2, (known[-1].start + known[-1].end) // 2)
-    middles = [across.at((v.start + v.end) // 2) for v in known]
-    errors = [v.error for v in known if v.error is not None]
-    highs = [scale.at(e if v.high is None else v.high) for v, e in zip(known, errors, strict=True)]
-    lows = [scale.at(e if v.low is None else v.low) for v, e in zip(known, errors, strict=True)]
-    up = [f"{10 * x:.0f} {y:.1f}" for x, y in zip(middles, highs, strict=True)]
-    down = [f"{10 * x:.0f} {y:.1f}" for x, y in zip(middles, lows, strict=True)]
-    line = [f"{10 * x:.0f} {scale.at(e):.1f}" for x, e in zip(middles, errors, strict=True)]
-    dots = [(x, scale.at(v.observed)) for x, v in zip(middles, known, strict=True) if v.observed is not None]
+    shown = [one for _, one in known]
+    ends = [end for v in shown for end in (v.error, v.observed, limit) if end is not None]
+    scale = percent_scale([most or max(ends)], 3, SPARK_HEIGHT - 6)
+    centres = [(w.start + w.end) // 2 for w, _ in known]
+    across = times or TimeScale(centres[0], centres[-1])
+    middles = [across.at(centre) for centre in centres]
+    errors = [v.error for v in shown if v.error is not None]
+    highs = [e if v.high is None else v.high for v, e in zip(shown, errors, strict=True)]
+    lows = [e if v.low is None else v.low for v, e in zip(shown, errors, strict=True)]
+
+    def path(heights: Sequence[float]) -> list[str]:
+        return [f"{10 * x:.0f} {scale.at(y):.1f}" for x, y in zip(middles, heights, strict=True)]
+
+    dots = [(x, scale.at(v.observed)) for x, v in zip(middles, shown, strict=True) if v.observed is not None]
     return Sparkline(
-        range_area="M" + "L".join([*up, *reversed(down)]) + "Z",
-        line="M" + "L".join(line),
+        range_area="M" + "L".join([*path(highs), *reversed(path(lows))]) + "Z",
+        line="M" + "L".join(path(errors)),
         dots=tuple(dots),
         last=(middles[-1], scale.at(errors[-1])),
+        zero=scale.at(0.0),
+        limit=scale.at(limit) if limit is not None and limit <= scale.most else None,
+        most=f"{100 * scale.most:g}%",
+        first_day=day(from_us(known[0][0].start)),
+        last_day=day(from_us(known[-1][0].start)),
         words=f"from {percent(min(errors))} to {percent(max(errors))}, now {percent(errors[-1])}",
     )

@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse
 from shiftgauge._version import __version__
 from shiftgauge.errors import InputError
 from shiftgauge.monitor.api import data_in, data_out
-from shiftgauge.monitor.api.requests import READERS
+from shiftgauge.monitor.api.requests import READERS, body_schemas
 from shiftgauge.monitor.api.security import Authenticator, SecurityMiddleware
 from shiftgauge.monitor.db.store import Store
 from shiftgauge.monitor.ingest.bodies import RequestLimits
@@ -27,13 +27,12 @@ from shiftgauge.monitor.problems import MEDIA_TYPE, ApiProblem, invalid
 log = logging.getLogger("shiftgauge.monitor")
 
 
-def create_app(store: Store, limits: RequestLimits | None = None, *, pages: bool = True) -> FastAPI:
+def create_app(store: Store, limits: RequestLimits | None = None) -> FastAPI:
     """The monitor as an ASGI application.
 
     Args:
         store: an open store; the caller closes it.
         limits: how much one request may bring.
-        pages: whether a browser is served too.
     """
     committer = Committer(store)
 
@@ -49,20 +48,33 @@ def create_app(store: Store, limits: RequestLimits | None = None, *, pages: bool
         docs_url=None,
         redoc_url=None,
         lifespan=lifespan,
+        generate_unique_id_function=lambda route: route.name,
     )
+    _describe_bodies(app)
     app.state.store, app.state.committer, app.state.limits = store, committer, limits or RequestLimits()
     app.state.authenticator = Authenticator(store)
     app.state.readers = CapacityLimiter(READERS)
     app.include_router(data_in.router)
     app.include_router(data_out.router)
     app.include_router(data_out.health)
-    if pages:
-        app.include_router(routes.router)
-        app.include_router(settings_page.router)
+    app.include_router(routes.router)
+    app.include_router(settings_page.router)
     for kind, handler in _HANDLERS.items():
         app.add_exception_handler(kind, handler)
     app.add_middleware(SecurityMiddleware, authenticator=app.state.authenticator, refuse=problem_response)
     return app
+
+
+def _describe_bodies(app: FastAPI) -> None:
+    """Add the forms of bodies that routes read themselves to the OpenAPI."""
+    describe = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        schema = describe()
+        schema["components"]["schemas"] |= body_schemas()
+        return schema
+
+    app.openapi = openapi  # type: ignore[method-assign]
 
 
 def problem_response(problem: ApiProblem) -> JSONResponse:

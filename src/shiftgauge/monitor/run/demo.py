@@ -27,6 +27,7 @@ from shiftgauge.monitor.views.overview import list_models
 from shiftgauge.storage import write_text
 
 MODEL, VERSION, DAYS = "clothes", "v1", 60
+METRICS = ["precision", "recall", "f1", "class_error"]
 #: Rows a day, on weekdays and at weekends.
 ROWS, FEWER = 360, 240
 #: From when to when the second camera blurs, and which recorded shifts that is, from mild to severe.
@@ -43,18 +44,20 @@ def fill(store: Store, say: Callable[[str], None] | None = None) -> bool:
 
     A demo that was stopped half-way is replayed from its own first day: rows that are stored already are duplicates.
     """
-    unfinished = store.objects.folder.parent / UNFINISHED
+    unfinished = store.folder / UNFINISHED
     start = now_us() // DAY * DAY - DAYS * DAY
     if list_models(store):
         if not unfinished.exists():
             return False
         start = int(unfinished.read_text())
     demo = demo_data()
+    store.folder.mkdir(parents=True, exist_ok=True)  # with PostgreSQL there may be none
     write_text(unfinished, str(start))
     with simulated_time(start):
         put_source(store, MODEL, VERSION, _source(demo), "npz")
-        limits = {"error": 0.16, "rise": 0.08, "silence_hours": 72, "windows": 2}
-        put_settings(store, MODEL, {"segments": ["camera"], "limits": limits, "replicates": 50})
+        limits = {"error": 0.16, "rise": 0.08, "silence_hours": 72, "windows": 2, "metrics": {"f1": 0.8}}
+        settings = {"segments": ["camera"], "limits": limits, "replicates": 50, "metrics": METRICS}
+        put_settings(store, MODEL, settings)
     replay_history(store, MODEL, history(demo, start), say)
     unfinished.unlink()
     return True
@@ -82,7 +85,9 @@ def fill_folder(data: Path, say: Callable[[str], None] | None = None) -> bool:
 def _source(demo: Demo) -> bytes:
     names = np.array(demo.source.classes)
     out = io.BytesIO()
-    np.savez(out, logits=demo.source.scores, labels=names[demo.source.labels], classes=names)
+    cameras = np.random.default_rng(8).choice(["north", "south"], demo.source.n)
+    labels = names[demo.source.labels]
+    np.savez(out, logits=demo.source.scores, labels=labels, classes=names, segment_camera=cameras)
     return out.getvalue()
 
 

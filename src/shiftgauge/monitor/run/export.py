@@ -15,7 +15,7 @@ from pyarrow import parquet
 from sqlalchemy import Connection, Table, select
 
 from shiftgauge.errors import FileError
-from shiftgauge.monitor.db.rows import from_arrow_stream, read_payload, with_commit_columns
+from shiftgauge.monitor.db.rows import from_arrow_stream, read_batch
 from shiftgauge.monitor.db.schema import (
     alerts,
     batches,
@@ -28,10 +28,11 @@ from shiftgauge.monitor.db.schema import (
     windows,
 )
 from shiftgauge.monitor.db.store import Store
+from shiftgauge.monitor.settings import from_stored
 
 #: Tables that are written whole; secrets and payloads are left out.
 WHOLE: tuple[Table, ...] = (models, versions, sources, windows, revisions, alerts, outbox)
-LEFT_OUT = {"payload"}
+LEFT_OUT = {"payload"}  # sources are written as files
 
 
 def export(store: Store, folder: str | Path) -> dict[str, int]:
@@ -43,16 +44,6 @@ def export(store: Store, folder: str | Path) -> dict[str, int]:
     part = out / "incomplete"
     made = not out.exists()
 
-    def work(connection: Connection) -> dict[str, int]:
-        shutil.rmtree(part, ignore_errors=True)
-        part.mkdir()
-        try:
-            return _write_all(store, connection, part)
-        except OSError as problem:
-            raise FileError(
-                f"{folder}: the export failed ({problem.strerror or problem}); nothing was left there"
-            ) from None
-
     try:
         if not made and any(out.iterdir()):
             raise FileError(f"{folder}: is not empty; wanted a new folder")
@@ -60,7 +51,14 @@ def export(store: Store, folder: str | Path) -> dict[str, int]:
     except OSError as problem:
         raise FileError(f"{folder}: cannot be written to ({problem.strerror}); wanted a new folder") from None
     try:
-        counts = store.read_rows(work)
+        part.mkdir()
+        try:
+            with store.read() as connection:
+                counts = _write_all(connection, part)
+        except OSError as problem:
+            raise FileError(
+                f"{folder}: the export failed ({problem.strerror or problem}); nothing was left there"
+            ) from None
         for path in part.iterdir():
             path.rename(out / path.name)
         part.rmdir()
@@ -72,31 +70,27 @@ def export(store: Store, folder: str | Path) -> dict[str, int]:
         raise
 
 
-def _write_all(store: Store, connection: Connection, out: Path) -> dict[str, int]:
+def _write_all(connection: Connection, out: Path) -> dict[str, int]:
     counts = {}
     for table in WHOLE:
         columns = [column for column in table.c if column.name not in LEFT_OUT]
         records = [dict(row._mapping) for row in connection.execute(select(*columns).order_by(table.c.id))]
         if table is models:
-            records = [{**row, "settings": _without_secret(row["settings"])} for row in records]
+            records = [{**row, "settings": _without_secrets(row["settings"])} for row in records]
         counts[f"{table.name}.parquet"] = _write(out / f"{table.name}.parquet", records, table)
     for row in connection.execute(select(batches).order_by(batches.c.id)).yield_per(20):
         name = f"{row.kind}/model-{row.model_id}/batch-{row.id}.parquet"
-        counts[name] = _batch(store, out / name, row)
+        counts[name] = _batch(out / name, row)
     for source in connection.execute(select(sources)):
-        held_file = store.objects.path(source.object)
         (out / "sources").mkdir(exist_ok=True)
-        (out / "sources" / f"source-{source.id}{held_file.suffix}").write_bytes(held_file.read_bytes())
+        (out / "sources" / f"source-{source.id}.{source.ending}").write_bytes(source.payload)
     for plan in connection.execute(select(plans).order_by(plans.c.id)):
         counts[f"label-requests/plan-{plan.id}.parquet"] = _plan(out, plan)
     return counts
 
 
-def _without_secret(text: str) -> str:
-    settings = json.loads(text)
-    if settings.get("webhook"):
-        settings["webhook"]["secret"] = None
-    return json.dumps(settings)
+def _without_secrets(text: str) -> str:
+    return json.dumps(from_stored(json.loads(text)).to_dict())
 
 
 def _write(path: Path, rows: list[dict[str, Any]], table: Table) -> int:
@@ -107,8 +101,8 @@ def _write(path: Path, rows: list[dict[str, Any]], table: Table) -> int:
     return len(rows)
 
 
-def _batch(store: Store, path: Path, row: Any) -> int:
-    table = with_commit_columns(read_payload(store.objects, row.payload, row.object), row.seq, row.first)
+def _batch(path: Path, row: Any) -> int:
+    table = read_batch(row)
     hidden = ["content"] if "content" in table.column_names else []
     path.parent.mkdir(parents=True, exist_ok=True)
     parquet.write_table(_with_id_hash(table.drop_columns(hidden)), path)

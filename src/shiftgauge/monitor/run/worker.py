@@ -16,12 +16,12 @@ from sqlalchemy import select, update
 from shiftgauge.monitor.alerts.evaluate import evaluate_alerts
 from shiftgauge.monitor.alerts.webhooks import deliver
 from shiftgauge.monitor.db import queue
-from shiftgauge.monitor.db.compaction import compact
-from shiftgauge.monitor.db.erasure import AGAIN, erase_before, remove_unreferenced_files, retention_cutoff
+from shiftgauge.monitor.db.erasure import AGAIN, erase_before, retention_cutoff
 from shiftgauge.monitor.db.ids import LatestLabels
 from shiftgauge.monitor.db.queue import LEASE, Job, LostLease
+from shiftgauge.monitor.db.rows import compact
 from shiftgauge.monitor.db.schema import models, windows
-from shiftgauge.monitor.db.store import Store, remove_files
+from shiftgauge.monitor.db.store import Store
 from shiftgauge.monitor.estimate.windows import estimate_window, update_labels
 from shiftgauge.monitor.periods import SECOND, now_us
 from shiftgauge.monitor.problems import ApiProblem
@@ -105,14 +105,12 @@ class Worker:
         before = retention_cutoff(from_stored(json.loads(row.settings)), now_us())
         if before is not None:
             erase_before(self.store, row.id, before)
-        remove_unreferenced_files(self.store)
         with self.store.write() as connection:
             if not queue.finish(connection, job):
                 raise LostLease
 
     def _scrub(self, job: Job) -> None:
-        """Finish an erasure, also one whose process died: its files, and the database's own."""
-        remove_files(self.store)
+        """Finish an erasure, also one whose process died: scrub the database's own files."""
         again = None if self.store.scrub() else now_us() + AGAIN
         with self.store.write() as connection:
             if not queue.finish(connection, job, again):

@@ -26,6 +26,13 @@ GAUGES = {
     "shiftgauge_estimated_error_low_ratio": ("low", "Lower end of the estimate's range."),
     "shiftgauge_estimated_error_high_ratio": ("high", "Upper end of the estimate's range."),
 }
+#: Metrics beside the error, by the labels `metric` and `class` ("" for all classes).
+METRIC_GAUGES = {
+    "shiftgauge_estimated_metric_ratio": ("value", "Estimated metric of the newest window."),
+    "shiftgauge_estimated_metric_low_ratio": ("low", "Lower end of the metric's range."),
+    "shiftgauge_estimated_metric_high_ratio": ("high", "Upper end of the metric's range."),
+    "shiftgauge_source_metric_ratio": ("source", "Metric on the labelled source."),
+}
 PLAIN = {
     "shiftgauge_adaptive_range_low_ratio": (
         "adaptive_low",
@@ -80,6 +87,10 @@ def collect(store: Store, only: list[str] | None) -> Iterator[Any]:
     for name, (field, text) in PLAIN.items():
         yield _simple(GaugeMetricFamily(name, text, labels=["model", "version"]), views, field)
     yield _observed(GaugeMetricFamily, truths)
+    for name, (field, text) in METRIC_GAUGES.items():
+        yield _metric_gauge(name, text, views, field)
+    text = "Metric by labels, of the newest window that has some."
+    yield _metric_gauge("shiftgauge_observed_metric_ratio", text, truths, "observed")
     end = GaugeMetricFamily(
         "shiftgauge_window_end_timestamp_seconds", "End of the newest window.", labels=["model", "version"]
     )
@@ -126,6 +137,17 @@ def _simple(family: Any, views: list[WindowView], field: str) -> Any:
         value = getattr(view, field)
         if value is not None:
             family.add_metric([view.model, view.version], value)
+    return family
+
+
+def _metric_gauge(name: str, text: str, views: list[WindowView], field: str) -> Any:
+    family = GaugeMetricFamily(name, text, labels=["model", "version", "method", "metric", "class"])
+    for view in views:
+        for metric in view.metrics:
+            value = getattr(metric, field)
+            if value is not None:
+                labels = [view.model, view.version, view.method or "", metric.metric, metric.of or ""]
+                family.add_metric(labels, value)
     return family
 
 

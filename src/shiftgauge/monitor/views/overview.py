@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 import zlib
 from functools import lru_cache
@@ -11,6 +12,7 @@ from typing import Any
 from pydantic import Field, computed_field
 from sqlalchemy import Connection, func, select
 
+from shiftgauge.binomial import wilson
 from shiftgauge.monitor.alerts.rules import confirmation
 from shiftgauge.monitor.db.models import format_of, model_row, unknown_model
 from shiftgauge.monitor.db.schema import (
@@ -29,9 +31,12 @@ from shiftgauge.monitor.problems import ApiProblem
 from shiftgauge.monitor.records import Record, Time
 from shiftgauge.monitor.settings import from_stored
 from shiftgauge.reports import Report
+from shiftgauge.results import percent
 
-#: The rise over the source's error that is offered as a limit, in percentage points.
-SUGGESTED = 5
+#: A limit that is offered lies above the source's error by half of it, and by so much at most...
+MOST_RISE = 0.05
+#: ... but not within the source's own sampling interval at this level: z of 90%, both sides.
+Z = 1.645
 
 
 class VersionView(Record):
@@ -64,10 +69,33 @@ class ModelView(Record):
     waiting: int = Field(description="number of closed windows without an estimate")
     latest: WindowView | None = Field(description="the newest estimated window")
 
-    def source_error(self, version: str | None = None) -> float | None:
-        """The error of the newest source, of one version or of all."""
-        named = [v for v in self.versions if version in (None, v.name)]
-        return next((v.source_error for v in named if v.source_error is not None), None)
+
+class SuggestedLimits(Record):
+    """Limits that follow from the error on the newest source; PUT `limits` into the settings to accept them."""
+
+    limits: dict[str, float]
+    source_error: float
+    error: float = Field(description="the error at which an alert would fire")
+    reason: str
+
+
+def suggest_limits(model: ModelView) -> SuggestedLimits | None:
+    """Limits for a model whose error has none; None before it has a source.
+
+    The rise is half of the source's error and at most 5 points, but reaches at least to the end of the source's
+    sampling interval (Wilson, 90%): below that, the source itself could have been beyond the limit by chance.
+    """
+    newest = next((version for version in model.versions if version.source_rows), None)
+    if newest is None or newest.source_error is None or newest.source_rows is None:
+        return None
+    error, rows = newest.source_error, newest.source_rows
+    _, high = wilson(error, rows, Z)
+    wanted = min(error / 2.0, MOST_RISE)
+    rise = math.ceil(1000.0 * max(wanted, high - error) - 1e-9) / 1000.0
+    reason = (
+        f"the source has an error of {percent(error)} ({rows:,} rows, 90% interval up to {percent(high)})"
+    )
+    return SuggestedLimits(limits={"rise": rise}, source_error=error, error=error + rise, reason=reason)
 
 
 def list_models(store: Store, names: list[str] | None = None) -> list[ModelView]:
@@ -178,7 +206,9 @@ class AlertView(Record):
     id: int
     model: str
     version: str | None = Field(description="null for rules about the whole model")
-    rule: str = Field(description="error, rise, width, silence or not-estimated")
+    rule: str = Field(
+        description="error, rise, width, silence, not-estimated, or a metric such as f1 or recall:fraud"
+    )
     limit: float | None
     value: float | None = Field(description="when it fired")
     message: str
@@ -187,7 +217,7 @@ class AlertView(Record):
     resolved: Time | None
     resolution: str | None
     confirmed: bool | None = Field(
-        description="whether the range's lower end or labels exceed the limit too; null for other rules"
+        description="whether the whole range, or labels, lie beyond the limit too; null for other rules"
     )
     acknowledged: Time | None
     muted_until: Time | None = Field(description="no messages before this")
@@ -208,11 +238,12 @@ class AlertView(Record):
 
 
 class DeliveryView(Record):
-    """A message to a webhook."""
+    """A message to a webhook or a notification service."""
 
     id: int
     model: str
     alert_id: int
+    destination: str | None = Field(description="the name of a notification service; null for the webhook")
     event: str = Field(description="fired, confirmed or resolved")
     state: str = Field(description="delivered, waiting (sent again when due) or given up")
     attempts: int
@@ -244,7 +275,7 @@ DELIVERY_COLUMNS = [name for name in DeliveryView.model_fields if name not in ("
 def list_deliveries(
     store: Store, model: str | None = None, *, undelivered: bool = False, limit: int = 200
 ) -> list[DeliveryView]:
-    """Messages to webhooks, newest first."""
+    """Messages to webhooks and notification services, newest first."""
     wanted = select(outbox, models.c.name.label("model")).join(models, models.c.id == outbox.c.model_id)
     if undelivered:
         wanted = wanted.where(outbox.c.delivered.is_(None))
