@@ -1,6 +1,7 @@
 """The command on a tiny data set: the whole chain, JSON, clear refusals, and light imports."""
 
 import json
+import shutil
 import subprocess
 import sys
 
@@ -10,6 +11,8 @@ import typer
 from shiftgauge.cli.bench import app
 from shiftgauge.errors import FileError, InputError, ShiftgaugeError
 from shiftgauge.experiments import recipes
+from shiftgauge.experiments.kept_scores import restore
+from shiftgauge.experiments.scores import ScoreFolder
 
 from . import layouts
 
@@ -20,18 +23,18 @@ def call(*arguments):
 
 def test_list_says_found_and_missing(tmp_path, capsys):
     layouts.fashion(tmp_path)
-    call("list", "--data", tmp_path, "--json")
+    call("list", "--datasets", tmp_path, "--json")
     known = {entry["name"]: entry for entry in json.loads(capsys.readouterr().out)["datasets"]}
     assert known["fashion-mnist"]["found"]
     assert not known["imagenet"]["found"]
     layouts.cifar(tmp_path)
     (tmp_path / "CIFAR-10.1").mkdir()  # an empty folder is no data
-    call("list", "--data", tmp_path, "--json")
+    call("list", "--datasets", tmp_path, "--json")
     found = {entry["name"]: entry for entry in json.loads(capsys.readouterr().out)["datasets"]}["cifar10"]
     assert list(found["absent"]) == ["cifar10.2", "cifar10.1_v4", "cifar10.1_v6"]
     extras = ["CIFAR-10-C", "CIFAR-10.2/cifar102_train.npz", "CIFAR-10.1"]
     assert known["cifar10"]["extras"] == dict.fromkeys(extras, False)
-    call("list", "--data", tmp_path)
+    call("list", "--datasets", tmp_path)
     text = capsys.readouterr().out
     assert "Fashion-MNIST, 10 classes: found" in text
     assert "cifar-100-python" in text
@@ -48,27 +51,29 @@ def test_the_whole_chain(tmp_path, capsys, monkeypatch):
     from shiftgauge.experiments.datasets import _generated
 
     monkeypatch.setattr(_generated, "NAMES", ("fog", "gaussian_noise"))
-    places = ["--data", tmp_path, "--runs", tmp_path / "runs"]
+    places = ["--datasets", tmp_path, "--runs", tmp_path / "runs"]
     seeds = ["--seed", 0, "--seed", 1]
     call("train", "fashion-mnist", *places, *seeds, "--threads", 1, "--json")
     trained = json.loads(capsys.readouterr().out)["trained"]
     assert [entry["seed"] for entry in trained] == [0, 1]
-    call("collect", "fashion-mnist", *places, *seeds, "--rows", 50, "--projnorm-steps", 2, "--json")
+    call("collect", "fashion-mnist", *places, *seeds, "--max-rows", 50, "--projnorm-steps", 2, "--json")
     collected = json.loads(capsys.readouterr().out)["collected"]
     assert [entry["shifts"] for entry in collected] == [11, 11]
     files = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs" / "scores").rglob("*.npz")}
     assert len(files) == 2 * 12
     # Everything is there: a second run scores nothing again.
-    again = ["--rows", 50, "--projnorm-steps", 2, "--out", tmp_path / "out", "--json"]
+    again = [
+        "--max-rows", 50, "--projnorm-steps", 2, "--results", tmp_path / "out", "--keep-scores", "--json",
+    ]  # fmt: skip
     call("all", "fashion-mnist", *places, *seeds, *again)
     done = json.loads(capsys.readouterr().out)
     assert all(path.stat().st_mtime_ns == when for path, when in files.items())
     # Other rows under the same name would be a lie.
     with pytest.raises(FileError, match="made with other rows; make it again with --redo"):
-        call("collect", "fashion-mnist", *places, *seeds, "--rows", 40)
+        call("collect", "fashion-mnist", *places, *seeds, "--max-rows", 40)
     assert {record["method"] for record in done["mae"]} >= {"ac", "gde", "cott", "scot", "scot+shrunk"}
     assert all(0 <= record["mae"] <= 1 for record in done["mae"])
-    call("table", "fashion-mnist", "--out", tmp_path / "out")
+    call("table", "fashion-mnist", "--results", tmp_path / "out")
     assert "cott" in capsys.readouterr().out
     correlation = (tmp_path / "out" / "fashion-mnist" / "small" / "tables" / "correlation.md").read_text()
     assert "ProjNorm short" in correlation
@@ -78,27 +83,47 @@ def test_the_whole_chain(tmp_path, capsys, monkeypatch):
     text = (tmp_path / "out" / "fashion-mnist" / "small" / "tables" / "mae.md").read_text()
     assert "10 of 10 shifted sets differ from the clean one" in text
     assert "Shifted sets: 10 made here." in text
-    call("joint", "--out", tmp_path / "out")
+    call("joint", "--results", tmp_path / "out")
     main = (tmp_path / "out" / "joint" / "tables" / "main.md").read_text()
     assert main.count("| here | not run") == 17 + 1  # every row of the paper, and the average
+    # Of the scores that the results keep, everything is made anew: ProjNorm and GDE too, byte by byte.
+    shutil.rmtree(tmp_path / "runs")
+    out = tmp_path / "out"
+    texts = [*out.rglob("*.csv"), *out.rglob("*.md"), *out.rglob("*.json"), *out.rglob("*.npz")]
+    before = {path: path.read_bytes() for path in texts}
+    assert {path.name for path in before} >= {"seed0.npz", "seed1.npz", "estimates.csv", "mae.md"}
+    for path in before:
+        if path.suffix in (".csv", ".md"):
+            path.unlink()
+    call("remake", "--results", out, "--json")
+    assert {path: path.read_bytes() for path in before} == before
+    # A run that does not keep its scores leaves none of an earlier run.
+    for seed in (0, 1):
+        restore(
+            out / "fashion-mnist/small/scores" / f"seed{seed}.npz",
+            ScoreFolder.of(tmp_path, "fashion-mnist", "small", seed),
+        )
+    call("run", "fashion-mnist", "--runs", tmp_path, "--results", out)
+    with pytest.raises(FileError, match="keeps no scores of any data set"):
+        call("remake", "--results", out)
 
 
 def test_refusals_are_one_clear_line(tmp_path):
     with pytest.raises(InputError, match="did you mean 'cifar10'"):
-        call("train", "cifar", "--data", tmp_path)
+        call("train", "cifar", "--datasets", tmp_path)
     with pytest.raises(FileError, match="run `shiftgauge bench run` first"):
-        call("table", "cifar10", "--out", tmp_path)
+        call("table", "cifar10", "--results", tmp_path)
     with pytest.raises(
         FileError, match="run `shiftgauge bench collect cifar10 --network resnet18-224` first"
     ):
-        call("run", "cifar10", "--runs", tmp_path, "--out", tmp_path)
+        call("run", "cifar10", "--runs", tmp_path, "--results", tmp_path)
 
 
 @pytest.mark.torch
 def test_training_without_data_is_refused(tmp_path):
     pytest.importorskip("torch")
     with pytest.raises(FileError, match="CIFAR-10 is not complete"):
-        call("train", "cifar10", "--data", tmp_path, "--runs", tmp_path)
+        call("train", "cifar10", "--datasets", tmp_path, "--runs", tmp_path)
 
 
 def test_help_imports_nothing_heavy():
@@ -112,7 +137,7 @@ def test_help_imports_nothing_heavy():
 def test_experiments_import_without_torch():
     code = (
         "import sys; sys.modules['torch'] = None; import shiftgauge.experiments.bench, shiftgauge.experiments.tables; "
-        "from shiftgauge.experiments.datasets import DATASETS; assert len(DATASETS) == 16"
+        "from shiftgauge.experiments.datasets import DATASETS; assert DATASETS"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
@@ -137,11 +162,14 @@ def test_without_torch_one_line_says_what_to_install():
     [
         ("train cifar10 --seed -1", "Invalid value for '--seed'"),
         ("train cifar10 --seed 0 --seed=x", "Invalid value for '--seed'"),
-        ("collect cifar10 --rows 0", "Invalid value for '--rows'"),
+        ("collect cifar10 --max-rows 0", "Invalid value for '--max-rows'"),
         ("collect cifar10 --shard 1/0", "--shard is '1/0'; it must be like 2/8"),
         ("run cifar10 --marginal nonsense", "--marginal is 'nonsense'; it must be one of source, uniform"),
         ("all cifar10 --marginal nonsense", "--marginal is 'nonsense'; it must be one of source, uniform"),
-        ("run cifar10 --out taken/out", "taken/out: cannot be written (Not a directory); wanted a directory"),
+        (
+            "run cifar10 --results taken/out",
+            "taken/out: cannot be written (Not a directory); wanted a directory",
+        ),
         ("collect amazon --cache kept", "--cache keeps corrupted images, and amazon has none; leave it out"),
         (
             "collect natural-90 --seed 7",

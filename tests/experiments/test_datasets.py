@@ -452,6 +452,42 @@ def test_breeds_same_and_novel(tmp_path, monkeypatch):
     }
 
 
+@pytest.mark.parametrize(
+    ("name", "layout", "source", "novel"),
+    [
+        ("cifar10", layouts.cifar, [{2, 3, 4}, {0, 1}], [{5, 6, 7}, {8, 9}]),
+        ("fashion-mnist", layouts.fashion, [{0, 2}, {7}, {3}], [{4, 6}, {9}, {1}]),
+    ],
+)
+def test_superclasses_same_and_novel(name, layout, source, novel, tmp_path):
+    """Images are those of the plain data set, labelled by superclass; the halves share no class."""
+    layout(tmp_path)
+    plain, known = dataset(name), dataset(f"{name}-superclasses")
+    shifts, test = named(known, tmp_path), named(plain, tmp_path)["clean"].load()
+    assert known.classes == len(source)
+    assert [f"{s.name}:{s.kind}" for s in shifts.values()][:2] == [
+        "clean:clean",
+        "same_gaussian_noise_1:same",
+    ]
+    assert [s.kind for s in shifts.values()].count("same") == 95
+    assert [s.kind for s in shifts.values()].count("novel") == 96
+    for some, everything, half in (
+        (known.training(tmp_path), plain.training(tmp_path), source),
+        (known.validation(tmp_path), plain.validation(tmp_path), source),
+        (shifts["clean"].load(), test, source),
+        (shifts["novel_clean"].load(), test, novel),
+    ):
+        for label, numbers in enumerate(half):
+            wanted = everything.pixels[np.isin(everything.labels, list(numbers))]
+            assert np.array_equal(some.pixels[some.labels == label], wanted)
+        assert len(some) == np.isin(everything.labels, list(set().union(*half))).sum()
+    foggy = shifts["novel_fog_3"].load()
+    assert np.array_equal(foggy.labels, shifts["novel_clean"].load().labels)
+    assert np.array_equal(
+        foggy.pixels, corrupt(shifts["novel_clean"].load().pixels, "fog", 3, constants="cifar")
+    )
+
+
 def test_camelyon17(tmp_path):
     pytest.importorskip("PIL")
     layouts.camelyon17(tmp_path)

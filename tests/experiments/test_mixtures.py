@@ -146,14 +146,14 @@ def test_results_of_another_recipe_are_not_written_over(setting, first, then, mo
     other = dataclasses.replace(setting, recipe=changed, runs=setting.root / "other")
     collect.collect(other, [0])
     held = (folder / "estimates.csv").read_bytes()
-    said = f"small holds results of a recipe with other {next(iter(then))}; .* with --out"
+    said = f"small holds results of a recipe with other {next(iter(then))}; .* with --results"
     with pytest.raises(FileError, match=said):
         run(other)
     assert (folder / "estimates.csv").read_bytes() == held
     run(other, "beside")
     # The whole chain says so before it trains.
     monkeypatch.setitem(RECIPES, NAME, changed)
-    places = ("--data", setting.root, "--runs", setting.root / "new", "--out", setting.root / "out")
+    places = ("--datasets", setting.root, "--runs", setting.root / "new", "--results", setting.root / "out")
     assert command(["bench", "all", NAME, *map(str, places)]) == 2
     assert "holds results of a recipe with other" in capsys.readouterr().err
     assert not (setting.root / "new").exists()
@@ -301,7 +301,7 @@ def test_figures_transport_to_the_shares_of_the_estimates(setting, marginal, mon
 
 def test_older_tables_beside_new_estimates_are_said(setting, capsys):
     collect.collect(setting, [0])
-    where = ("--runs", str(setting.runs), "--out", str(setting.root / "out"))
+    where = ("--runs", str(setting.runs), "--results", str(setting.root / "out"))
     assert command(["bench", "run", NAME, *where]) == 0
     assert "older" not in capsys.readouterr().err
     assert command(["bench", "table", NAME, *where[2:]]) == 0
@@ -324,7 +324,7 @@ def test_tables_without_about_json_say_so(setting):
 def test_a_shift_that_one_seed_lacks_is_seen_on_the_screen(setting, capsys):
     collect.collect(setting, [0, 1])
     scores_of(setting, 1).path("contrast_2").unlink()
-    where = ("--runs", str(setting.runs), "--out", str(setting.root / "out"))
+    where = ("--runs", str(setting.runs), "--results", str(setting.root / "out"))
     assert command(["bench", "run", NAME, *where]) == 0
     assert "missing: contrast_2, seed 1: not scored yet" in capsys.readouterr().err
     assert command(["bench", "table", NAME, *where[2:]]) == 0

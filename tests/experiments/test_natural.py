@@ -127,10 +127,11 @@ def test_a_rule_draws_the_same_task_again():
     assert natural_527._split(one_group, "label", "group", np.random.default_rng(1)) is None
 
 
+@pytest.mark.slow
 def test_models_are_trained_once_and_a_stranger_method_joins(small, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my_module.py").write_text(METHOD)
-    arguments = ["bench", "natural", "--only", "natural-90", "--runs", "runs", "--out", "out"]
+    arguments = ["bench", "natural", "--only", "natural-90", "--runs", "runs", "--results", "out"]
     assert command(arguments) == 0
     scores = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("*.npz")}
     stored = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs" / "estimates").rglob("*.json")}

@@ -248,6 +248,7 @@ def test_tables_in_three_forms(runs, tmp_path):
     assert "R^2" in paths[0].read_text()
 
 
+@pytest.mark.slow
 def test_the_chain_after_collecting(runs, tmp_path):
     folder = bench.run("cifar10", runs, tmp_path, "resnet20")
     assert sorted(path.name for path in folder.iterdir()) == [

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +17,8 @@ from shiftgauge.experiments import figures as drawing
 from shiftgauge.experiments import protocol, tables
 from shiftgauge.experiments.datasets import DATASETS, TABLE_DATASETS, Dataset, dataset
 from shiftgauge.experiments.digests import difference
+from shiftgauge.experiments.kept_scores import FOLDER as KEPT
+from shiftgauge.experiments.kept_scores import keep, restore, score_files
 from shiftgauge.experiments.manifest import notes_of, recipe_of, results_manifest
 from shiftgauge.experiments.progress import Progress, silent
 from shiftgauge.experiments.recipes import recipe
@@ -102,11 +106,13 @@ def marginal_of(known: Dataset, marginal: str | None) -> str:
 def run(
     name: str, runs: Path, out: Path, network: str | None = None, marginal: str | None = None,
     shard: Shard | None = None, progress: Progress = silent, methods: Sequence[type[Estimator]] = (),
+    keep_scores: bool = False,
 ) -> Path:  # fmt: skip
     """Estimates of every method on every shift, the two mild label shifts and the batch ablation, as CSV.
 
-    methods: further estimators, for the estimates on the shifts themselves. A shard computes its part only; the
-    tables are written by a run without a shard, after merging.
+    methods: further estimators, for the estimates on the shifts themselves. keep_scores: keep the scores beside the
+    results, for ``remake``. A shard computes its part only; the tables are written by a run without a shard, after
+    merging.
     """
     known = dataset(name)
     network, marginal = network or known.network, marginal_of(known, marginal)
@@ -127,7 +133,30 @@ def run(
         for file, table in results.items():
             write_table(folder / file, table)
         write_json(folder / MANIFEST, results_manifest(runs, known, network, marginal))
+        # Kept scores of an earlier run would no longer be what the estimates were made of.
+        shutil.rmtree(folder / KEPT, ignore_errors=True)
+        for seed in seeds_of(runs, name, network) if keep_scores else ():
+            keep(ScoreFolder.of(runs, name, network, seed), folder / KEPT / f"seed{seed}.npz")
     return folder
+
+
+def remake(out: Path, progress: Progress = silent) -> list[Path]:
+    """Make estimates, tables and figures anew wherever the results keep their scores; the folders of these results."""
+    folders = sorted({path.parent.parent for path in out.glob(f"*/*/{KEPT}/*.npz")})
+    if not folders:
+        raise FileError(
+            f"{out} keeps no scores of any data set; run `shiftgauge bench run NAME --keep-scores` first"
+        )
+    for folder in folders:
+        name, network = folder.parent.name, folder.name
+        with tempfile.TemporaryDirectory() as runs:
+            for seed, path in score_files(folder):
+                restore(path, ScoreFolder.of(Path(runs), name, network, seed))
+            marginal = manifest(folder).get("marginal")
+            run(name, Path(runs), out, network, marginal, progress=progress, keep_scores=True)
+            table(name, out, network)
+            figures(name, Path(runs), out, network)
+    return folders
 
 
 def check_results(folder: Path, settings: Mapping[str, Any] | None) -> None:
@@ -138,7 +167,7 @@ def check_results(folder: Path, settings: Mapping[str, Any] | None) -> None:
     if changed:
         raise FileError(
             f"{folder} holds results of a recipe with other {changed}; delete it, "
-            "or choose another directory with --out"
+            "or choose another directory with --results"
         )
 
 

@@ -1,8 +1,8 @@
 """How each network is trained: the recipes of the paper's appendix, and shorter ones for a CPU.
 
 Where the paper does not say, the recipes follow its authors' code: no augmentation except rotations for RxRx1, no
-weight decay of biases in text networks, one change of rate per epoch in text networks. docs/experiments.md lists
-every difference.
+weight decay of biases in text networks, one change of rate per epoch in text networks.
+docs/explanation/paper-differences.md lists every difference.
 """
 
 from __future__ import annotations
@@ -83,12 +83,12 @@ _PRETRAINED = Recipe(
 _ONE_CYCLE = Recipe(
     "sgd",
     0.2,
-    10,
+    8,
     128,
     5e-4,
     nesterov=True,
     schedule="onecycle",
-    warmup=2.5,
+    warmup=2,
     augment=True,
     note="ours, for a CPU",
 )

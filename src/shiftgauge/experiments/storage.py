@@ -122,7 +122,7 @@ def error_context(where: str) -> Iterator[None]:
         raise FileError(f"{where}: {error}") from error
     except MemoryError as error:
         raise ShiftgaugeError(
-            f"{where}: there was not enough memory; with --rows or --shard it takes less"
+            f"{where}: there was not enough memory; with --max-rows or --shard it takes less"
         ) from error
     except Exception as error:
         raise RuntimeError(f"{where}: {type(error).__name__}: {error}") from error

@@ -18,6 +18,7 @@ from shiftgauge.experiments.datasets import (
     natural_302,
     natural_527,
     rxrx1,
+    superclasses,
 )
 from shiftgauge.experiments.datasets.base import Dataset, ShiftedSet
 from shiftgauge.experiments.datasets.tables import TableDataset
@@ -32,6 +33,7 @@ DATASETS: dict[str, Dataset] = {
         cifar100.DATASET,
         imagenet.DATASET,
         *breeds.DATASETS,
+        *superclasses.DATASETS,
         camelyon17.DATASET,
         rxrx1.DATASET,
         amazon.DATASET,

@@ -101,7 +101,7 @@ class Dataset:
             raise FileError(
                 f"{self.title} is not complete: {root / missing[0]} is missing"
                 + (f" (and {len(missing) - 1} more)" if len(missing) > 1 else "")
-                + f"; get it from {self.origin} and unpack it there, or name its directory with --data"
+                + f"; get it from {self.origin} and unpack it there, or name its directory with --datasets"
             )
 
 
