@@ -27,7 +27,7 @@ def shell(tmp_path_factory):
     (folder / "shiftgauge_command.py").write_text("from shiftgauge.cli import main\nmain()\n")
     path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
     extra = {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": path}
-    return {**os.environ, **extra, "COLUMNS": "200"}
+    return {**os.environ, **extra, "COLUMNS": "80"}
 
 
 @pytest.fixture(scope="session", autouse=True)

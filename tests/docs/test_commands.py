@@ -9,17 +9,17 @@ from docs_pages import DOCS, blocks, pages
 spec = importlib.util.spec_from_file_location("docs_commands", DOCS / "_hooks" / "commands.py")
 hooks = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(hooks)
-PAGE = (DOCS / "commands.md").read_text(encoding="utf-8")
+PAGE = (DOCS / "reference" / "commands.md").read_text(encoding="utf-8")
 COMMANDS = hooks.commands()
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_is_documented(command):
     assert re.search(rf"^##+ shiftgauge {command}$", PAGE, re.M), (
-        f"docs/commands.md has no section on {command}"
+        f"docs/reference/commands.md has no section on {command}"
     )
     assert f"<!-- command: {command} -->" in PAGE, (
-        f"docs/commands.md does not place the reference of {command}"
+        f"docs/reference/commands.md does not place the reference of {command}"
     )
 
 

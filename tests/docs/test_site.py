@@ -1,5 +1,6 @@
 """Links lead somewhere, and the site builds without a warning."""
 
+import ast
 import os
 import re
 import shutil
@@ -7,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from docs_pages import DOCS, FENCE, LIMIT, ROOT, pages
+from docs_pages import DOCS, FENCE, LIMIT, ROOT, blocks, pages
 
 import shiftgauge
 
@@ -52,6 +53,27 @@ def test_every_page_is_in_the_navigation():
         assert page.relative_to(DOCS).as_posix() in text, f"{page.name} is not in mkdocs.yml"
 
 
+#: Pages in here may have any length.
+LONG = DOCS / "reference"
+MOST_WORDS = 1500
+#: Characters that fit the column of a page in a window of 1280 pixels.
+MOST_COLUMNS = 80
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.stem)
+def test_a_page_can_be_read_in_a_few_minutes(page):
+    if LONG not in page.parents:
+        assert len(page.read_text(encoding="utf-8").split()) <= MOST_WORDS
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.stem)
+def test_blocks_fit_their_column(page):
+    if LONG in page.parents:
+        return  # long commands scroll in their own box
+    wide = [line for block in blocks(page) for line in block.text.splitlines() if len(line) > MOST_COLUMNS]
+    assert wide == []
+
+
 @pytest.fixture(scope="session")
 def site(tmp_path_factory):
     """The built site; a warning fails."""
@@ -74,7 +96,7 @@ def site(tmp_path_factory):
 
 @pytest.mark.slow
 def test_the_site_is_whole_and_loads_nothing_from_elsewhere(site):
-    commands = (site / "commands.html").read_text(encoding="utf-8")
+    commands = (site / "reference" / "commands.html").read_text(encoding="utf-8")
     assert "--fail-above" in commands
     assert (
         '<code><span class="option">--quiet</span></code>' in commands
@@ -92,21 +114,34 @@ def test_the_site_is_whole_and_loads_nothing_from_elsewhere(site):
 def test_the_schema_is_served(site):
     shipped = ROOT / "src" / "shiftgauge" / "data" / "schema.json"
     assert (site / "schema.json").read_bytes() == shipped.read_bytes()
-    assert 'href="schema.json"' in (site / "commands.html").read_text(encoding="utf-8")
+    page = (site / "reference" / "schema.html").read_text(encoding="utf-8")
+    assert 'href="../schema.json"' in page
+    assert 'id="label_summary"' in page
+
+
+@pytest.mark.slow
+def test_the_http_reference_names_every_request(site):
+    text = (site / "reference" / "http.html").read_text(encoding="utf-8")
+    for request in ("POST /v1/models/{model}/predictions", "GET /v1/models/{model}/windows", "GET /metrics"):
+        assert f"<code>{request}</code>" in text
+    assert 'href="#windowview"' in text
 
 
 @pytest.mark.slow
 def test_the_reference_holds_every_public_name_and_its_source(site):
-    text = "".join(page.read_text(encoding="utf-8") for page in (site / "api").glob("*.html"))
+    text = "".join(page.read_text(encoding="utf-8") for page in (site / "reference" / "api").glob("*.html"))
     for name in shiftgauge.__all__:
         if name not in NO_ENTRY:
-            assert re.search(rf'id="shiftgauge(\.\w+)*\.{name}"', text), f"docs/api/ has no entry of {name}"
+            assert re.search(rf'id="shiftgauge(\.\w+)*\.{name}"', text), (
+                f"docs/reference/api has no entry of {name}"
+            )
     assert "Source code in" in text
 
 
 def test_pictures_have_a_dark_form():
     for page in pages():
-        shown = [link for link in links(page) if ".png" in link or ".svg" in link]
+        text = FENCE.sub("", page.read_text(encoding="utf-8"))
+        shown = re.findall(r"!\[[^\]]*\]\(([^)\s]+)\)", text)
         dark = [link.replace(".png#only-light", "-dark.png#only-dark") for link in shown[::2]]
         assert shown[1::2] == dark, f"{page.name}: each picture twice, #only-light and #only-dark"
 
@@ -145,8 +180,8 @@ def test_wide_tables_scroll_by_themselves(site, tmp_path):
     )
     flags = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--window-size=390,800"]
     flags.append("--virtual-time-budget=60000")
-    for name in ("commands.html", "index.html", "trusting.html"):
-        page = site / f"probe-{name}"
+    for name in ("index.html", "reference/commands.html", "explanation/labels.html"):
+        page = (site / name).with_name("probe.html")
         page.write_text((site / name).read_text(encoding="utf-8").replace("</body>", probe + "</body>"))
         done = subprocess.run(
             [CHROMIUM, *flags, f"--user-data-dir={tmp_path}", "--dump-dom", page.as_uri()],
@@ -159,3 +194,25 @@ def test_wide_tables_scroll_by_themselves(site, tmp_path):
         whole, shown, wide = map(int, re.search(r'data-probe="(\d+) (\d+) (\d+)"', done.stdout).groups())
         assert whole <= shown, name
     assert wide > 0
+
+
+def literals():
+    """Every text of the package, with a mark where a value is put in."""
+    found = []
+    for file in (ROOT / "src" / "shiftgauge").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.JoinedStr):
+                parts = (part.value if isinstance(part, ast.Constant) else "…" for part in node.values)
+                found.append("".join(map(str, parts)))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.append(node.value)
+    return found
+
+
+def test_troubleshooting_quotes_messages_that_exist():
+    text = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")
+    quoted, known = re.findall(r"^### `(.+)`$", text, re.M), literals()
+    assert len(quoted) > 20
+    for message in quoted:
+        pattern = re.compile(".*".join(map(re.escape, message.split("…"))), re.S)
+        assert any(pattern.search(one) for one in known), message
