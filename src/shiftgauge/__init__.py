@@ -17,7 +17,7 @@ if getattr(sys, "argv", [])[:1] == ["-m"] and sys.orig_argv[-len(sys.argv)] == "
 
 from shiftgauge import methods, plots
 from shiftgauge._version import __version__
-from shiftgauge.adapters import collect, collect_texts, from_dataframe, from_sklearn, from_trainer
+from shiftgauge.adapters import collect, collect_texts, from_dataframe, from_sklearn, from_trainer, log_mlflow
 from shiftgauge.engines import scan
 from shiftgauge.errors import FileError, InputError, MissingDependencyError, NotFittedError, ShiftgaugeError
 from shiftgauge.inference import (
@@ -26,6 +26,7 @@ from shiftgauge.inference import (
     ceiling,
     compare,
     doctor,
+    drivers,
     estimate,
     interval,
     label_plan,
@@ -42,6 +43,7 @@ from shiftgauge.monitor.client.monitor import Monitor
 from shiftgauge.reports import Report, report
 from shiftgauge.results import Comparison, Estimate, Interval, Range
 from shiftgauge.samples import Source, Target
+from shiftgauge.timelines import timeline
 
 __all__ = [
     "Comparison",
@@ -68,6 +70,7 @@ __all__ = [
     "compare",
     "demo_data",
     "doctor",
+    "drivers",
     "estimate",
     "from_dataframe",
     "from_sklearn",
@@ -76,6 +79,7 @@ __all__ = [
     "label_plan",
     "label_shares",
     "load",
+    "log_mlflow",
     "methods",
     "metrics",
     "plots",
@@ -87,4 +91,5 @@ __all__ = [
     "shift_test",
     "slices",
     "suitable",
+    "timeline",
 ]

@@ -81,8 +81,8 @@ def quickest(module: ModuleType, main: str) -> ModuleType:
     and Python has not spent `PATIENCE` seconds on kernels.
     """
     kernel = getattr(module, main)
-    jit = hasattr(kernel, "signatures")
-    if not jit or kernel.signatures or _Python.seconds > PATIENCE or _on_disk(kernel):
+    jit = hasattr(kernel, "overloads")
+    if not jit or kernel.overloads or _Python.seconds > PATIENCE or _on_disk(kernel):
         return module
     name = module.__name__
     if name not in _Python.modules:

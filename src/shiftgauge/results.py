@@ -5,12 +5,13 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
-from shiftgauge.errors import MissingDependencyError, format_warning, prefix, printable
+from shiftgauge.errors import format_warning, optional, prefix, printable
 
 #: The version of the JSON written by `to_dict`; its JSON Schema ships as `shiftgauge/data/schema.json`.
 SCHEMA = 1
@@ -41,6 +42,10 @@ class Result:
         """The same as JSON; NaN never occurs."""
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
 
+    def numbers(self) -> dict[str, list[float | None]]:
+        """The numbers by name, such as `error` and `range.low`, for trackers; a series has several values."""
+        return {name: [value] for name, value in plain_numbers(self.content()).items()}
+
     def heading(self) -> str:
         """The result in one line."""
         return repr(self).splitlines()[0]
@@ -59,6 +64,68 @@ class Result:
         )
 
 
+def plain_numbers(content: Mapping[str, Any]) -> dict[str, float]:
+    """The numbers of plain values, and both ends of ranges."""
+    out: dict[str, float] = {}
+    for name, value in content.items():
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            out[name] = value
+        elif isinstance(value, dict) and {"low", "high"} <= value.keys():
+            out |= {f"{name}.{end}": value[end] for end in ("low", "high")}
+    return out
+
+
+class Table(Result):
+    """A result that is a table: it writes `records`.
+
+    Attributes:
+        index_columns: how many of the first columns name a row.
+    """
+
+    index_columns: ClassVar[int] = 1
+
+    def records(self) -> list[dict[str, Any]]:
+        """The rows of the table as dictionaries with the same keys; the first ones name the row."""
+        raise NotImplementedError
+
+    def to_pandas(self) -> Any:
+        """The table as a pandas DataFrame: fractions as in `to_dict`, None where there is no number."""
+        pandas = optional("pandas", extra="pandas", purpose="to_pandas")
+        records = self.records()
+        return (
+            pandas.DataFrame(records).set_index(list(records[0])[: self.index_columns])
+            if records
+            else pandas.DataFrame()
+        )
+
+
+def text_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """The lines of a table: numbers to the right, texts to the left, empty columns left out.
+
+    >>> print("\\n".join(text_table(["day", "rows"], [["mon", "900"], ["tue", "1,000"]])))
+      day   rows
+      mon    900
+      tue  1,000
+    """
+    head, cells = _without_empty(head, rows)
+    lines = [head, *cells]
+    widths = [max(len(line[j]) for line in lines) for j in range(len(head))]
+    numbers = _number_columns(head, cells)
+    return [
+        "  "
+        + "  ".join(
+            cell.rjust(width) if number else cell.ljust(width)
+            for cell, width, number in zip(line, widths, numbers, strict=True)
+        ).rstrip()
+        for line in lines
+    ]
+
+
+def _number_columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[bool]:
+    """Which columns hold numbers alone."""
+    return [all(_NUMBER.fullmatch(row[j]) for row in rows if row[j]) for j in range(len(head))]
+
+
 def _without_empty(head: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[list[str], list[list[str]]]:
     """The table less the columns in which no row has anything to say."""
     kept = [j for j in range(len(head)) if any(row[j] for row in rows)]
@@ -67,7 +134,7 @@ def _without_empty(head: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Columns of numbers to the right, of texts to the left: a notebook's own style puts both on one side."""
-    numbers = [all(_NUMBER.fullmatch(row[j]) for row in rows if row[j]) for j in range(len(head))]
+    numbers = _number_columns(head, rows)
     sides = [f'style="text-align: {"right" if number else "left"}"' for number in numbers]
 
     def line(cells: Sequence[str], tag: str) -> str:
@@ -246,7 +313,7 @@ class Estimate(Result):
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison(Result):
+class Comparison(Table):
     """Several methods' answers for one target; `to_dict()` is the command's JSON.
 
     Attributes:
@@ -292,6 +359,12 @@ class Comparison(Result):
             "warnings": list(self.warnings),
         }
 
+    def numbers(self) -> dict[str, list[float | None]]:
+        """The numbers of each method, after its name; the source error, and the true error if it is known."""
+        out = {f"{e.method}.{name}": values for e in self.estimates for name, values in e.numbers().items()}
+        known = {} if self.true_error is None else {"true_error": [self.true_error]}
+        return {"source_error": [self.source["error"]], **known, **out}
+
     def rows(self) -> list[tuple[str, str, str]]:
         """The table's cells: method, answer, miss (empty where the truth is not known)."""
         truth = self.true_error
@@ -301,11 +374,10 @@ class Comparison(Result):
             out.append((estimate.method, estimate.headline(), miss))
         return out
 
-    def to_dataframe(self) -> Any:
-        """One row per method as a pandas DataFrame (fractions, as in `to_dict`)."""
-        pandas = optional("pandas", "to_dataframe")
+    def records(self) -> list[dict[str, Any]]:
+        """One dictionary per method; `miss` is the error less the true error."""
         truth = self.true_error
-        rows = [
+        return [
             {
                 "method": e.method,
                 "error": e.error,
@@ -317,7 +389,6 @@ class Comparison(Result):
             }
             for e in self.estimates
         ]
-        return pandas.DataFrame(rows).set_index("method")
 
     def heading(self) -> str:
         """How many rows the answers rest on, and the truth where it is known."""
@@ -339,30 +410,33 @@ class Comparison(Result):
         return render(lines, (*self.warnings, *own))
 
 
+#: Texts of results are not wider.
+WIDTH = 80
+
+
 def render(lines: Iterable[str], warnings: Iterable[str] = ()) -> str:
-    """Join a result's lines and, below them, its warnings; control characters are escaped.
+    """Join a result's lines and, below them, its warnings, at most 80 letters wide; control characters are escaped.
 
     >>> print(render(["error 10.0%"], ["few rows in \\x1b[31m"]))
     error 10.0%
       ! few rows in \\x1b[31m
     """
-    return "\n".join(map(printable, (*lines, *(f"  {format_warning(text)}" for text in warnings))))
+    shown = map(printable, (*lines, *(f"  {format_warning(text)}" for text in warnings)))
+    return "\n".join(part for line in shown for part in _wrapped(line))
+
+
+def _wrapped(line: str) -> list[str]:
+    """The line, or its parts if it is too wide; those below the first are indented."""
+    if len(line) <= WIDTH:
+        return [line]
+    indent = " " * (len(line) - len(line.lstrip()) + 2)
+    return textwrap.wrap(
+        line, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _escaped(text: str) -> str:
     return html.escape(printable(text))
-
-
-def optional(package: str, who: str) -> Any:
-    """A package that is only needed by those who ask for it; the message says how to install it."""
-    from importlib import import_module
-
-    try:
-        return import_module(package)
-    except ImportError:
-        raise MissingDependencyError(
-            f"{who} needs {package}, which is not installed; install it with: pip install {package}"
-        ) from None
 
 
 def percent(fraction: float) -> str:
@@ -372,6 +446,15 @@ def percent(fraction: float) -> str:
     '12.3%'
     """
     return f"{100 * fraction:.1f}%"
+
+
+def percent_range(low: float, high: float) -> str:
+    """Both ends of a range as percent.
+
+    >>> percent_range(0.1234, 0.5)
+    '12.3% to 50.0%'
+    """
+    return f"{percent(low)} to {percent(high)}"
 
 
 def p_value(p: float) -> str:

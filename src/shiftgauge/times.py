@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -96,6 +97,20 @@ def split_bin(name: str, columns: Any) -> tuple[str, str | None]:
 def bin_times(values: Any, width: str, what: str = "times", zone: str | None = None) -> npt.NDArray[np.str_]:
     """(n,) the beginning of the bin that each time falls into, as text; `(missing)` where there is none.
 
+    The arguments are those of `bin_starts`.
+
+    >>> bin_times(["2026-03-01T23:30", "2026-03-02", None], "week").tolist()
+    ['2026-02-23', '2026-03-02', '(missing)']
+    """
+    starts = bin_starts(values, width, what, zone)
+    return np.where(np.isnat(starts), MISSING, np.datetime_as_string(starts))
+
+
+def bin_starts(
+    values: Any, width: str, what: str = "times", zone: str | None = None
+) -> npt.NDArray[np.datetime64]:
+    """(n,) the beginning of the bin that each time falls into; NaT where there is no time.
+
     Times are ISO 8601 texts, dates, or Unix times in seconds to nanoseconds. Those with a time zone (Unix times
     have UTC) are counted in UTC, or in `zone`; those without are taken as they are written.
 
@@ -105,7 +120,7 @@ def bin_times(values: Any, width: str, what: str = "times", zone: str | None = N
         what: a word for the column in messages.
         zone: a name such as `"Europe/Berlin"`.
 
-    >>> bin_times(["2026-03-01T23:30", "2026-03-02", "2026-03-09"], "week").tolist()
+    >>> bin_starts(["2026-03-01T23:30", "2026-03-02", "2026-03-09"], "week").astype(str).tolist()
     ['2026-02-23', '2026-03-02', '2026-03-09']
     """
     count, unit = _width(width, what)
@@ -123,8 +138,59 @@ def bin_times(values: Any, width: str, what: str = "times", zone: str | None = N
     if zone is not None and DATE in sorts:
         raise InputError(f"{what}: its times have no time zone; leave zone {zone!r} out")
     local = {value: time if zone is None else _local(time, zone) for value, time in known.items()}
-    named = {value: _bin(time, count, unit) for value, time in local.items()}
-    return np.array([MISSING if is_missing(value) else named[value] for value in rows])
+    start = {value: _bin(time, count, unit) for value, time in local.items()}
+    found = [np.datetime64("NaT") if is_missing(value) else start[value] for value in rows]
+    return np.array(found, f"datetime64[{_bin_unit(unit)}]")
+
+
+def bin_edges(
+    starts: npt.NDArray[np.datetime64], width: str, most: int, what: str = "times"
+) -> npt.NDArray[np.datetime64]:
+    """(m + 1,) the edges of the m bins from the first of `bin_starts` to the last, with those that are empty.
+
+    Args:
+        starts: (n,) beginnings of bins, none missing.
+        width: of the bins.
+        most: more bins are refused.
+        what: a word for the column in messages.
+
+    >>> bin_edges(np.array(["2026-02", "2026-04"], "datetime64[M]"), "month", 10).astype(str).tolist()
+    ['2026-02', '2026-03', '2026-04', '2026-05']
+    """
+    count, unit = _width(width, what)
+    step: Any = np.array(7 * count if unit == "W" else count, f"timedelta64[{_bin_unit(unit)}]")
+    first, last = starts.min(), starts.max()
+    if (bins := int((last - first) // step) + 1) > most:
+        raise InputError(
+            f"{what}: {bins:,} periods of {width!r} from {first} to {last}; wanted at most {most:,}; take longer "
+            "periods, or look for wrong times"
+        )
+    return np.arange(first, last + 2 * step, step)
+
+
+def rows_per_window(width: object) -> int | None:
+    """How many rows make a window, or None where time does.
+
+    >>> rows_per_window("500 rows"), rows_per_window("day")
+    (500, None)
+    """
+    match = re.fullmatch(r"([1-9][0-9]{0,8}) rows", width) if isinstance(width, str) else None
+    return int(match[1]) if match else None
+
+
+def group_indices(numbers: npt.NDArray[Any]) -> Iterator[tuple[int, npt.NDArray[np.intp]]]:
+    """Each number that occurs, in order, with its places; takes n log n steps however many there are.
+
+    >>> [(number, places.tolist()) for number, places in group_indices(np.array([7, 3, 7]))]
+    [(3, [1]), (7, [0, 2])]
+    """
+    if not len(numbers):
+        return
+    order = np.argsort(numbers, kind="stable")
+    ordered = numbers[order]
+    starts = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1))
+    for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(order)], strict=True):
+        yield int(ordered[start]), order[start:end]
 
 
 def _width(width: str, what: str) -> tuple[int, str]:
@@ -158,12 +224,17 @@ def _local(time: np.datetime64, zone: str) -> np.datetime64:
     return np.datetime64(moment_.astimezone(there).replace(tzinfo=None), "us")
 
 
-def _bin(time: np.datetime64, count: int, unit: str) -> str:
+def _bin_unit(unit: str) -> str:
+    """The unit that beginnings of bins are written in: weeks by their first day."""
+    return "D" if unit == "W" else unit
+
+
+def _bin(time: np.datetime64, count: int, unit: str) -> np.datetime64:
     """The bin's beginning; weeks begin on Mondays (numpy's on Thursdays, as 1970 did)."""
     if unit == "W":
         days = time.astype("datetime64[D]").astype(int) + 3  # days since Monday, 29 December 1969
-        start = np.datetime64(int(days // (7 * count) * (7 * count) - 3), "D")
-        return str(start)
+        return np.datetime64(int(days // (7 * count) * (7 * count) - 3), "D")
     number = time.astype(f"datetime64[{unit}]").astype(int)
-    begin: Any = number // count * count
-    return str(np.array(begin).astype(f"datetime64[{unit}]"))
+    start: Any = np.array(number // count * count).astype(f"datetime64[{unit}]")
+    begin: np.datetime64 = start[()]
+    return begin

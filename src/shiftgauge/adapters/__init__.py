@@ -8,5 +8,14 @@ from shiftgauge.adapters.frames import from_dataframe
 from shiftgauge.adapters.huggingface import collect_texts, from_trainer
 from shiftgauge.adapters.pytorch import collect
 from shiftgauge.adapters.scikit_learn import from_sklearn
+from shiftgauge.adapters.tracking import log_mlflow
 
-__all__ = ["Collected", "collect", "collect_texts", "from_dataframe", "from_sklearn", "from_trainer"]
+__all__ = [
+    "Collected",
+    "collect",
+    "collect_texts",
+    "from_dataframe",
+    "from_sklearn",
+    "from_trainer",
+    "log_mlflow",
+]

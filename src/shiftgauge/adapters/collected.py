@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,37 +41,64 @@ class Collected:
     indexed: bool = True
 
     def source(
-        self, *, classes: Sequence[Hashable] | None = None, kind: str | None = None, **options: Any
+        self,
+        *,
+        classes: Sequence[Hashable] | None = None,
+        kind: str | None = None,
+        weights: Any = None,
+        predictions: Any = None,
+        threshold: float | Mapping[Hashable, float] | None = None,
+        ids: Any = None,
+        tolerance: float | None = None,
+        insist: bool = False,
+        drop_unlabelled: bool = False,
     ) -> Source:
-        """The labelled scores as a `Source`; `kind` says anew what they are, `options` are the source's own."""
+        """The labelled scores as a `Source`; `kind` says anew what they are, all else is as for `Source`."""
         if self.labels is None:
             raise InputError(
-                "collected: no labels came with the scores, so this cannot be a source; wanted labels=, y, or "
-                "batches of (inputs, labels); collect can be told where they are with unpack="
+                "collected: no labels came with the scores, so this cannot be a source; wanted y= (from_sklearn), the "
+                "column labels= (from_dataframe), or batches of (inputs, labels) (collect; unpack= says where they are)"
             )
         names = self._names(classes)
         labels = self._named(self.labels, names, "collected labels")
-        return Source(labels=labels, **self._shared(names, kind, options))
+        given = {"weights": weights, "predictions": predictions, "threshold": threshold, "ids": ids}
+        shared = self._shared(names, kind, insist, given)
+        return Source(labels=labels, tolerance=tolerance, drop_unlabelled=drop_unlabelled, **shared)
 
     def target(
-        self, *, classes: Sequence[Hashable] | None = None, kind: str | None = None, **options: Any
+        self,
+        *,
+        classes: Sequence[Hashable] | None = None,
+        kind: str | None = None,
+        weights: Any = None,
+        predictions: Any = None,
+        threshold: float | Mapping[Hashable, float] | None = None,
+        second: Any = None,
+        ids: Any = None,
+        labels: Any = None,
+        tolerance: float | None = None,
+        insist: bool = False,
     ) -> Target:
-        """The scores as a `Target`, as for `source`; labels, if there were any, are left behind."""
+        """The scores as a `Target`, as for `source`; labels that were collected are left behind."""
         names = self._names(classes)
-        second = None if self.second is None else self._named(self.second, names, "collected second model")
-        return Target(**{"second": second, **self._shared(names, kind, options)})
+        if second is None and self.second is not None:
+            second = self._named(self.second, names, "collected second model")
+        given = {"weights": weights, "predictions": predictions, "threshold": threshold, "ids": ids}
+        shared = self._shared(names, kind, insist, given)
+        return Target(second=second, labels=labels, tolerance=tolerance, **shared)
 
     def _shared(
-        self, names: tuple[Hashable, ...] | None, kind: str | None, options: dict[str, Any]
+        self, names: tuple[Hashable, ...] | None, kind: str | None, insist: bool, given: dict[str, Any]
     ) -> dict[str, Any]:
-        """The arguments of both; what is said now goes before what was collected."""
+        """The arguments of both; what is given now goes before what was collected."""
         kind = check_kind(kind or self.kind, "collected")
-        if kind == "logits" and not options.get("insist"):
+        if kind == "logits" and not insist:
             self._refuse_probabilities()
         held = {"predictions": self.predictions, "weights": self.weights, "ids": self.ids}
-        if "threshold" in options:
+        if given["threshold"] is not None:
             del held["predictions"]
-        return {kind: self.scores, "classes": names, **held, **options}
+        present = {name: value for name, value in given.items() if value is not None}
+        return {kind: self.scores, "classes": names, "insist": insist, **held, **present}
 
     def _refuse_probabilities(self) -> None:
         """The scores of a model that ends in softmax, before validation names arguments that no adapter takes."""
@@ -98,6 +125,21 @@ class Collected:
         n, k = self.scores.shape
         labels = "no labels" if self.labels is None else "labels"
         return f"Collected({self.kind}, {n} rows x {k} classes, {labels})"
+
+
+def index_ids(frame: Any, n: int) -> npt.NDArray[Any] | None:
+    """(n,) the row ids of a pandas frame or series: its index, unless it numbers the rows from 0 or repeats."""
+    index = getattr(frame, "index", None)
+    if (
+        index is None
+        or not hasattr(index, "is_unique")
+        or len(index) != n
+        or getattr(index, "nlevels", 1) > 1
+    ):
+        return None
+    ids = np.asarray(index)
+    counted = ids.dtype.kind in "iu" and np.array_equal(ids, np.arange(n))
+    return None if counted or not index.is_unique else ids
 
 
 def check_kind(kind: str, where: str) -> str:

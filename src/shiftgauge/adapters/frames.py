@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from shiftgauge.adapters.collected import Collected
+from shiftgauge.adapters.collected import Collected, index_ids
 from shiftgauge.errors import InputError
 from shiftgauge.io.batches import arrow_table
 from shiftgauge.io.frames import WHERE, as_table
@@ -25,7 +25,7 @@ def from_dataframe(
     *,
     probs: Columns | None = None,
     logits: Columns | None = None,
-    labels: str | None = None,
+    labels: str | None = "label",
     weights: str | None = None,
     predictions: str | None = "prediction",
     second: str | None = None,
@@ -40,8 +40,9 @@ def from_dataframe(
             list of columns (their names are the classes), or a mapping class -> column. Of two classes one
             may be None: it is one minus the other.
         logits: the same for logits. With neither, columns that begin with `prob_` or `logit_` are taken.
-        labels: the column of true labels; a target needs none.
-        weights, ids: columns of row weights, and of what rows are known by.
+        labels: the column of true labels; a target needs none. The default is read where it is there.
+        weights, ids: columns of row weights, and of row ids. Without ids, the index of a pandas frame is taken, unless
+            it numbers the rows from 0.
         predictions: the column of deployed decisions, read where it is there; None to leave it out.
         second: for a target, the column of a second model's predictions.
 
@@ -60,6 +61,8 @@ def from_dataframe(
     decisions = ReadOptions(prediction=predictions).prediction_column(
         table.column_names, WHERE, "predictions"
     )
+    if labels == "label" and labels not in table.column_names:
+        labels = None
     wanted = {"labels": labels, "predictions": decisions, "second": second, "ids": ids}
     texts = {
         word: check_column(name, table.column_names, WHERE)
@@ -80,8 +83,14 @@ def from_dataframe(
         classes=classes,
         weights=mass,
         indexed=False,
-        **given,
+        **{"ids": index_ids(frame, table.num_rows), **given},
     )
+
+
+def frame_column(table: Any, name: str) -> npt.NDArray[Any]:
+    """(n,) a column of an Arrow table that is not a score, as objects; None where it is empty."""
+    check_column(name, table.column_names, WHERE)
+    return collect_columns(arrow_table(table, WHERE), [], [name])[2][name]
 
 
 def _columns(

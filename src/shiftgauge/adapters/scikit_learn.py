@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shiftgauge import validation
-from shiftgauge.adapters.collected import Collected
+from shiftgauge.adapters.collected import Collected, index_ids
 from shiftgauge.errors import InputError
 
 
@@ -22,7 +22,8 @@ def from_sklearn(model: Any, X: Any, y: Any = None, *, weights: Any = None, seco
 
     Args:
         model: a fitted classifier, pipeline or search.
-        X: the rows, in whatever form the model takes.
+        X: the rows, in whatever form the model takes. The index of a pandas frame becomes the row ids, unless it
+            numbers the rows from 0.
         y: (n,) true labels in the model's own names; a target needs none.
         weights: (n,) row weights.
         second: for a target, a second fitted classifier of the same classes (for GDE).
@@ -46,6 +47,7 @@ def from_sklearn(model: Any, X: Any, y: Any = None, *, weights: Any = None, seco
         classes=validation.check_classes(classes, len(classes), "from_sklearn"),
         predictions=np.asarray(_call(model, "predict", X)),
         weights=None if weights is None else validation.as_array(weights, "from_sklearn: weights"),
+        ids=index_ids(X, len(scores)),
         indexed=False,
     )
 

@@ -85,7 +85,9 @@ def rows_line(answer: Comparison, one: Estimate) -> str:
 
     labels = 0 if one.labels is None else one.labels.n
     plural = "" if labels == 1 else "s"
-    return f"validation error {percent(answer.source['error'])}; {answer.target['n']:,} rows, {labels:,} label{plural}"
+    error, k = answer.source["error"], answer.source["k"]
+    worse = ", worse than chance: are labels and columns in the same order?" if error > 1.0 - 1.0 / k else ""
+    return f"validation error {percent(error)}{worse}; {answer.target['n']:,} rows, {labels:,} label{plural}"
 
 
 def truth_line(one: Estimate, truth: Truth) -> str:

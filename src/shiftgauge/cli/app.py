@@ -18,6 +18,7 @@ from shiftgauge.cli import (
     compare,
     demo,
     doctor,
+    drivers,
     estimate,
     label_plan,
     methods,
@@ -27,6 +28,7 @@ from shiftgauge.cli import (
     report,
     slices,
     streams,
+    timeline,
     warm_up,
 )
 from shiftgauge.cli.options import add_quiet
@@ -51,6 +53,8 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "doctor": doctor.doctor,
     "metrics": metrics.metrics,
     "slices": slices.slices,
+    "drivers": drivers.drivers,
+    "timeline": timeline.timeline,
     "backtest": backtest.backtest,
     "label-plan": label_plan.label_plan,
     "label-progress": label_plan.label_progress,
@@ -66,6 +70,8 @@ EXAMPLES = {
     "doctor": "val.csv new.csv",
     "metrics": "val.csv new.csv --confusion",
     "slices": "val.csv new.csv --by region",
+    "drivers": "val.csv new.csv --by age --by region",
+    "timeline": "val.csv new.csv --time date --every week",
     "backtest": "val.csv --by region",
     "label-plan": "val.csv new.csv -n 20 -o rows.csv",
     "label-progress": "plan.json rows.csv",

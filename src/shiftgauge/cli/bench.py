@@ -22,10 +22,10 @@ app = typer.Typer(
 
 Name = Annotated[str, typer.Argument(help="Data set; see `shiftgauge bench list`.")]
 Data = Annotated[
-    Path, typer.Option("--data", envvar="SHIFTGAUGE_DATA", help="Directory that holds the data sets.")
+    Path, typer.Option("--datasets", envvar="SHIFTGAUGE_DATASETS", help="Directory that holds the data sets.")
 ]
 Runs = Annotated[Path, typer.Option("--runs", help="Directory for checkpoints, scores and single estimates.")]
-Out = Annotated[Path, typer.Option("--out", help="Directory for estimates, tables and figures.")]
+Out = Annotated[Path, typer.Option("--results", help="Directory for estimates, tables and figures.")]
 Network = Annotated[str | None, typer.Option("--network", help="Network; default: the data set's own.")]
 RecipeName = Annotated[str | None, typer.Option("--recipe", help="Recipe; default: the data set's own.")]
 Seeds = Annotated[
@@ -41,7 +41,7 @@ Workers = Annotated[int, typer.Option("--workers", min=0, help="Processes that d
 Threads = Annotated[int | None, typer.Option("--threads", min=1, help="CPU threads for torch.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text; errors are fractions.")]
 RowLimit = Annotated[
-    int | None, typer.Option("--rows", min=1, help="At most this many rows of every shifted set.")
+    int | None, typer.Option("--max-rows", min=1, help="At most this many rows of every shifted set.")
 ]
 PaperProjNorm = Annotated[
     bool, typer.Option("--projnorm", help="ProjNorm as in the paper; needs public ImageNet weights.")
@@ -51,6 +51,9 @@ Steps = Annotated[
 ]
 Part = Annotated[str | None, typer.Option("--shard", help="Part i of n of the work, as i/n.")]
 Cache = Annotated[Path | None, typer.Option("--cache", help="Keep corrupted sets in this directory.")]
+KeepScores = Annotated[
+    bool, typer.Option("--keep-scores", help="Keep the scores beside the results, for `bench remake`.")
+]
 Redo = Annotated[bool, typer.Option("--redo", help="Replace what other weights, data, code or options made.")]
 Marginal = Annotated[
     str | None, typer.Option("--marginal", help="Label shares: source or uniform; default: the authors'.")
@@ -150,7 +153,8 @@ def collect(
 @app.command()
 def run(
     name: Name, runs: Runs = Path("runs"), out: Out = Path("results"), network: Network = None,
-    marginal: Marginal = None, shard: Part = None, method: Methods = None, as_json: Json = False,
+    marginal: Marginal = None, shard: Part = None, method: Methods = None, keep_scores: KeepScores = False,
+    as_json: Json = False,
 ) -> None:  # fmt: skip
     """Every method on every collected shift, mild label shift and the batch ablation; a killed run continues."""
     bench = _bench()
@@ -160,7 +164,7 @@ def run(
 
     part, methods = Shard.parse(shard), [load_method(text) for text in method or ()]
     with shown() as show:
-        folder = bench.run(name, runs, out, network, marginal, part, show, methods)
+        folder = bench.run(name, runs, out, network, marginal, part, show, methods, keep_scores)
     if part.count > 1:
         line = f"shard {shard} done; merge the shards, then run without --shard"
         _output({"shard": shard}, [line], as_json)
@@ -217,6 +221,19 @@ def joint(out: Out = Path("results"), as_json: Json = False) -> None:
 
 
 @app.command()
+def remake(out: Out = Path("results"), as_json: Json = False) -> None:
+    """Every table and figure anew, from the scores that the results keep; for after a change of a method."""
+    bench = _bench()
+    from shiftgauge.experiments import joint as joint_results
+    from shiftgauge.experiments.progress import shown
+
+    with shown() as show:
+        folders = [str(path) for path in bench.remake(out, show)]
+    joint_results.make(out)
+    _output({"folders": folders}, folders, as_json)
+
+
+@app.command()
 def natural(
     only: Only = None, runs: Runs = Path("runs"), out: Out = Path("results"), method: Methods = None,
     as_json: Json = False,
@@ -249,7 +266,7 @@ def all_(
     network: Network = None, recipe: RecipeName = None, seed: Seeds = None, device: Device = None,
     precision: Precision = "auto", workers: Workers = 0, threads: Threads = None, projnorm: PaperProjNorm = False,
     projnorm_steps: Steps = 0, rows: RowLimit = None, cache: Cache = None, redo: Redo = False,
-    marginal: Marginal = None, method: Methods = None, as_json: Json = False,
+    marginal: Marginal = None, method: Methods = None, keep_scores: KeepScores = False, as_json: Json = False,
 ) -> None:  # fmt: skip
     """All steps for one data set: train, collect, run, table, figures."""
     bench = _bench()
@@ -268,7 +285,9 @@ def all_(
         bench.check_results(bench.results_folder(out, name, setting.network), setting.recipe.settings())
         _print_cache_size(setting)
         _collect().collect_scores(setting, seed, projnorm, projnorm_steps)
-        folder = bench.run(name, runs, out, network, marginal, progress=show, methods=methods)
+        folder = bench.run(
+            name, runs, out, network, marginal, progress=show, methods=methods, keep_scores=keep_scores
+        )
     files = [*bench.table(name, out, network), *bench.figures(name, runs, out, network)]
     records = bench.summary(name, out, network)
     _output({"folder": str(folder), "files": [str(path) for path in files], "mae": records}, [], as_json)

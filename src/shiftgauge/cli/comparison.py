@@ -80,6 +80,8 @@ def print_comparison(answer: Comparison, first: Estimate, truth: Truth | None) -
     out.print(headline(first), style="bold")
     out.print(rows_line(answer, first))
     out.print(_table(answer, truth))
+    if truth is not None:
+        out.print(f"truth is the error by the labels of {truth.where}", style="dim")
     interval = next((one.interval for one in answer if one.range is None and one.interval), None)
     if interval is not None:
         out.print(
@@ -110,11 +112,10 @@ def _table(answer: Comparison, known: Truth | None) -> Any:
     table.add_column("estimate", justify="right")
     if truth is not None:
         table.add_column("difference", justify="right")
-    table.add_column("what it is", style="dim")
     for name, estimate_text, difference in answer.rows():
         cells = [METHODS[name].title, estimate_text.replace("error ", "")]
-        table.add_row(*cells, *([difference] if truth is not None else []), METHODS[name].meaning)
+        table.add_row(*cells, *([difference] if truth is not None else []))
     if known is not None:
         bold = (Text(text, style="bold") for text in ("truth", percent(known.error)))
-        table.add_row(*bold, "", f"by the labels of {known.where}")
+        table.add_row(*bold, "")
     return table

@@ -10,9 +10,11 @@ from shiftgauge.cli import inputs as files
 from shiftgauge.cli import options
 from shiftgauge.cli.options import use_option_names
 from shiftgauge.cli.records import print_json
-from shiftgauge.cli.screen import console, plain_table, show_progress, warn
+from shiftgauge.cli.screen import console, show_progress, warn, wrapped
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from shiftgauge.inference import Diagnosis
 
 STYLES = {"ok": "green", "caution": "yellow", "stop": "bold red"}
@@ -26,6 +28,7 @@ def doctor(
     calibration: options.Calibration = "temperature",
     proportions: options.Proportions = "unknown",
     seed: options.Seed = 0,
+    verbose: options.Verbose = False,
     as_json: options.AsJson = False,
     *,
     labelled: files.LabelOptions,
@@ -42,24 +45,35 @@ def doctor(
     if as_json:
         print_json(diagnosis.to_dict(), context, samples.source, samples.target)
     else:
-        _print(diagnosis)
+        _print(diagnosis, verbose)
     if diagnosis.status == "stop":
         raise typer.Exit(1)
 
 
-def _print(diagnosis: Diagnosis) -> None:
-    from rich.text import Text
-
+def _print(diagnosis: Diagnosis, verbose: bool) -> None:
+    """Print the verdict, and what is not ok with what to do about it; every check if verbose."""
     out = console()
-    out.print(f"verdict: {diagnosis.sentence}", style=STYLES[diagnosis.status])
-    table = plain_table()
-    for column in ("status", "check", "what it means, and what to do"):
-        table.add_column(column)
-    for check in diagnosis.ranked:
-        style = STYLES[check.status]
-        table.add_row(Text(check.status, style=style), check.name, Text(use_option_names(check.meaning)))
+    for line in wrapped("", diagnosis.sentence, " " * 9):
+        out.print(line, style=STYLES[diagnosis.status])
+    shown = diagnosis.ranked if verbose else [c for c in diagnosis.ranked if c.status != "ok"]
+    for check in shown:
+        meaning = f"{check.name}: {use_option_names(check.meaning)}"
+        _print_lines(out, f"{check.status:<9}", meaning, STYLES[check.status])
         if check.advice:
-            table.add_row("", "", Text(f"-> {use_option_names(check.advice)}", style=style))
-    out.print(table)
+            _print_lines(out, f"{'':<9}-> ", use_option_names(check.advice))
+    fine = [check.name for check in diagnosis.ranked if check.status == "ok"]
+    if fine and not verbose:
+        _print_lines(out, f"{'ok':<9}", f"{', '.join(fine)} (--verbose says what was measured)")
     for warning in diagnosis.warnings:
         warn(out, use_option_names(warning))
+
+
+def _print_lines(out: Console, head: str, text: str, style: str = "") -> None:
+    """Print a wrapped text behind a word in a style of its own."""
+    from rich.text import Text
+
+    for number, line in enumerate(wrapped(head, text)):
+        shown = Text(line)
+        if number == 0 and style:
+            shown.stylize(style, 0, len(head))
+        out.print(shown)

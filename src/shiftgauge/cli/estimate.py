@@ -55,7 +55,7 @@ def estimate(
     labelled: files.CheckOptions,
     inputs: files.InputOptions,
 ) -> None:
-    """Estimate the error of a classifier on TARGET, which has no labels, from SOURCE, which has."""
+    """Estimate the error of a classifier on new data (TARGET) from labelled validation data (SOURCE)."""
     name = _one_method(method)
     labelled.check_method(name)
     limit = limits.parse_limit(fail_above, on)
@@ -107,12 +107,14 @@ def estimate(
 
 def _commands(context: typer.Context, one: Estimate) -> Commands:
     """The commands that a reader of the answer may want next."""
-    same = [field.name for field in fields(files.InputOptions)]
+    same, labelled = (
+        [field.name for field in fields(words)] for words in (files.InputOptions, files.LabelOptions)
+    )
     count = min(one.n_target, max(MORE_LABELS, 0 if one.labels is None else 2 * one.labels.n))
     plan = command_line(context, "label-plan", [*same, "proportions", "calibration"])
     return Commands(
         f"{plan} -n {count} -o rows.csv",
-        command_line(context, "doctor", [*same, "proportions", "calibration"]),
+        command_line(context, "doctor", [*same, *labelled, "proportions", "calibration"]),
     )
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from shiftgauge.cli.options import output_option
 from shiftgauge.errors import InputError, nearest
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ FailAbove = Annotated[
 ]
 On = Annotated[
     str,
-    output_option(
+    typer.Option(
         "--on",
         help="What --fail-above looks at: error, or low or ceiling (the lower or upper end of the range)",
     ),

@@ -159,10 +159,13 @@ class CheckOptions(LabelOptions):
     """As `LabelOptions`, and labels to compare the answer with."""
 
     check: Annotated[
-        bool, labels_option("--check", help="Compare with the label column of TARGET; changes no answer")
+        bool,
+        labels_option(
+            "--check", help="Compare with the label column of TARGET; does not change the estimate"
+        ),
     ] = False
     truth: Annotated[
-        Path | None, labels_option(help="Compare with the labels in this file; changes no answer")
+        Path | None, labels_option(help="Compare with the labels in this file; does not change the estimate")
     ] = None
 
 

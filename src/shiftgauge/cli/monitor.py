@@ -18,7 +18,12 @@ from shiftgauge.results import SCHEMA
 app = typer.Typer(help="Monitor deployed models: estimates by window, late labels, alerts, pages.")
 tokens = typer.Typer(help="Create, list and revoke tokens.", no_args_is_help=True)
 app.add_typer(tokens, name="token")
-Store = Annotated[Path, typer.Option("--store", help="The folder with all data of the monitor")]
+Store = Annotated[
+    Path,
+    typer.Option(
+        "--store", help="The folder with all data of the monitor; with --database nothing is kept there"
+    ),
+]
 Database = Annotated[
     str | None,
     typer.Option("--database", help="postgresql://USER@HOST/NAME; SQLite in the folder by default"),

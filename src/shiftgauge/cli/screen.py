@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING, Any
 
@@ -99,6 +99,14 @@ def plain_table(**options: Any) -> Table:
     from rich.table import Table
 
     return Table(box=None, pad_edge=False, header_style="bold", **options)
+
+
+def print_table(out: Console, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print the table of a result, its lines not wrapped."""
+    from shiftgauge.results import text_table
+
+    for line in text_table(head, rows):
+        out.print(line.removeprefix("  "), no_wrap=True, crop=False, overflow="ignore")
 
 
 def warn(out: Console, text: str) -> None:

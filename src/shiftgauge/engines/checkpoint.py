@@ -51,7 +51,7 @@ class Checkpoint:
     """
 
     def __init__(self, engine: Engine, folder: str | Path) -> None:
-        self.engine, self.folder = engine, Path(folder)
+        self.engine, self.folder, self.keeps_order = engine, Path(folder), engine.keeps_order
         self.passes = self.reused = 0
         try:
             self.folder.mkdir(parents=True, exist_ok=True)

@@ -48,6 +48,8 @@ class Dask:
         traffic: the bytes of each pass, in order.
     """
 
+    keeps_order = True
+
     def __init__(self, cluster: Any) -> None:
         self.client = connect(cluster)
         if self.client is not cluster:  # it is ours: its threads end with this engine
@@ -152,6 +154,8 @@ class DaskFrame:
         layout: what its columns hold.
         client: who computes; None for the threads of this process.
     """
+
+    keeps_order = True
 
     def __init__(self, frame: Any, layout: Layout, client: Any = None) -> None:
         self.frame, self.layout, self.client = frame, layout, client

@@ -23,6 +23,8 @@ class Spark:
         layout: what its columns hold.
     """
 
+    keeps_order = False
+
     def __init__(self, frame: Any, layout: Layout) -> None:
         self.frame, self.layout = frame, layout
 

@@ -7,6 +7,7 @@ from shiftgauge.inference.backtests import Backtest, backtest
 from shiftgauge.inference.checks import Check
 from shiftgauge.inference.confusion import Metrics, metrics
 from shiftgauge.inference.decisions import ceiling, rank, suitable
+from shiftgauge.inference.decomposition import Driver, Drivers, DriverSlice, drivers
 from shiftgauge.inference.diagnosis import Diagnosis, doctor
 from shiftgauge.inference.estimates import compare, estimate, interval, shift_test
 from shiftgauge.inference.label_plans import LabelPlan, Progress, label_plan
@@ -18,6 +19,9 @@ __all__ = [
     "Backtest",
     "Check",
     "Diagnosis",
+    "Driver",
+    "DriverSlice",
+    "Drivers",
     "LabelPlan",
     "Metrics",
     "Progress",
@@ -30,6 +34,7 @@ __all__ = [
     "ceiling",
     "compare",
     "doctor",
+    "drivers",
     "estimate",
     "interval",
     "label_plan",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ from shiftgauge.inference.resampling import Resampling, with_interval
 from shiftgauge.inference.shifts import LEAST_ROWS, NATURAL, Shift, Untried, made_shifts, natural_splits
 from shiftgauge.methods.pair import Pair
 from shiftgauge.methods.registry import find
-from shiftgauge.results import Estimate, Result, render
+from shiftgauge.results import Estimate, Table, render
 from shiftgauge.rows import Rows, to_source
 from shiftgauge.samples import Source, Target
 
@@ -81,7 +81,7 @@ class NotTried:
 
 
 @dataclass(frozen=True, repr=False)
-class Backtest(Result):
+class Backtest(Table):
     """All trials and what they recommend.
 
     Attributes:
@@ -92,6 +92,8 @@ class Backtest(Result):
         warnings: what the reader should know.
         not_tried: the targets that could not be made.
     """
+
+    index_columns: ClassVar[int] = 2
 
     trials: tuple[Trial, ...]
     recommended: str | None
@@ -125,8 +127,8 @@ class Backtest(Result):
                 out.append(
                     {
                         "kind": kind,
-                        "natural": kind in NATURAL,
                         "method": method,
+                        "natural": kind in NATURAL,
                         "targets": len(mine),
                         "mean_miss": float(np.mean([abs(t.miss) for t in mine])),
                         "worst_miss": float(np.max([abs(t.miss) for t in mine])),
@@ -134,6 +136,10 @@ class Backtest(Result):
                     }
                 )
         return out
+
+    def records(self) -> list[dict[str, Any]]:
+        """One dictionary per kind of shift and method."""
+        return self.table()
 
     def content(self) -> dict[str, Any]:
         """Everything as plain values."""

@@ -21,6 +21,11 @@ from shiftgauge.rows import Block, run
 COMPARED, ASSUMED = ("atc-ne", "doc", "cott", "scot", "label-shift"), ("source", "shrunk", "rlls", "mlls")
 #: The check whose grade was calibrated on data: "ok" and "caution" of the whole are its.
 RANGE, LABELS = "range of the answer", "labels"
+#: A model this much less confident than right was trained on soft labels or averages votes: -10 and -9 points with
+#: label smoothing and mixup, -13 and -14 with forests, -0.5 to -3 without (benchmarks/soft_labels.py, voting.py).
+UNDERCONFIDENT = 0.05
+#: Models that vote have fewer different confidences than this share of their rows, if there are rows enough to tell.
+FEW_VALUES, MIN_VOTES = 0.3, 50
 
 
 def compared_methods(pair: Pair) -> list[str]:
@@ -164,12 +169,20 @@ def correction(pair: Pair) -> Check:
     )
 
 
+def _confidence_and_accuracy(pair: Pair) -> tuple[float, float]:
+    """On the source, before calibration."""
+
+    def compute() -> tuple[float, float]:
+        source = pair.source_block
+        raw = softmax(log_scores(source.scores, source.kind))
+        return float(source.row_share @ source.at_prediction(raw)), 1.0 - pair.source_sample.error
+
+    return pair.once("confidence before calibration", compute)
+
+
 def overconfidence(pair: Pair) -> Check:
     """Confidence before calibration against accuracy on the source."""
-    source = pair.source_block
-    raw = softmax(log_scores(source.scores, source.kind))
-    confidence = float(source.row_share @ source.at_prediction(raw))
-    accuracy = 1.0 - pair.source_sample.error
+    confidence, accuracy = _confidence_and_accuracy(pair)
     gap = confidence - accuracy
     return Check(
         "source confidence",
@@ -178,6 +191,34 @@ def overconfidence(pair: Pair) -> Check:
         f"before calibration the model is {percent(confidence)} confident on the source and {percent(accuracy)} right "
         f"({100 * gap:+.1f} points)",
         "calibration repairs an even excess; far too much suggests labels in the wrong order",
+    )
+
+
+def soft_scores(pair: Pair) -> Check:
+    """Training on soft labels, and models that vote, as the source alone shows them."""
+    confidence, accuracy = _confidence_and_accuracy(pair)
+    source = pair.source_block
+    noise = np.sqrt(accuracy * (1.0 - accuracy) / pair.source.n_effective)
+    values = len(np.unique(source.scores.max(axis=1)))
+    soft = confidence - accuracy < -max(UNDERCONFIDENT, 3.0 * noise)
+    votes = source.kind == "probs" and source.n >= MIN_VOTES and values <= FEW_VALUES * source.n
+    signs = []
+    if soft:
+        signs.append(
+            f"before calibration the model is {100 * (accuracy - confidence):.1f} points less confident on the source "
+            "than right, as after training on soft labels (label smoothing, mixup, distillation) or with averaged votes"
+        )
+    if votes:
+        signs.append(
+            f"{source.n:,} source rows have {values:,} different confidences: the model votes, or scores were rounded"
+        )
+    return Check(
+        "soft labels or votes",
+        CAUTION if signs else OK,
+        {"confidence_minus_accuracy": confidence - accuracy, "different_confidences": values},
+        "; ".join(signs) or "the source shows no sign of soft labels or votes",
+        "calibration mends the source, not the shifted target: confidence-based methods may miss by more here; "
+        "label some rows (shiftgauge label-plan)",
     )
 
 
@@ -398,6 +439,7 @@ CHECKS: tuple[Callable[[Pair], Check], ...] = (
     size,
     correction,
     overconfidence,
+    soft_scores,
     leakage,
     calibration,
     temperature,

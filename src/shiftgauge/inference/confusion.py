@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shiftgauge.binomial import joint_rows
-from shiftgauge.errors import InputError, Note, prefix
+from shiftgauge.errors import InputError, Note, optional, prefix
 from shiftgauge.inference.estimates import estimate
 from shiftgauge.inference.pairs import SourceOrPair, to_pair
 from shiftgauge.inference.scenarios import (
@@ -23,7 +23,7 @@ from shiftgauge.inference.scenarios import (
 from shiftgauge.labelshift import Marginal
 from shiftgauge.methods.pair import Pair, accepted_options, resolve_method
 from shiftgauge.methods.range import RANGE_LEVEL
-from shiftgauge.results import Range, Result, percent, render
+from shiftgauge.results import Range, Table, percent, render
 from shiftgauge.rows import Block, Rows, Totals, run
 from shiftgauge.samples import Target
 from shiftgauge.validation.target_labels import RANDOM
@@ -46,7 +46,7 @@ ACCURACY = ("weighted", "recall")
 
 
 @dataclass(frozen=True, repr=False)
-class Metrics(Result):
+class Metrics(Table):
     """Estimated metrics of the target.
 
     Attributes:
@@ -66,6 +66,7 @@ class Metrics(Result):
         updated: numbers per class that labels of the class's own rows updated; they replace what the confusion
             matrix says.
         rows: (K,) the fewer of the effective rows predicted as the class and expected to be of it.
+        noise: standard deviations of the sampling error and label noise of every other number, by its name.
     """
 
     confusion: Array
@@ -82,6 +83,7 @@ class Metrics(Result):
     ranges: Mapping[str, Ranges] = field(default_factory=dict)
     updated: Mapping[str, Array] = field(default_factory=dict)
     rows: Array | None = None
+    noise: Mapping[str, Array] = field(default_factory=dict)
 
     def _per_class(self, name: str) -> Array:
         if name in self.updated:
@@ -177,6 +179,22 @@ class Metrics(Result):
             "note": self.note,
             "warnings": list(self.warnings),
         }
+
+    def records(self) -> list[dict[str, Any]]:
+        """One dictionary per class: each number with both ends of its range."""
+        out = []
+        for row in self.content()["classes"]:
+            ends = {name: row.pop(f"{name}_range") for name in ("share", "precision", "recall", "f1")}
+            for name, one in ends.items():
+                row |= {f"{name}_{end}": None if one is None else one[end] for end in ("low", "high")}
+            out.append(row)
+        return out
+
+    def confusion_to_pandas(self) -> Any:
+        """The confusion matrix as a pandas DataFrame: shares of all rows, true classes in rows."""
+        pandas = optional("pandas", extra="pandas", purpose="confusion_to_pandas")
+        index, columns = (pandas.Index(self.classes, name=name) for name in ("true class", "predicted"))
+        return pandas.DataFrame(self.confusion, index=index, columns=columns)
 
     def heading(self) -> str:
         """The error by the method and by COTT, and kappa."""
@@ -276,10 +294,13 @@ def metrics(
     sums = read_sums(pair, cases, costs)
     values: dict[str, Array] = {}
     ranges: dict[str, Ranges] = {}
+    noise: dict[str, Array] = {}
     for one in numbers(pair, sums, costs):
         centre = _average_centre(one.name, values) if one.kind == "average" else None
         own, found = cases.ranges(one.kind, one.values, one.noise, one.rows, one.counted, one.bounds, centre)
+        noise[one.name] = one.noise
         if one.name == "f1":  # J, the share of right rows among those of the class or predicted as it
+            noise["f1"] = 2.0 * one.noise / (1.0 + own) ** 2
             own, found = _f1(own), tuple(r and Range(r.level, _f1(r.low), _f1(r.high), r.kind) for r in found)
         if one.name == "share":
             own, found = _sum_to_one(own, found)
@@ -300,6 +321,7 @@ def metrics(
         ranges=ranges if cases.measured else {},
         updated={key: values[key] for key in (*AVERAGED, "share")} if cases.use_labels else {},
         rows=np.minimum(*_support(pair, sums)),
+        noise=noise,
     )
 
 

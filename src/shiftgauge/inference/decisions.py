@@ -16,7 +16,7 @@ from shiftgauge.inference.pairs import SourceOrPair, to_pair
 from shiftgauge.methods.labels import at_level
 from shiftgauge.methods.pair import Pair
 from shiftgauge.methods.range import CAUTION, OK, RANGE_LEVEL, STOP, check_level
-from shiftgauge.results import Estimate, Interval, Range, Result, percent, render
+from shiftgauge.results import Estimate, Interval, Range, Result, Table, percent, render, text_table
 from shiftgauge.rows import Rows
 from shiftgauge.samples import Source, Target
 from shiftgauge.validation.target_labels import RANDOM
@@ -236,7 +236,8 @@ def suitable(
     "suitable" if the upper end of the range at the level is within the limit, "not suitable" if the lower
     end is beyond it, else "cannot say". Of 990 natural targets at level 95%, "suitable" was wrong in 4% of the cases
     in which it was given at a margin of 20 points, and in 13 of 64 at 10 points, most of them in two families whose
-    change leaves no trace in scores (`docs/natural.md`); margins of a few points are nearly always "cannot say".
+    change leaves no trace in scores (`docs/explanation/natural.md`); margins of a few points are nearly always
+    "cannot say".
 
     Args:
         source: scores with labels; or a `Pair`, and no target.
@@ -278,7 +279,7 @@ class Ranked:
 
 
 @dataclass(frozen=True, repr=False)
-class Ranking(Result):
+class Ranking(Table):
     """Models, best first.
 
     Attributes:
@@ -310,8 +311,12 @@ class Ranking(Result):
         models = [dict(vars(m)) for m in self.models]
         return {"best": self.best, "sure": self.sure, "sentence": self.sentence(), "models": models}
 
+    def records(self) -> list[dict[str, Any]]:
+        """One dictionary per model, the best first."""
+        return [{"model": m.name, **{k: v for k, v in vars(m).items() if k != "name"}} for m in self.models]
+
     def __repr__(self) -> str:
-        return render([f"Ranking({self.sentence()})"])
+        return render([self.sentence(), *text_table(*self.table_rows())], self.warnings)
 
     def heading(self) -> str:
         """The ranking in one line."""
@@ -333,8 +338,8 @@ def rank(
 
     Expected is the mean of `auto`'s estimate and the source error: on natural tables the estimate alone orders
     models no better than the source error does; the two together order those that differ much better than
-    either (`docs/natural.md`). How sure comes from the same tables, and is never above 85%: model choice without
-    labels is unreliable, and a few hundred labels settle it.
+    either (`docs/explanation/natural.md`). How sure comes from the same tables, and is never above 85%: model choice
+    without labels is unreliable, and a few hundred labels settle it.
 
     Args:
         models: name -> (source, target), at least two; targets of the same rows, for the sampling error of the

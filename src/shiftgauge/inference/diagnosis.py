@@ -19,7 +19,7 @@ from shiftgauge.inference.pairs import SourceOrPair, to_pair
 from shiftgauge.methods.auto import check_proportions
 from shiftgauge.methods.range import CAUTION, OK, STOP
 from shiftgauge.methods.shift import ShiftVerdict
-from shiftgauge.results import Result, p_value, render
+from shiftgauge.results import Table, p_value, render
 from shiftgauge.rows import Rows
 from shiftgauge.samples import Target
 from shiftgauge.validation.target_labels import RANDOM
@@ -29,7 +29,7 @@ COLOURS = {OK: "#0a8a64", CAUTION: "#b86e00", STOP: "#d6344e"}
 
 
 @dataclass(frozen=True, repr=False)
-class Diagnosis(Result):
+class Diagnosis(Table):
     """All findings.
 
     Attributes:
@@ -68,8 +68,8 @@ class Diagnosis(Result):
         worst = [check.name for check in self.checks if check.status == self.status]
         if self.status == OK:
             others = [check.name for check in self.checks if check.status == CAUTION]
-            beside = f"; to know: {', '.join(others)}" if others else ""
-            return f"ok: nothing says stop; mind the range of the answer{beside}"
+            beside = f"; caution: {', '.join(others)}" if others else ""
+            return f"ok: no check says stop{beside}"
         what = "do not rely on an estimate" if self.status == STOP else "take an estimate with care"
         return f"{self.status}: {what}; see {', '.join(worst)}"
 
@@ -87,6 +87,13 @@ class Diagnosis(Result):
             "checks": [check.to_dict() for check in self.checks],
             "shift_test": self.shift_test.content(),
         }
+
+    def records(self) -> list[dict[str, Any]]:
+        """One dictionary per check, the worst first."""
+        return [
+            {"check": check.name, **{k: v for k, v in vars(check).items() if k != "name"}}
+            for check in self.ranked
+        ]
 
     def heading(self) -> str:
         """The verdict."""

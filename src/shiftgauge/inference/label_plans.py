@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ from shiftgauge.inference.pairs import SourceOrPair, to_pair
 from shiftgauge.methods.labels import LabelEvidence, prior_of, update
 from shiftgauge.methods.pair import Pair, RowPlan
 from shiftgauge.methods.range import RANGE_LEVEL, ErrorDistribution, check_level, range_of
-from shiftgauge.results import Range, Result, percent, render
+from shiftgauge.results import Range, Result, Table, percent, render
 from shiftgauge.rows import Block, RowBuffer, Rows, run
 from shiftgauge.samples import Target
 from shiftgauge.storage import write_text
@@ -36,7 +37,7 @@ WORLDS, LOOKS, COARSE_GRID = 200, 60, 501
 #: Error probabilities that differ by more than this are those of another target.
 ROUNDED = 1e-3
 #: The first words of a saved plan.
-FORMAT, SCHEMA = "shiftgauge-label-plan", 1
+FORMAT = "shiftgauge-label-plan"
 DESIGNS: Final = {
     "spread": "one row at random from each of as many equal parts of the rows, sorted by error probability",
     "random": "rows at random, in an order in which labelling may stop at any time",
@@ -44,7 +45,7 @@ DESIGNS: Final = {
 
 
 @dataclass(frozen=True, repr=False)
-class LabelPlan(Result, RowPlan):
+class LabelPlan(Table, RowPlan):
     """Which rows to label.
 
     Attributes:
@@ -102,6 +103,11 @@ class LabelPlan(Result, RowPlan):
             "error_probability": self.error_probability,
         }
 
+    def records(self) -> list[dict[str, Any]]:
+        """One dictionary per row to label."""
+        columns = {name: values.tolist() for name, values in self.table().items()}
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
     def content(self) -> dict[str, Any]:
         """The plan as plain values."""
         return {
@@ -118,6 +124,10 @@ class LabelPlan(Result, RowPlan):
             "ids": None if self.ids is None else self.ids.tolist(),
         }
 
+    def heading(self) -> str:
+        """The plan in one line."""
+        return self.sentence()
+
     def table_rows(self) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
         """One row per row to label, the first twenty."""
         columns = {name: values.tolist()[:20] for name, values in self.table().items()}
@@ -129,7 +139,7 @@ class LabelPlan(Result, RowPlan):
 
     def save(self, path: str | Path) -> None:
         """Write the plan as JSON, for `LabelPlan.load` and `shiftgauge estimate --plan`."""
-        write_text(path, json.dumps({"format": FORMAT, "schema": SCHEMA, **_to_document(self)}))
+        write_text(path, json.dumps({"format": FORMAT, "schema": _schema(), **_to_document(self)}))
 
     @classmethod
     def load(cls, path: str | Path) -> LabelPlan:
@@ -143,8 +153,12 @@ class LabelPlan(Result, RowPlan):
             raise FileError(f"{path}: not JSON; {wanted}") from None
         if not isinstance(document, dict) or document.pop("format", None) != FORMAT:
             raise FileError(f"{path}: not a label plan; {wanted}")
-        if document.pop("schema", None) != SCHEMA:
-            raise FileError(f"{path}: written by another version of shiftgauge; upgrade to read it")
+        schema = document.pop("schema", None)
+        if schema != _schema():
+            raise FileError(
+                f"{path}: written by another version of shiftgauge (form {str(schema)[:20]}, this version needs "
+                f"{_schema()}); use that version, or make a new plan"
+            )
         try:
             return _from_document(document)
         except (KeyError, TypeError, ValueError):
@@ -242,6 +256,14 @@ class LabelPlan(Result, RowPlan):
             )
 
 
+def _schema() -> str:
+    """A digest of what a plan holds; a file with another one is refused."""
+    names = [
+        f"{field.name}: {field.type}" for of in (LabelPlan, Range, ErrorDistribution) for field in fields(of)
+    ]
+    return hashlib.sha256("\n".join(names).encode()).hexdigest()[:12]
+
+
 def _to_document(plan: LabelPlan) -> dict[str, Any]:
     values = {name: v.tolist() if isinstance(v, np.ndarray) else v for name, v in vars(plan).items()}
     ranges = {name: asdict(values[name]) for name in ("range", "expected_range", "prior")}
@@ -299,6 +321,10 @@ class Progress(Result):
 
     def __repr__(self) -> str:
         return render([self.sentence()], self.warnings)
+
+    def heading(self) -> str:
+        """The progress in one line."""
+        return self.sentence()
 
 
 def label_plan(

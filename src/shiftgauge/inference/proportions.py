@@ -19,7 +19,7 @@ from shiftgauge.labelshift import LABEL_SHIFT, bbse, joint_confusion, mlls, rlls
 from shiftgauge.methods.pair import Pair
 from shiftgauge.methods.range import RANGE_LEVEL
 from shiftgauge.methods.registry import DEFAULT
-from shiftgauge.results import Interval, Result, percent, render
+from shiftgauge.results import Interval, Table, percent, render
 from shiftgauge.rows import Rows, run
 from shiftgauge.samples import Target
 from shiftgauge.validation.target_labels import RANDOM
@@ -33,7 +33,7 @@ REFUTED = "more than class proportions changed, and these shares assume that onl
 
 
 @dataclass(frozen=True, repr=False)
-class Shares(Result):
+class Shares(Table):
     """Estimated label shares.
 
     Attributes:
@@ -84,6 +84,13 @@ class Shares(Result):
             ],
             "warnings": list(self.warnings),
         }
+
+    def records(self) -> list[dict[str, Any]]:
+        """One dictionary per class."""
+        return [
+            {name: value for name, value in row.items() if name != "share_range"}
+            for row in self.content()["classes"]
+        ]
 
     def heading(self) -> str:
         """What the shares are, and what they assume."""

@@ -26,7 +26,7 @@ from shiftgauge.labelshift import Marginal
 from shiftgauge.methods.pair import Pair, resolve_method
 from shiftgauge.methods.posterior import mean_posterior, recalibrate_to, row_posterior
 from shiftgauge.methods.range import RANGE_LEVEL
-from shiftgauge.results import Interval, Range, Result, percent, render
+from shiftgauge.results import Interval, Range, Table, percent, render
 from shiftgauge.rows import Block, RowBuffer, Rows, Totals, run
 from shiftgauge.samples import Target
 from shiftgauge.validation.labels import MISSING
@@ -96,7 +96,7 @@ class Slice:
 
 
 @dataclass(frozen=True, repr=False)
-class Slices(Result):
+class Slices(Table):
     """Every slice of one target.
 
     Attributes:
@@ -125,6 +125,21 @@ class Slices(Result):
             "note": self.note,
             "warnings": list(self.warnings),
         }
+
+    def records(self) -> list[dict[str, Any]]:
+        """One dictionary per slice; without a range its ends are None."""
+        return [
+            {
+                "slice": s.name,
+                "rows": s.rows,
+                "share": s.share,
+                "error": s.error,
+                "low": None if s.range is None else s.range.low,
+                "high": None if s.range is None else s.range.high,
+                "note": s.note,
+            }
+            for s in self.slices
+        ]
 
     def heading(self) -> str:
         """The error of the whole, and how many slices there are."""
@@ -170,8 +185,8 @@ def slices(
     whole has (`shiftgauge.inference.scenarios`). A method that is named has simultaneous bootstrap intervals of the
     sampling error (max-t): with s_g the bootstrap deviation of slice g and t* the `level` quantile over replicates of
     max_g |e*_g - e_g| / s_g, slice g gets e_g -+ t* s_g. Those do not cover scores that are off in one slice and not in
-    another (docs/trusting.md). With `source_by` that is measured: b, the mean of (wrong - error probability) over a
-    slice's source rows, extends the range on the side of its sign, and its standard error is combined with the
+    another (docs/explanation/metrics.md). With `source_by` that is measured: b, the mean of (wrong - error probability)
+    over a slice's source rows, extends the range on the side of its sign, and its standard error is combined with the
     sampling error in quadrature. A slice of fewer than 5 effective rows has no range.
 
     Args:
@@ -204,13 +219,13 @@ def slices(
     name, options = resolve_method(method, marginal, proportions)
     pair = to_pair("slices", source, target, calibration, labels=labels, labels_chosen=labels_chosen)
     cut = Grouping.of(pair.target, by)
-    _refuse_tiny_slices(by, len(cut.names), pair.target.n)
+    refuse_tiny_slices(by, len(cut.names), pair.target.n)
     pair.estimate_all([(name, options)], shift=True)
     warnings = list(estimate(pair, method=name, level=level, **options).warnings)
     cases = scenarios(pair, name, options, level)
     missed = None
     if source_by is not None:
-        missed, unknown = _missed_on_source(pair.source_block, source_by, cut.names)
+        missed, unknown = missed_on_source(pair.source_block, source_by, cut.names)
         if unknown:
             warnings.append(f"slices without {FEWEST} source rows, {_UNSEEN}: {', '.join(unknown[:5])}")
     if cases.measured:
@@ -434,7 +449,7 @@ def by_slice(block: Block, error_probability: Array, number: Indices, count: int
     return _ratio(np.bincount(number, weights=block.mass * error_probability, minlength=count), share)
 
 
-def _missed_on_source(source: Block, by: Any, names: Sequence[str]) -> tuple[tuple[Array, Array], list[str]]:
+def missed_on_source(source: Block, by: Any, names: Sequence[str]) -> tuple[tuple[Array, Array], list[str]]:
     """(G,) how far the scores were off within each slice of the source, with its standard error;
     and the slices that are not in the source.
     """
@@ -454,7 +469,7 @@ def _missed_on_source(source: Block, by: Any, names: Sequence[str]) -> tuple[tup
     return (off, chance), unknown
 
 
-def _refuse_tiny_slices(by: Any, slices: int, n: int) -> None:
+def refuse_tiny_slices(by: Any, slices: int, n: int) -> None:
     """Refuse values of which almost every row has its own, such as times to the second."""
     if slices <= MANY or n >= FEWEST_EACH * slices:
         return

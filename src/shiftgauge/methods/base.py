@@ -7,6 +7,7 @@ details, warnings, saving and loading.
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 from abc import ABC
 from collections.abc import Hashable, Mapping
@@ -217,6 +218,16 @@ class Estimator(ABC):
 
     # -- saving and loading, without pickle -------------------------------------------------------------
 
+    @classmethod
+    def schema(cls) -> str:
+        """A digest of the names of its parameters and of what it learns; a file with another one is refused."""
+        names = set(inspect.signature(cls.__init__).parameters)
+        for part in cls.__mro__:
+            for member in vars(part).values():
+                code = getattr(member, "__code__", None)
+                names |= {name for name in getattr(code, "co_names", ()) if name.endswith("_")}
+        return hashlib.sha256(" ".join(sorted(names)).encode()).hexdigest()[:12]
+
     def state(self) -> dict[str, Any]:
         """What `fit` learned, by attribute name."""
         return {name: value for name, value in vars(self).items() if name.endswith("_")}
@@ -227,7 +238,7 @@ class Estimator(ABC):
             raise NotFittedError(
                 f"{self.title} is not fitted; there is nothing to save yet; call fit(source) first"
             )
-        write_document(path, self.name, self.get_params(), self.state())
+        write_document(path, self)
 
     @classmethod
     def load(cls: type[E], path: str | Path) -> E:
@@ -237,11 +248,19 @@ class Estimator(ABC):
             raise FileError(
                 f"{path}: holds a fitted {document['method']!r}, not {cls.name!r}; use shiftgauge.load"
             )
-        return cls.from_document(document)
+        try:
+            return cls.from_document(document)
+        except FileError as problem:
+            raise FileError(f"{path}: {problem}") from None
 
     @classmethod
     def from_document(cls: type[E], document: Mapping[str, Any]) -> E:
         """The estimator that a saved document describes: its parameters and what it learned."""
+        if document.get("schema") != cls.schema():
+            raise FileError(
+                f"another version of shiftgauge saved this {cls.name} (form {document.get('schema')}, this version "
+                f"needs {cls.schema()}); read it with that version, or fit and save it again"
+            )
         estimator = cls(**{name: restore_argument(value) for name, value in document["params"].items()})
         for name, value in document["state"].items():
             setattr(estimator, name, restore(name, value))

@@ -102,12 +102,15 @@ class Pair:
         twin._results = {}
         return twin
 
-    def with_target(self, target: Target | Rows) -> Pair:
-        """The same source beside another target: calibration and fitted methods are shared."""
+    def with_target(self, target: Target | Rows, labels: TargetLabels | None = None) -> Pair:
+        """The same source beside another target: calibration and fitted methods are shared.
+
+        `labels` are checked labels of its rows, classes in the source's order; by default those of the target.
+        """
         check_target(target, "with_target")
         sample = self.source_sample
         twin = self._with_rows(target_rows(target, sample.classes, self.calibration, sample.k))
-        twin.labels = _target_labels(None, RANDOM, target, sample, "with_target")
+        twin.labels = labels or _target_labels(None, RANDOM, target, sample, "with_target")
         return twin
 
     @cached_property
@@ -271,6 +274,12 @@ def _target_labels(
         names = source.classes if target.classes is None else target.classes
         has_ids = target.has_ids if isinstance(target, Rows) else target.ids is not None
         given = check_target_labels(labels, target.n, target.k, names, has_ids, chosen)
+        by_number = given is not None and not given.by_id
+        if by_number and isinstance(target, Rows) and not target.engine.keeps_order:
+            raise InputError(
+                f"{function}: labels arrived by row number, and rows of a Spark frame have none; wanted labels by id: "
+                "name the column of ids (shiftgauge.scan(frame, id=...))"
+            )
         if given is not None and given.by_id and isinstance(target, Target):
             assert target.ids is not None
             given = given.by_row(target.ids)

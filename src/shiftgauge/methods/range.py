@@ -6,9 +6,9 @@ of the answer, so the answer is its median; the scale of each side follows from 
     scale = hypot(constant + a * disagreement + b * largest + c * ks_distance + d * weakness, sampling error),
 
 disagreement is the median distance of the methods' answers from this one, largest the distance of the farthest on this
-side. The constants were fitted by maximum likelihood on real shifts (`benchmarks/fit_auto.py`, `docs/natural.md`).
-Every range, at whatever level, is an interval between two quantiles of it; labels update it
-(`shiftgauge.methods.labels`).
+side. The constants were fitted by maximum likelihood on real shifts (`benchmarks/fit_auto.py`,
+`docs/explanation/natural.md`). Every range, at whatever level, is an interval between two quantiles of it; labels
+update it (`shiftgauge.methods.labels`).
 """
 
 from __future__ import annotations

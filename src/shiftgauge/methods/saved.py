@@ -22,18 +22,18 @@ DTYPE = "dtype"
 METHOD = "fitted"
 
 
-def write_document(path: str | Path, method: str, params: dict[str, Any], state: dict[str, Any]) -> None:
+def write_document(path: str | Path, estimator: Any) -> None:
     """Write a method's parameters and learned state, whole or not at all."""
-    content = _content(method, params, state)
-    document = {"format": FORMAT, "schema": 1, **content, "digest": _digest(content)}
-    write_text(path, json.dumps(document))
+    content = _content(estimator)
+    write_text(path, json.dumps({"format": FORMAT, **content, "digest": _digest(content)}))
 
 
-def _content(method: str, params: dict[str, Any], state: dict[str, Any]) -> dict[str, Any]:
+def _content(estimator: Any) -> dict[str, Any]:
     return {
-        "method": method,
-        "params": {name: _plain(value) for name, value in params.items()},
-        "state": {name: _plain(value) for name, value in state.items()},
+        "method": estimator.name,
+        "schema": estimator.schema(),
+        "params": {name: _plain(value) for name, value in estimator.get_params().items()},
+        "state": {name: _plain(value) for name, value in estimator.state().items()},
     }
 
 
@@ -47,11 +47,7 @@ def read_document(path: str | Path) -> dict[str, Any]:
         raise FileError(f"{path}: not JSON; wanted {WANTED}{_other(path)}") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise FileError(f"{path}: not a saved estimator; wanted {WANTED}{_other(path)}")
-    if document.get("schema") != 1:
-        raise FileError(
-            f"{path}: written by a newer shiftgauge (schema {document.get('schema')}); upgrade to read it"
-        )
-    content: dict[str, Any] = {name: document.get(name) for name in ("method", "params", "state")}
+    content: dict[str, Any] = {name: document.get(name) for name in ("method", "schema", "params", "state")}
     if document.get("digest") != _digest(content):
         raise FileError(f"{path}: was changed or damaged since save() wrote it; save it again")
     if not isinstance(content["params"], dict) or not isinstance(content["state"], dict):
@@ -91,7 +87,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Calibration):
         return value.state()
     if hasattr(value, "get_params"):  # a fitted estimator inside another one
-        return {METHOD: _content(value.name, value.get_params(), value.state())}
+        return {METHOD: _content(value)}
     if isinstance(value, dict):  # JSON would turn every key into a text
         return {PAIRS: [[_plain(key), _plain(item)] for key, item in value.items()]}
     if value is None or isinstance(value, str | bool | int | float):

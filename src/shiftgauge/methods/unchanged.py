@@ -9,7 +9,7 @@ from shiftgauge.rows import Rows
 class Unchanged(Estimator):
     """Nothing changed: the error on the source. The baseline that every other method has to beat.
 
-    On natural shifts of tables that is harder than it sounds (`docs/natural.md`).
+    On natural shifts of tables that is harder than it sounds (`docs/explanation/natural.md`).
 
     >>> from shiftgauge import Source, Target
     >>> source = Source(probs=[[.9, .1], [.2, .8], [.6, .4], [.3, .7]], labels=[0, 1, 1, 1])

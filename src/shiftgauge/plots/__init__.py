@@ -5,6 +5,8 @@ Colours are Okabe and Ito's, distinguishable with every common form of colour bl
 
 from shiftgauge.plots.answers import estimates, truth
 from shiftgauge.plots.experiment import against_pseudo_shift, cost_distribution, scatter
+from shiftgauge.plots.over_time import timeline
+from shiftgauge.plots.rise import drivers
 from shiftgauge.plots.sample import confidence, costs, proportions, reliability
 from shiftgauge.plots.ternary import triangle
 
@@ -13,10 +15,12 @@ __all__ = [
     "confidence",
     "cost_distribution",
     "costs",
+    "drivers",
     "estimates",
     "proportions",
     "reliability",
     "scatter",
+    "timeline",
     "triangle",
     "truth",
 ]

@@ -8,6 +8,8 @@ from typing import Any
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MARKERS = ("o", "s", "^", "D", "v", "P")
 INK = "#333333"
+#: How the ids of artists begin that have a text for the pointer.
+HOVER = "hover: "
 
 
 def axes(
@@ -31,3 +33,8 @@ def percent(axis: Any) -> None:
     from matplotlib.ticker import PercentFormatter
 
     axis.set_major_formatter(PercentFormatter(1, decimals=0))
+
+
+def hover(artist: Any, text: str) -> None:
+    """Give an artist a text that a page shows when the pointer is over it (`shiftgauge.reports`)."""
+    artist.set_gid(f"{HOVER}{text}")

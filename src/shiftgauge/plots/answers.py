@@ -9,7 +9,7 @@ import numpy as np
 
 from shiftgauge.errors import InputError
 from shiftgauge.methods import METHODS
-from shiftgauge.plots._style import INK, MARKERS, PALETTE, axes, percent
+from shiftgauge.plots._style import INK, MARKERS, PALETTE, axes, hover, percent
 from shiftgauge.results import Comparison, Estimate
 
 SMALL = 8
@@ -48,6 +48,10 @@ def estimates(
                 alpha=0.6,
             )
         ax.plot(one.error, place, "D" if chosen else "o", color=colour, markersize=6)
+        title = METHODS[one.method].title if one.method in METHODS else one.method
+        spread = one.shown_range
+        text = f"{title}: {one.error:.1%}" + (f", {spread.low:.1%} to {spread.high:.1%}" if spread else "")
+        hover(ax.axhspan(place - 0.5, place + 0.5, alpha=0.0), text)
         # Beside the axes, where no line runs through it.
         ax.annotate(
             f"{one.error:.1%}", (1.0, place), (6, 0), xycoords=("axes fraction", "data"),

@@ -13,7 +13,7 @@ import numpy as np
 from shiftgauge.calibration import fit_calibration
 from shiftgauge.labelshift import Marginal
 from shiftgauge.methods import Pair
-from shiftgauge.plots._style import INK, PALETTE, axes, percent
+from shiftgauge.plots._style import INK, PALETTE, axes, hover, percent
 from shiftgauge.plots.evidence import (
     confidence_table,
     costs_table,
@@ -101,6 +101,9 @@ def draw_proportions(table: dict[str, Any]) -> Any:
     )
     for (_, label, colour, marker), row in zip(series, shares, strict=True):
         ax.plot(row[shown], places, marker, color=colour, markersize=5.5, alpha=0.9, label=label)
+    for place, j in zip(places, shown, strict=True):
+        each = ", ".join(f"{label} {row[j]:.1%}" for (_, label, *_), row in zip(series, shares, strict=True))
+        hover(ax.axhspan(place - 0.5, place + 0.5, alpha=0.0), f"{table['classes'][j]}: {each}")
     ax.set_yticks(places, [_short(table["classes"][j]) for j in shown])
     for label in ax.get_yticklabels():
         label.set_parse_math(False)
@@ -130,6 +133,9 @@ def draw_reliability(table: dict[str, Any]) -> Any:
             linewidth=0,
             label=f"{text}: off by {curve['ece']:.1%} on average",
         )
+        for x, y, mass in zip(curve["confidence"], curve["accuracy"], curve["mass"], strict=True):
+            words = f"confidence {x:.1%}, accuracy {y:.1%}, {mass:.1%} of the rows, {text}"
+            hover(ax.scatter([x], [y], 220, alpha=0.0), words)
     ax.set(xlabel="confidence on the source", ylabel="accuracy on the source", xlim=(0, 1.02), ylim=(0, 1.04))
     percent(ax.xaxis)
     percent(ax.yaxis)
@@ -172,6 +178,12 @@ def _steps(ax: Any, table: dict[str, Any]) -> None:
     for name, colour, style in (("source", SOURCE, "-"), ("target", TARGET, "--")):
         ax.stairs(table[name], table["edges"], fill=True, color=colour, alpha=0.22, linewidth=0)
         ax.stairs(table[name], table["edges"], color=colour, linestyle=style, linewidth=1.6, label=name)
+    edges = table["edges"]
+    for low, high, source, target in zip(
+        edges[:-1], edges[1:], table["source"], table["target"], strict=True
+    ):
+        text = f"{low:.2f} to {high:.2f}: {source:.1%} of the source, {target:.1%} of the target"
+        hover(ax.axvspan(low, high, alpha=0.0), text)
 
 
 def _short(name: str, most: int = 22) -> str:

@@ -14,7 +14,7 @@ from shiftgauge.methods.range import RANGE_LEVEL
 from shiftgauge.reports.markdown import markdown
 from shiftgauge.reports.page import page
 from shiftgauge.reports.summary import summarise
-from shiftgauge.results import Result, render
+from shiftgauge.results import Result, plain_numbers, render
 from shiftgauge.rows import Rows
 from shiftgauge.samples import Source, Target
 from shiftgauge.storage import check_writable, write_text
@@ -50,6 +50,10 @@ class Report(Result):
     def content(self) -> dict[str, Any]:
         """The summary."""
         return self.summary
+
+    def numbers(self) -> dict[str, list[float | None]]:
+        """The numbers of the answer."""
+        return {name: [value] for name, value in plain_numbers(self.summary["answer"]).items()}
 
     def render(self, form: str) -> str:
         """The report as `"html"`, `"md"` or `"json"`."""

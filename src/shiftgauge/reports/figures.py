@@ -9,7 +9,7 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
-from shiftgauge.plots._style import INK, PALETTE
+from shiftgauge.plots._style import HOVER, INK, PALETTE
 from shiftgauge.plots.answers import estimates
 from shiftgauge.plots.sample import (
     draw_confidence,
@@ -80,6 +80,7 @@ def svg(figure: Any, name: str, alt: str) -> str:
     for colour, name_of_it in THEMED.items():
         text = text.replace(colour.lower(), name_of_it)
     text = re.sub(r"font: ([\d.]+)px [^;\"]*", r"font: \1px sans-serif", text)
+    text = re.sub(rf'<g id="{HOVER}([^"]*)">', r'<g class="hover"><title>\1</title>', text)
     used = set(re.findall(r"#([\w-]+)", text))
     text = re.sub(r' id="([^"]+)"', lambda m: m[0] if m[1] in used else "", text)
     text = re.sub(r"\n\s*", "\n", text)

@@ -13,9 +13,15 @@ from shiftgauge.methods.range import CAUTION, OK, STOP
 
 LEVELS = (OK, CAUTION, STOP)
 HEADLINES = {
-    "ok": "Nothing says stop; mind its range.",
+    "ok": "No check says stop.",
     "caution": "Take it with care.",
     "stop": "Do not rely on it.",
+}
+#: What to do with the answer, where no finding says more.
+ADVICE = {
+    "ok": "Act on the range, not on the number alone; labels of some rows narrow it (shiftgauge label-plan).",
+    "caution": "Label some rows before you act on it (shiftgauge label-plan).",
+    "stop": "Label some rows (shiftgauge label-plan), or mend what the findings name.",
 }
 
 
@@ -54,4 +60,7 @@ def verdict(found: list[dict[str, Any]]) -> dict[str, Any]:
         if level != "ok"
         else []
     )
-    return {"level": level, "headline": HEADLINES[level], "reasons": reasons}
+    actions = [one["action"] for one in found if one["level"] == level == "stop" and one["action"]]
+    worst = actions[0] if actions else ""
+    advice = f"{worst[0].upper()}{worst[1:]}." if worst else ADVICE[level]
+    return {"level": level, "headline": HEADLINES[level], "reasons": reasons, "advice": advice}

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from shiftgauge.errors import printable
-from shiftgauge.reports.page import MARKS, percent
+from shiftgauge.reports.page import MARKS, percent, points
 
 
 def markdown(summary: dict[str, Any]) -> str:
@@ -20,6 +20,8 @@ def markdown(summary: dict[str, Any]) -> str:
         "",
         f"**{MARKS[verdict['level']]} {verdict['level']}: {escape(verdict['headline'])}**",
         *(f"- {escape(reason)}" for reason in verdict["reasons"]),
+        "",
+        f"What to do: {escape(verdict['advice'])}",
         "",
         *_choice(answer["details"]),
         *_methods(comparison, answer["method"]),
@@ -46,6 +48,8 @@ def markdown(summary: dict[str, Any]) -> str:
     ]
     for table in summary["slices"]:
         lines += _slices(table)
+    if summary["drivers"] is not None:
+        lines += _drivers(summary["drivers"])
     lines += ["", "| check | level | what was found |", "|---|---|---|"]
     lines += [
         f"| {escape(f['check'])} | {MARKS[f['level']]} {f['level']} | {escape(f['meaning'])} |"
@@ -53,6 +57,22 @@ def markdown(summary: dict[str, Any]) -> str:
     ]
     lines += ["", *_origin(origin, answer), ""]
     return "\n".join(lines)
+
+
+def _drivers(found: dict[str, Any]) -> list[str]:
+    return [
+        "",
+        f"The estimate differs from the error on the source by {100 * found['rise']:+.1f} points; for each column by "
+        "itself:",
+        "",
+        "| column | change | other mix, points | worse within, points |",
+        "|---|---:|---:|---:|",
+        *(
+            f"| {escape(r['column'])} | {r['distance']:.2f} | {points(r['mix'], r['mix_range'])} | "
+            f"{points(r['within'], r['within_range'])} |"
+            for r in found["columns"]
+        ),
+    ]
 
 
 def _choice(details: dict[str, Any]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from importlib import resources
 from typing import Any
 
@@ -26,6 +27,7 @@ def page(summary: dict[str, Any]) -> str:
         keep_trailing_newline=True,
     )
     environment.filters["pct"] = percent
+    environment.filters["points"] = points
     environment.filters["num"] = lambda n: f"{n:,}"
     template = environment.from_string(here.joinpath("page.html.j2").read_text(encoding="utf-8"))
     escaped = _escape(summary)
@@ -38,8 +40,18 @@ def page(summary: dict[str, Any]) -> str:
         alt={name: picture.alt for name, picture in drawn.items()},
         shown=shown,
         marks=MARKS,
+        gauge=gauge(escaped["answer"]),
         methods=_methods(),
     )
+
+
+def gauge(answer: dict[str, Any]) -> dict[str, float]:
+    """Where the answer, its range and the error on the source stand on a scale that begins at 0, in percent of it."""
+    ends = answer["range"] or answer.get("interval")
+    low, high = (answer["error"],) * 2 if ends is None else (ends["low"], ends["high"])
+    end = min(1.0, math.ceil(12 * max(high, answer["error"], answer["source_error"], 0.04)) / 10)
+    places = {"low": low, "width": high - low, "error": answer["error"], "source": answer["source_error"]}
+    return {"end": end, **{name: round(100 * place / end, 2) for name, place in places.items()}}
 
 
 def percent(value: float | None) -> str:
@@ -49,6 +61,16 @@ def percent(value: float | None) -> str:
     ('12.3%', '–')
     """
     return "–" if value is None else f"{100 * value:.1f}%"
+
+
+def points(value: float, ends: dict[str, Any] | None) -> str:
+    """A difference in percentage points, with its range.
+
+    >>> points(0.0123, {"low": -0.01, "high": 0.05})
+    '+1.2 (-1.0 to +5.0)'
+    """
+    shown = "" if ends is None else f" ({100 * ends['low']:+.1f} to {100 * ends['high']:+.1f})"
+    return f"{100 * value:+.1f}{shown}"
 
 
 def _escape(value: Any) -> Any:

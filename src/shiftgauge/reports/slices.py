@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from shiftgauge.inference import Slice, estimate, metrics, slices
-from shiftgauge.methods import Pair
+from shiftgauge.inference import Slice, drivers, estimate, metrics, slices
+from shiftgauge.methods import DEFAULT, Pair
 from shiftgauge.rows import Block, run
 
 #: Only so many slices of one column are listed, the largest ones.
@@ -64,6 +64,18 @@ def slice_tables(
             }
         )
     return tables
+
+
+def driver_table(
+    pair: Pair, by: Any, source_by: Any, method: str, level: float, proportions: str
+) -> dict[str, Any] | None:
+    """The split of the rise by every column that both sides have; None if there is none, or another method answers."""
+    if not isinstance(by, Mapping) or not isinstance(source_by, Mapping) or method != DEFAULT:
+        return None
+    both = {name: (source_by[name], values) for name, values in by.items() if name in source_by}
+    if not both or not pair.target.in_memory:
+        return None
+    return drivers(pair, by=both, proportions=proportions, level=level).content()
 
 
 def _row(one: Slice) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from shiftgauge.methods.registry import find
 from shiftgauge.plots.evidence import confidence_table, costs_table, proportions_table, reliability_table
 from shiftgauge.reports.findings import findings, verdict
 from shiftgauge.reports.provenance import provenance
-from shiftgauge.reports.slices import class_table, slice_tables
+from shiftgauge.reports.slices import class_table, driver_table, slice_tables
 from shiftgauge.results import SCHEMA, Comparison, Estimate, percent
 from shiftgauge.rows import Rows
 from shiftgauge.samples import Source, Target
@@ -89,6 +89,7 @@ def summarise(
         "reliability": reliability_table(pair.source_sample, pair.calibration),
         "classes": class_table(pair, method, level, **own),
         "slices": slice_tables(pair, by, method, source_by, **bootstrap, **own),
+        "drivers": driver_table(pair, by, source_by, method, level, proportions),
         "findings": found,
         "provenance": provenance(pair.source_sample, target, options, about),
     }

@@ -24,8 +24,9 @@ from shiftgauge.rows.parts import (
     sum_in_order,
 )
 from shiftgauge.rows.passes import RowBuffer, RowSummary, Totals, renumbered, row_location
-from shiftgauge.rows.rows import Moments, Rows, subsample_step, to_source
+from shiftgauge.rows.rows import Moments, Rows, to_source
 from shiftgauge.rows.source import source_of
+from shiftgauge.rows.subsample import subsample_step, subsampled_rows
 from shiftgauge.rows.threads import Stopped, check_stopped, cores, ordered_map
 
 __all__ = [
@@ -54,6 +55,7 @@ __all__ = [
     "run",
     "source_of",
     "subsample_step",
+    "subsampled_rows",
     "sum_in_order",
     "to_source",
 ]

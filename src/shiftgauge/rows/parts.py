@@ -37,7 +37,13 @@ Task = Callable[[Part, int], Any]
 
 
 class Engine(Protocol):
-    """Applies a task to all parts: threads of this process, or a cluster (`shiftgauge.engines`)."""
+    """Applies a task to all parts: threads of this process, or a cluster (`shiftgauge.engines`).
+
+    Attributes:
+        keeps_order: whether rows have the numbers that their owner gives them; partitions of Spark do not.
+    """
+
+    keeps_order: bool
 
     def reduce(
         self, task: Task, parts: Sequence[Part], starts: Sequence[int], done: Callable[[int], None]
@@ -55,6 +61,8 @@ class Threads:
     Args:
         threads: how many; one per processor if None.
     """
+
+    keeps_order = True
 
     def __init__(self, threads: int | None = None) -> None:
         self.threads = threads

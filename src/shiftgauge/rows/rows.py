@@ -12,13 +12,11 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from shiftgauge import validation
-from shiftgauge.errors import FileError, InputError, Note
+from shiftgauge.errors import InputError, Note
 from shiftgauge.rows.blocks import Block, Calibrates, Floats, Indices, join_blocks
 from shiftgauge.rows.driver import Request, run
 from shiftgauge.rows.parts import BLOCK_ENTRIES, ArrayPart, Engine, Part, Threads
 from shiftgauge.rows.passes import (
-    PartDigests,
     PassTask,
     RowBuffer,
     RowSummary,
@@ -27,25 +25,12 @@ from shiftgauge.rows.passes import (
     weighted_sum,
 )
 from shiftgauge.rows.source import source_of
+from shiftgauge.rows.state import PassState
+from shiftgauge.rows.subsample import draw_subsample, drawn_columns, subsample_step
 from shiftgauge.rows.threads import ordered_map
 from shiftgauge.samples import Sample, Source, Target, check_sample, class_order, refuse_other_second
 
 T = TypeVar("T")
-
-#: Rows in memory keep their calibrated probabilities up to this many entries (8 bytes each); beyond, every pass
-#: computes them anew, so that memory stays within two and a half times the input.
-KEPT_ENTRIES = 1 << 24
-#: Samples of up to this many entries are their own subsample; larger ones are thinned to about `SUBSAMPLE` entries.
-WHOLE_ENTRIES, SUBSAMPLE_ENTRIES = 1 << 22, 1 << 23
-#: With fewer rows per class than this a subsample says too little, and up to `WIDE_ENTRIES` all rows are taken.
-ROWS_PER_CLASS, WIDE_ENTRIES = 500, 1 << 26
-
-
-def subsample_step(n: int, k: int) -> int:
-    """One row out of how many belongs to the subsample; 1 for a sample that is small."""
-    if n * k <= WHOLE_ENTRIES or (n < ROWS_PER_CLASS * k and n * k <= WIDE_ENTRIES):
-        return 1
-    return min(n, max(2, -(-n * k // SUBSAMPLE_ENTRIES)))
 
 
 @dataclass(frozen=True)
@@ -130,7 +115,7 @@ class Rows:
         self._notes, self._who, self._by_place = notes, "target", by_place
         self._order: Indices | None = None
         self._n_effective: float | None = None
-        self._state = _State()
+        self._state = PassState()
 
     # -- rows in memory --------------------------------------------------------------------------------
 
@@ -168,7 +153,12 @@ class Rows:
 
     @classmethod
     def of_block(
-        cls, block: Block, classes: tuple[Hashable, ...] | None = None, block_rows: int | None = None
+        cls,
+        block: Block,
+        classes: tuple[Hashable, ...] | None = None,
+        block_rows: int | None = None,
+        *,
+        zeros: bool = False,
     ) -> Rows:
         """Rows in memory, whose arrays were checked already."""
         size = max(1, BLOCK_ENTRIES // block.k) if block_rows is None else block_rows
@@ -189,7 +179,7 @@ class Rows:
         rows.in_memory, rows.calibration, rows._whole = True, block.calibration, block
         mass = float(rows.n) if block.weights is None else float(block.weights.sum())
         square = float(rows.n) if block.weights is None else float(block.weights @ block.weights)
-        rows._state.summary = RowSummary(rows.n, mass=mass, square=square)
+        rows._state.summary = RowSummary(rows.n, zeros=zeros, mass=mass, square=square)
         return rows
 
     def _twin(self, **changes: Any) -> Rows:
@@ -205,14 +195,14 @@ class Rows:
             return self._twin(calibration=calibration)
         parts = [
             ArrayPart(block.calibrated(calibration, self.kind, start))
-            for block, start in zip(self._blocks(), self.starts, strict=True)
+            for block, start in zip(self.blocks(), self.starts, strict=True)
         ]
         return self._twin(calibration=calibration, parts=parts, _whole=None)
 
     def in_passes(self) -> Rows:
         """These rows in memory as if they were read anew in every pass, for tests and benchmarks."""
         twin = self._twin(in_memory=False, tolerance=0.99, insist=True, _whole=None)
-        twin._state = _State()
+        twin._state = PassState()
         return twin
 
     def with_n_effective(self, n_effective: float) -> Rows:
@@ -240,10 +230,11 @@ class Rows:
         refuse_other_second(self._by_place, order, classes)
         if not self.in_memory:
             return self._twin(classes=classes, _order=order)
-        parts = [ArrayPart(block.in_class_order(order)) for block in self._blocks()]
+        parts = [ArrayPart(block.in_class_order(order)) for block in self.blocks()]
         return self._twin(classes=classes, parts=parts, _whole=None)
 
-    def _blocks(self) -> list[Block]:
+    def blocks(self) -> list[Block]:
+        """The blocks of rows in memory."""
         return [part.block for part in self.parts if isinstance(part, ArrayPart)]
 
     # -- requests: what methods await -------------------------------------------------------------------
@@ -278,14 +269,14 @@ class Rows:
 
     def subsample(self) -> Request[Rows]:
         """Some rows in memory, drawn by their numbers alone; all of them if they are few."""
-        return self.once("subsample", _subsample, self)
+        return self.once("subsample", draw_subsample, self)
 
     async def subsample_columns(self, *of: Callable[[Block], Any]) -> tuple[Any, ...]:
         """(m,) numbers each, one per row of the subsample; of rows in memory no copy of it is made."""
         rows, step = self, subsample_step(self.n, self.k)
         if not self.in_memory:
             rows, step = await self.subsample(), 1
-        return (await rows.fold(_drawn_columns, of, rows.n, step)).joined()
+        return (await rows.fold(drawn_columns, of, rows.n, step)).joined()
 
     def collect(self) -> Request[Block]:
         """All rows as one block; refused if they are not in memory and too many to hold."""
@@ -396,72 +387,6 @@ def to_source(given: Any, function: str) -> Source:
     return source
 
 
-class _State:
-    """What passes leave behind, shared by all twins of the same rows."""
-
-    def __init__(self) -> None:
-        self.passes = 0
-        self.summary: RowSummary | None = None
-        self.digests: PartDigests | None = None
-        self.sources: dict[Hashable, Source] = {}
-
-    def run(self, rows: Rows, task: PassTask) -> list[Any]:
-        """Make one pass."""
-        self.passes += 1
-        if rows.in_memory:
-            return self._run_in_memory(rows, task)
-        read = 0
-
-        def done(count: int) -> None:
-            nonlocal read
-            read += count
-            if rows.progress is not None:
-                rows.progress(read, rows.n)
-
-        digests, summary, *results = rows.engine.reduce(task, rows.parts, rows.starts, done)
-        self._compare(rows, digests)
-        if task.check:
-            self._admit(rows, summary)
-        return list(results)
-
-    @staticmethod
-    def _run_in_memory(rows: Rows, task: PassTask) -> list[Any]:
-        """The same over blocks that are held: they were checked, and nothing can change between passes."""
-        keep = rows.keeps_probs and rows.n * rows.k <= KEPT_ENTRIES
-
-        def work(block: Block) -> Totals:
-            seen = block if keep or block.shares_scores else replace(block)
-            totals = Totals(step(seen, *args) for step, args in task.steps)
-            if seen.shares_scores:  # nothing was copied
-                vars(block).update(_probs_and_largest=seen._probs_and_largest)
-            return totals
-
-        threads = rows.engine.threads if isinstance(rows.engine, Threads) else None
-        total: Totals | None = None
-        for here in ordered_map(work, rows._blocks(), threads):
-            total = here if total is None else total + here
-        return list(total or ())
-
-    def _compare(self, rows: Rows, digests: PartDigests) -> None:
-        if self.digests is None:
-            self.digests = digests
-            return
-        for part, start in zip(rows.parts, rows.starts, strict=True):
-            if digests.get(start) != self.digests.get(start):
-                raise FileError(
-                    f"{part.name}: changed between two passes; start again when nobody writes to it"
-                )
-
-    def _admit(self, rows: Rows, summary: RowSummary) -> None:
-        if summary.like_probabilities and rows.k > 1:
-            raise InputError(validation.LIKE_PROBABILITIES.format(what=f"{rows._who} logits"))
-        if not summary.mass > 0.0:
-            raise InputError(
-                f"{rows._who} weights: they sum to zero; wanted at least one row with a positive weight"
-            )
-        self.summary = summary
-
-
 # -- steps ----------------------------------------------------------------------------------------------
 
 
@@ -500,52 +425,10 @@ async def _collect(rows: Rows) -> Block:
     if rows._whole is not None:  # the blocks are views of it
         return rows._whole
     if rows.in_memory and len(rows.parts) == 1:
-        return rows._blocks()[0]
+        return rows.blocks()[0]
     if not rows.in_memory and subsample_step(rows.n, rows.k) > 1:
         raise InputError(
             f"the {rows._who} has {rows.n:,} rows that are read in passes, and this needs all of them in memory; "
             "pass some of its rows (shiftgauge.Target), or another method"
         )
     return replace(join_blocks(await rows.fold(_all_rows)), start=0)
-
-
-def subsampled_rows(start: int, length: int, n: int, step: int) -> Indices:
-    """Which of `length` rows from row `start` on belong to the subsample of one row in every `step` of n rows.
-
-    One irregularly placed row of each `step`: always the same rows, however they are cut.
-    """
-    first, last = start // step, (start + length - 1) // step
-    items = np.arange(first, min(last, n // step - 1) + 1)
-    rows = _row_of_item(items, step) - start
-    return np.asarray(rows[(rows >= 0) & (rows < length)], dtype=np.intp)
-
-
-def _row_of_item(items: Indices, step: int) -> Indices:
-    if step == 1:
-        return items
-    with np.errstate(over="ignore"):
-        mixed = (items.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-    return np.asarray(items * step + ((mixed >> np.uint64(33)) % np.uint64(step)).astype(np.intp))
-
-
-def _drawn(block: Block, n: int, step: int) -> list[Block]:
-    rows = subsampled_rows(block.start, len(block), n, step)
-    subset = block.take(rows)
-    return [replace(subset, row_numbers=block.numbers[rows])]
-
-
-def _drawn_columns(block: Block, of: Sequence[Callable[[Block], Any]], n: int, step: int) -> RowBuffer:
-    drawn = block if step == 1 else block.take(subsampled_rows(block.start, len(block), n, step))
-    return RowBuffer.of(*(np.asarray(each(drawn)) for each in of))
-
-
-async def _subsample(rows: Rows) -> Rows:
-    step = subsample_step(rows.n, rows.k)
-    if rows.in_memory and step == 1:
-        return rows
-    block = replace(join_blocks(await rows.fold(_drawn, rows.n, step)), start=0, columns={})
-    drawn = Rows.of_block(block, rows.classes)
-    drawn.keeps_probs = not rows.in_memory  # solvers start from it only if all rows are read in passes
-    drawn._n_effective = None if len(block) == rows.n else rows.n_effective
-    drawn._state.summary = replace(drawn.summary, zeros=rows.has_zeros)
-    return drawn

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from shiftgauge.rows import check_stopped
-from shiftgauge.rows.rows import subsampled_rows
+from shiftgauge.rows import check_stopped, subsampled_rows
 from shiftgauge.transport.kernels import kernel_scores, kernel_weights, kernels_for
 from shiftgauge.transport.spanning_tree import Part, cancel_cycles
 from shiftgauge.transport.units import ONE, Units, class_units

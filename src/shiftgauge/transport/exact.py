@@ -22,8 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from shiftgauge.rows import Block, RowBuffer, Rows, Totals
-from shiftgauge.rows.rows import subsampled_rows
+from shiftgauge.rows import Block, RowBuffer, Rows, Totals, subsampled_rows
 from shiftgauge.transport.candidates import (
     LEAST,
     CandidateRows,

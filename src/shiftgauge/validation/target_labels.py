@@ -87,7 +87,8 @@ def check_target_labels(
     """Labels of some target rows, checked: class numbers, by id or by row number.
 
     Args:
-        labels: `{row number or id: label}`, or one entry per row with missing ones (None, NaN, NA, masked).
+        labels: `{row number or id: label}`, a pandas series of the labelled rows alone, by its index, or one entry per
+            row with missing ones (None, NaN, NA, masked).
         n, k, classes: the target's rows and classes.
         has_ids: whether its rows have ids; then these are the keys of a mapping.
         chosen: how the labelled rows were chosen.
@@ -99,6 +100,10 @@ def check_target_labels(
     if labels is None:
         return None
     by_id = False
+    if hasattr(labels, "index") and hasattr(labels, "to_dict") and len(labels) != n:
+        if not labels.index.is_unique:
+            raise InputError("labels: the index of the series repeats a row; wanted one label per row")
+        labels = labels.to_dict()  # a pandas series of the labelled rows alone
     if isinstance(labels, Mapping):
         by_id = has_ids
         there = {_plain(key): _plain(value) for key, value in labels.items() if not is_missing(value)}

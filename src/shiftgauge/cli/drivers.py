@@ -1,0 +1,94 @@
+"""`shiftgauge drivers SOURCE TARGET --by COLUMN`: which columns changed, and where the rise in error comes from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from shiftgauge.cli import inputs as files
+from shiftgauge.cli import options
+from shiftgauge.cli.options import check_distinct, use_option_names
+from shiftgauge.cli.records import print_json
+from shiftgauge.cli.screen import console, print_table, show_progress, warn
+from shiftgauge.methods.range import RANGE_LEVEL
+
+if TYPE_CHECKING:
+    from shiftgauge.inference import Driver, Drivers
+
+
+@files.reads_files
+def drivers(
+    context: typer.Context,
+    source: options.SourceFile,
+    target: options.TargetFile,
+    by: Annotated[
+        list[str],
+        typer.Option("--by", help="A column (or .npz key) of both SOURCE and TARGET; may be repeated"),
+    ],
+    calibration: options.Calibration = "temperature",
+    proportions: options.Proportions = "unknown",
+    level: options.Level = RANGE_LEVEL,
+    seed: options.Seed = 0,
+    verbose: Annotated[
+        bool, options.output_option("--verbose", "-v", help="Also print every slice of every column")
+    ] = False,
+    as_json: options.AsJson = False,
+    *,
+    labelled: files.LabelOptions,
+    inputs: files.InputOptions,
+) -> None:
+    """Show which columns changed, and how much of the rise in error is another mix of slices, or worse within them."""
+    from shiftgauge.inference import drivers as find_drivers
+
+    names = check_distinct(by, "--by")
+    with show_progress() as progress:
+        samples = inputs.read(source, target, progress, labels=labelled, in_memory=True)
+        columns = {
+            name: (
+                files.read_column(source, name, samples.source),
+                files.read_column(target, name, samples.target),
+            )
+            for name in names
+        }
+        progress("slices")
+        pair = samples.pair(calibration, "drivers", seed)
+        result = find_drivers(pair, None, columns, proportions=proportions, level=level)
+    if as_json:
+        print_json(result.to_dict(), context, samples.source, samples.target)
+    else:
+        _print(result, verbose)
+
+
+def _print(result: Drivers, verbose: bool) -> None:
+    out = console()
+    out.print(result.heading(), style="bold")
+    print_table(out, *result.table_rows())
+    for text in result.counts():
+        out.print(text)
+    out.print("change: Kolmogorov-Smirnov or total variation distance; p: for all columns", style="dim")
+    out.print(f"other mix, worse within: points of the rise, {100 * result.level:g}% ranges", style="dim")
+    if verbose:
+        for driver in result.columns:
+            out.print()
+            print_table(out, *_slices(driver))
+    for warning in (*result.warnings, result.note):
+        warn(out, use_option_names(warning))
+
+
+def _slices(driver: Driver) -> tuple[list[str], list[list[str]]]:
+    """The table of one column's slices."""
+    rows = [
+        [
+            one.name,
+            f"{100 * one.source_share:.1f}%",
+            f"{100 * one.target_share:.1f}%",
+            "" if one.source_error is None else f"{100 * one.source_error:.1f}%",
+            "" if one.error is None else f"{100 * one.error:.1f}%",
+            f"{100 * one.mix:+.1f}",
+            f"{100 * one.within:+.1f}",
+        ]
+        for one in driver.slices
+    ]
+    head = [driver.column, "of source", "of target", "source error", "error", "mix", "within"]
+    return head, rows
