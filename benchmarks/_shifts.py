@@ -81,6 +81,23 @@ def from_logits(path: Path) -> Iterator[Task]:
     yield Task(path.stem, path.stem, "corrupted", source, targets)
 
 
+def from_results(results: Path) -> Iterator[Task]:
+    """Tasks of the images whose scores the results keep, one per network and seed."""
+    from shiftgauge.experiments.kept_scores import FOLDER
+
+    for path in sorted(results.glob(f"*/*/{FOLDER}/seed*.npz")):
+        dataset, network = path.parts[-4:-2]
+        arrays = np.load(path, allow_pickle=False)
+        sets = [name.partition("/")[0] for name in arrays.files if name.endswith("/logits")]
+        scored = {
+            name: (arrays[f"{name}/logits"].astype(np.float32), arrays[f"{name}/labels"]) for name in sets
+        }
+        logits, labels = scored.pop("source")
+        targets = {name: (sg.Target(logits=z), y) for name, (z, y) in scored.items()}
+        source = sg.Source(logits=logits, labels=labels)
+        yield Task(f"{dataset}/{network}", f"{dataset}/{network}/{path.stem}", "corrupted", source, targets)
+
+
 def from_package() -> Iterator[Task]:
     """The recorded predictions that ship with the package."""
     demo = sg.demo_data()
@@ -94,12 +111,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tables", type=Path, nargs="+", default=[], help="natural shifts, .npz")
     parser.add_argument("--runs", type=Path, help="natural shifts that `shiftgauge bench natural` collected")
     parser.add_argument("--logits", type=Path, nargs="+", default=[], help="corrupted images, .npz")
+    parser.add_argument("--results", type=Path, help="corrupted images whose scores these results keep")
     parser.add_argument("--quick", action="store_true", help="the shipped predictions only")
 
 
 def tasks(options: argparse.Namespace) -> Iterator[Task]:
     """All tasks that the options name; the shipped predictions if they name none."""
-    if options.quick or not (options.tables or options.runs or options.logits):
+    if options.quick or not (options.tables or options.runs or options.logits or options.results):
         yield from from_package()
         return
     for path in options.tables:
@@ -108,3 +126,5 @@ def tasks(options: argparse.Namespace) -> Iterator[Task]:
         yield from from_runs(options.runs)
     for path in options.logits:
         yield from from_logits(path)
+    if options.results:
+        yield from from_results(options.results)

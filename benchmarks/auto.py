@@ -8,7 +8,7 @@ collect` writes them; several are pooled. Clean targets are random re-splits of 
 target differ by chance alone. Every set is also used with class proportions drawn from Dirichlet(alpha q), alpha = 50,
 10, 1: 20 draws of the clean set, `--seeds` of every other. Printed: mean and worst absolute miss in points, and under
 corruption and other proportions together the share of targets missed by more than 25; how often auto's band of
-disagreement held the truth, and its mean width. What was tuned on what is in docs/natural.md.
+disagreement held the truth, and its mean width. What was tuned on what is in docs/explanation/natural.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Every method on the natural shifts of `shiftgauge bench natural`, and the tables of docs/natural.md.
+"""Every method on the natural shifts of `shiftgauge bench natural`, and the tables of docs/explanation/natural.md.
 
-    python benchmarks/natural.py [--runs runs] [--only natural-527 ...] [--write docs/natural.md] [--json FILE]
+    python benchmarks/natural.py [--runs runs] [--only natural-527 ...] [--write PAGE] [--json FILE]
     python benchmarks/natural.py [--runs runs] --export FOLDER     90.npz, 302.npz and 527.npz for other benchmarks
 
 Models are trained on the first run and their scores kept in RUNS, as `shiftgauge bench natural` does. Printed, as

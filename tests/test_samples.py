@@ -140,7 +140,7 @@ def test_load_finds_the_class(source, target, tmp_path):
     [
         ("not json", "not JSON"),
         ('{"a": 1}', "not a saved estimator"),
-        (HEAD + '"schema": 2}', "newer"),
+        (HEAD + '"schema": 2}', "changed or damaged"),
         (HEAD + '"schema": 1, "method": "zz"}', "changed or damaged"),
         (HEAD + '"schema": 1, "method": ["ac"], "params": {}, "state": {}}', "changed or damaged"),
     ],
@@ -151,6 +151,20 @@ def test_damaged_estimator_files(tmp_path, text, message):
         sg.load(tmp_path / "e.json")
     with pytest.raises(sg.FileError, match="cannot be read"):
         sg.load(tmp_path / "none.json")
+
+
+def test_an_estimator_of_another_version_is_refused(source, tmp_path):
+    class Later(sg.methods.AC):  # as if its next version learned one thing more
+        async def learn(self, rows):
+            self.more_ = rows.n
+
+    for later, saved in ((Later, sg.methods.AC), (sg.methods.AC, Later)):
+        saved().fit(source).save(tmp_path / "e.json")
+        with pytest.raises(
+            sg.FileError, match=r"e\.json: another version of shiftgauge saved this ac"
+        ) as said:
+            later.load(tmp_path / "e.json")
+        assert "\n" not in str(said.value)
 
 
 def test_an_edited_estimator_is_refused(source, tmp_path):

@@ -107,3 +107,18 @@ def test_pandas_is_not_needed():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_column_label_is_read_where_it_is_there():
+    assert from_dataframe(pa.table(DATA)).source().error == pytest.approx(0.25)
+    bare = pa.table({name: DATA[name] for name in ("prob_cat", "prob_dog")})
+    with pytest.raises(sg.InputError, match="the column labels="):
+        from_dataframe(bare).source()
+
+
+def test_the_index_of_a_pandas_frame_names_its_rows():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(DATA)
+    assert from_dataframe(frame).target().ids is None
+    assert from_dataframe(frame[::-1]).target().ids.tolist() == [3, 2, 1, 0]
+    assert from_dataframe(frame.set_index("id")).target().ids.tolist() == DATA["id"]

@@ -8,6 +8,7 @@ from shiftgauge.adapters import from_sklearn
 
 sklearn = pytest.importorskip("sklearn")
 from sklearn.base import clone  # noqa: E402
+from sklearn.datasets import load_breast_cancer  # noqa: E402
 from sklearn.dummy import DummyRegressor  # noqa: E402
 from sklearn.linear_model import LogisticRegression, RidgeClassifier  # noqa: E402
 from sklearn.model_selection import GridSearchCV  # noqa: E402
@@ -116,3 +117,23 @@ def test_our_estimators_clone(name, source):
     assert twin.get_params() == estimator.get_params()
     assert not hasattr(twin, "calibration_")
     assert twin.set_params(calibration="temperature").calibration == "temperature"
+
+
+def test_the_index_of_a_shuffled_frame_names_the_rows_that_labels_belong_to():
+    """Twenty labels by the frame's index and by row number give the same answer."""
+    pd = pytest.importorskip("pandas")
+    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    order = np.random.default_rng(0).permutation(len(X))
+    X, y = X.iloc[order], y.iloc[order]
+    model = LogisticRegression(max_iter=5000).fit(X[:200], y[:200])
+    source = sg.from_sklearn(model, X[200:380], y[200:380]).source()
+    few = y[380:].iloc[5:25]
+    by_index = sg.from_sklearn(model, X[380:]).target()
+    by_number = sg.from_sklearn(model, X[380:].reset_index(drop=True)).target()
+    assert by_number.ids is None
+    wanted = sg.estimate(source, by_number, labels=dict(enumerate(few, start=5)))
+    for labels in (few.to_dict(), few):
+        found = sg.estimate(source, by_index, labels=labels)
+        assert (found.error, found.labels.errors) == (wanted.error, wanted.labels.errors)
+    with pytest.raises(sg.InputError, match="repeats a row"):
+        sg.estimate(source, by_index, labels=pd.concat([few, few]))

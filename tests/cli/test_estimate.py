@@ -349,6 +349,8 @@ def test_every_json_fits_the_schema(shiftgauge, source, target):
         ("doctor",),
         ("metrics", "--shares", "mlls"),
         ("slices", "--by", "site", "--replicates", "20"),
+        ("timeline", "--time", "day", "--every", "week"),
+        ("drivers", "--by", "site"),
         ("label-plan", "-n", "10"),
         ("estimate", "--labels", "picks.csv"),
         ("report", "--replicates", "20"),
@@ -359,8 +361,11 @@ def test_every_json_fits_the_schema(shiftgauge, source, target):
 def test_every_command_fits_the_schema(shiftgauge, tmp_path, scores, words, monkeypatch):
     """And each fits its own part of it, and no other."""
     monkeypatch.chdir(tmp_path)
-    np.savez("s.npz", logits=scores["logits"], labels=scores["labels"])
-    np.savez("t.npz", logits=scores["shifted"], site=np.arange(len(scores["shifted"])) % 3)
+    sites = np.arange(len(scores["logits"])) % 2
+    np.savez("s.npz", logits=scores["logits"], labels=scores["labels"], site=sites)
+    places = np.arange(len(scores["shifted"]))
+    days = np.datetime64("2026-03-02") + places // 20
+    np.savez("t.npz", logits=scores["shifted"], site=places % 3, day=days)
     command, *rest = words
     lines = [f"{row},{label}" for row, label in enumerate(scores["truth"][:20])]
     (tmp_path / "picks.csv").write_text("\n".join(["row,label", *lines]) + "\n")

@@ -17,12 +17,19 @@ LAST = {
     "doctor": "shiftgauge.inference:doctor",
     "metrics": "shiftgauge.inference:metrics",
     "slices": "shiftgauge.inference:slices",
+    "timeline": "shiftgauge.timelines:timeline",
+    "drivers": "shiftgauge.inference:drivers",
     "backtest": "shiftgauge.inference:backtest",
     "label-plan": "shiftgauge.inference:label_plan",
     "report": "shiftgauge.reports:report",
 }
 #: What a command cannot be called without.
-NEEDED = {"slices": ("--by", "user"), "report": ("--json",)}
+NEEDED = {
+    "slices": ("--by", "user"),
+    "drivers": ("--by", "user"),
+    "report": ("--json",),
+    "timeline": ("--every", "20 rows"),
+}
 PAIR, READ, CHECKED = "shiftgauge.methods:Pair", "shiftgauge.io:open_source", "shiftgauge.io:read_checked"
 SHARES, TRUTH = "shiftgauge.inference:label_shares", "shiftgauge.inference.estimates:true_error"
 #: Options about the command's own output, with the test that shows what they do.
@@ -97,6 +104,21 @@ EVERYWHERE = {
     ),
     "second": (("--second", "t.csv"), (CHECKED, "second", ends("t.csv"))),
 }
+#: Options about labels, of commands whose last call takes the labels itself.
+LABELS_OF_THE_CALL = {
+    "labels": (("--labels", "picks.csv"), ("labels", lambda value: value[39] == "a")),
+    "use-labels": (("--use-labels",), ("labels", lambda value: len(value) == 40)),
+    "labels-chosen": (
+        ("--labels", "picks.csv", "--labels-chosen", "unknown"),
+        ("labels_chosen", is_("unknown")),
+    ),
+    "plan": (
+        ("--labels", "picks.csv", "--plan", "plan.json"),
+        ("labels_chosen", lambda value: value.n_target == 40),
+    ),
+    "check": (("--check",), ("truth", lambda value: len(value) == 40)),
+    "truth": (("--truth", "y.npy"), ("truth", lambda value: list(value[:2]) == ["a", "b"])),
+}
 #: command -> option -> (words, (argument of its last call, or a call and its argument; what it must be)).
 OWN = {
     "estimate": {
@@ -145,6 +167,26 @@ OWN = {
         "groups": (("--groups", "user"), ("groups", users)),
         "source-groups": (("--source-groups", "user"), ("source_groups", users)),
     },
+    "drivers": {
+        "by": ((), ("by", lambda value: all(map(users, value["user"])))),
+        "calibration": (("--calibration", "none"), (PAIR, "calibration", is_("none"))),
+        "proportions": (("--proportions", "same"), ("proportions", is_("same"))),
+        "id": (("--id", "user"), (CHECKED, "options", setting("id", is_("user")))),
+        "level": (("--level", "0.7"), ("level", is_(0.7))),
+        "seed": (("--seed", "9"), (PAIR, "seed", is_(9))),
+    },
+    "timeline": {
+        **LABELS_OF_THE_CALL,
+        "time": (("--time", "day"), ("time", lambda value: len(value) == 40)),
+        "every": (("--every", "day"), ("every", is_("day"))),
+        "zone": (("--zone", "UTC"), ("zone", is_("UTC"))),
+        "method": (("-m", "cot"), ("method", is_("cot"))),
+        "calibration": (("--calibration", "none"), ("calibration", is_("none"))),
+        "proportions": (("--proportions", "same"), ("proportions", is_("same"))),
+        "id": (("--id", "user"), (CHECKED, "options", setting("id", is_("user")))),
+        "level": (("--level", "0.7"), ("level", is_(0.7))),
+        "seed": (("--seed", "9"), ("seed", is_(9))),
+    },
     "backtest": {
         "id": (("--id", "user"), read_option("id", "user")),
         "method": (("-m", "ac", "-m", "cot"), ("methods", is_(["ac", "cot"]))),
@@ -165,16 +207,7 @@ OWN = {
         "seed": (("--seed", "9"), ("seed", is_(9))),
     },
     "report": {
-        "labels": (("--labels", "picks.csv"), ("labels", lambda value: value[39] == "a")),
-        "use-labels": (("--use-labels",), ("labels", lambda value: len(value) == 40)),
-        "labels-chosen": (
-            ("--labels", "picks.csv", "--labels-chosen", "unknown"),
-            ("labels_chosen", is_("unknown")),
-        ),
-        "plan": (
-            ("--labels", "picks.csv", "--plan", "plan.json"),
-            ("labels_chosen", lambda value: value.n_target == 40),
-        ),
+        **LABELS_OF_THE_CALL,
         "proportions": (("--proportions", "same"), ("proportions", is_("same"))),
         "method": (("-m", "cot"), ("method", is_("cot"))),
         "calibration": (("--calibration", "none"), ("calibration", is_("none"))),
@@ -182,8 +215,6 @@ OWN = {
         "by": (("--by", "user"), ("by", lambda value: users(value["user"]))),
         "groups": (("--groups", "user"), ("groups", users)),
         "source-groups": (("--source-groups", "user"), ("source_groups", users)),
-        "check": (("--check",), ("truth", lambda value: len(value) == 40)),
-        "truth": (("--truth", "y.npy"), ("truth", lambda value: list(value[:2]) == ["a", "b"])),
         "level": (("--level", "0.7"), ("level", is_(0.7))),
         "replicates": (("--replicates", "31"), ("replicates", is_(31))),
         "seed": (("--seed", "9"), ("seed", is_(9))),
@@ -244,7 +275,7 @@ def options_of(command):
 
 
 #: Commands that need every row in memory; what is about scans is refused there.
-WHOLE, ABOUT_SCANS = ("backtest",), ("dask", "checkpoint")
+WHOLE, ABOUT_SCANS = ("backtest", "drivers", "timeline"), ("dask", "checkpoint")
 CASES = [
     (command, name)
     for command in LAST
@@ -256,7 +287,13 @@ CASES = [
 @pytest.mark.parametrize("name", ABOUT_SCANS)
 @pytest.mark.parametrize("command", WHOLE)
 def test_options_about_scans_are_refused_where_nothing_is_scanned(shiftgauge, folder, command, name):
-    ran = shiftgauge(command, *(["s.csv"] if command == "backtest" else ["s.csv", "t.csv"]), f"--{name}", "x")
+    ran = shiftgauge(
+        command,
+        *(["s.csv"] if command == "backtest" else ["s.csv", "t.csv"]),
+        *NEEDED.get(command, ()),
+        f"--{name}",
+        "x",
+    )
     assert ran.code == 2
     assert f"--{name} x" in ran.err
 
@@ -280,7 +317,7 @@ def test_every_option_reaches_the_library(shiftgauge, folder, monkeypatch, comma
     if place.endswith(":Pair"):
         spy(monkeypatch, LAST[command], stop=True)
     inputs = ["s.csv"] if command == "backtest" else ["s.csv", "t.csv"]
-    needed = () if name == "by" and command != "slices" else NEEDED.get(command, ())
+    needed = () if name == "by" and command not in ("slices", "drivers") else NEEDED.get(command, ())
     ran = shiftgauge(command, *inputs, *needed, *words, *(("--json",) if "--json" not in needed else ()))
     assert seen, ran.err
     assert check(seen[-1][argument]), seen[-1][argument]

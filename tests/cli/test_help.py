@@ -93,8 +93,8 @@ def test_an_option_stands_where_it_belongs():
     """Options on how files are read are in one panel; the limit itself is among the first."""
     panels = {p.name: p.rich_help_panel for p in ALL["estimate",].params if p.param_type_name == "option"}
     assert {panels[field.name] for field in fields(InputOptions)} == {DATA}
-    assert panels["on"] == panels["as_json"] == OUTPUT
-    assert panels["method"] is panels["fail_above"] is panels["level"] is None
+    assert panels["as_json"] == OUTPUT
+    assert panels["method"] is panels["fail_above"] is panels["on"] is panels["level"] is None
     assert panels["labels"] == panels["check"] == LABELS
 
 

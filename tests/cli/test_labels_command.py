@@ -95,7 +95,7 @@ def test_a_saved_plan_is_the_plan(place, tmp_path):
     [
         (lambda text: text[:50], "plan.json: not JSON"),
         (lambda text: text.replace("shiftgauge-label-plan", "other"), "plan.json: not a label plan"),
-        (lambda text: text.replace('"schema": 1', '"schema": 2'), "plan.json: written by another version"),
+        (lambda text: text.replace('"schema": "', '"schema": "0'), "plan.json: written by another version"),
         (lambda text: text.replace('"prior"', '"past"'), "plan.json: damaged"),
         (lambda text: "[]", "plan.json: not a label plan"),
     ],

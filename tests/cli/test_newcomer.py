@@ -181,3 +181,12 @@ def test_ctrl_c_is_one_line():
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=30)
     assert (process.returncode, err) == (130, "shiftgauge: interrupted\n")
+
+
+def test_labels_in_the_wrong_order_are_named_at_once(shiftgauge, tmp_path):
+    rng = np.random.default_rng(0)
+    p = rng.random(200).round(6)
+    lines = [f"{a:.6f},{1 - a:.6f},{int(a > 0.5)}" for a in p]
+    (tmp_path / "s.csv").write_text("\n".join(["prob_a,prob_b,label", *lines]) + "\n")
+    second = shiftgauge("estimate", tmp_path / "s.csv", tmp_path / "s.csv").out.splitlines()[1]
+    assert "worse than chance: are labels and columns in the same order?" in second

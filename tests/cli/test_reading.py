@@ -29,6 +29,8 @@ COMMANDS = {
     "backtest": (),
     "label-plan": (),
     "report": ("--format", "md"),
+    "timeline": ("--time", "when"),
+    "drivers": ("--by", "site"),
 }
 
 

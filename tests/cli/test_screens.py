@@ -52,11 +52,12 @@ def test_estimate(shiftgauge, few):
     assert shown(found) == text("""
         error 34.4%
         validation error 20.0%; 40 rows, 0 labels
-        method         estimate  difference  what it is
-        AC                34.4%        +9.4  one minus average confidence
-        Unchanged         20.0%        -5.0  the source's own error
-        Entropy    score 0.7816              mean entropy of the probabilities in nats: a score, not an error
-        truth             25.0%              by the labels of all rows
+        method         estimate  difference
+        AC                34.4%        +9.4
+        Unchanged         20.0%        -5.0
+        Entropy    score 0.7816
+        truth             25.0%
+        truth is the error by the labels of all rows
     """)
 
 

@@ -64,6 +64,30 @@ def test_every_answer_is_that_of_files(spark, tmp_path):
     assert answers(sg.scan(frame, weight="w")) == pytest.approx(here, abs=1e-9)
 
 
+def test_labels_by_id_improve_the_answer_as_they_do_in_memory(spark, tmp_path):
+    from pyarrow import parquet
+
+    table = rows(n=3000)[2]
+    parquet.write_table(table, tmp_path / "a.parquet")
+    known = dict.fromkeys(range(0, 3000, 60), "cat")
+    source = sg.read_source(_labelled_file(tmp_path))
+    frame = spark.read.parquet(str(tmp_path / "a.parquet")).repartition(3).persist()
+    here = sg.estimate(source, sg.read_target(tmp_path / "a.parquet", id="row"), labels=known)
+    there = sg.estimate(source, sg.scan(frame, id="row"), labels=known)
+    assert there.labels.n == 50
+    assert there.error == pytest.approx(here.error, abs=1e-9)
+    assert there.range.high == pytest.approx(here.range.high, abs=1e-9)
+    with pytest.raises(InputError, match=r"by row number.*Spark frame.*id="):
+        sg.estimate(source, sg.scan(frame), labels=known)
+
+
+def _labelled_file(folder):
+    from pyarrow import parquet
+
+    parquet.write_table(labelled(3000), folder / "source.parquet")
+    return folder / "source.parquet"
+
+
 def test_partitions_are_read_as_a_source(spark, tmp_path):
     from pyarrow import parquet
 

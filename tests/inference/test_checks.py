@@ -141,8 +141,8 @@ def test_the_sentence_of_each_verdict(samples):
         )
         return Diagnosis(made, whole.shift_test)
 
-    assert verdict(a="ok").sentence == "ok: nothing says stop; mind the range of the answer"
-    assert verdict(a="caution").sentence.endswith("the range of the answer; to know: a")
+    assert verdict(a="ok").sentence == "ok: no check says stop"
+    assert verdict(a="caution").sentence == "ok: no check says stop; caution: a"
     graded = verdict(**{"range of the answer": "caution", "a": "ok", "b": "caution"})
     assert graded.sentence == "caution: take an estimate with care; see range of the answer, b"
     assert verdict(a="stop", b="caution").sentence == "stop: do not rely on an estimate; see a"

@@ -6,6 +6,11 @@ import json
 
 import numpy as np
 import pytest
+from scipy.special import softmax
+from sklearn.datasets import load_digits
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
 
 import shiftgauge as sg
 from shiftgauge.inference import doctor
@@ -183,7 +188,7 @@ def test_the_worst_comes_first_and_the_verdict_names_it(healthy):
     assert [c.name for c in found.checks] != [c.name for c in found.ranked]
     assert found.sentence.startswith("stop: do not rely on an estimate; see ")
     assert "source errors" in found.sentence
-    assert repr(found).splitlines()[0] == found.sentence
+    assert " ".join(repr(found).split()).startswith(found.sentence)
     page = found._repr_html_()
     assert page.index(">stop</td>") < page.index(">caution</td>") < page.index(">ok</td>")
     assert page.count('style="color: ') == len(found.checks)
@@ -213,3 +218,47 @@ def test_few_errors_by_share_or_by_number_are_worth_a_word(rows, errors, status)
     from shiftgauge.inference.checks import leakage
 
     assert leakage(sg.Pair(sg.Source(z, labels), sg.Target(z))).status == status
+
+
+def digits_model(make):
+    """Scores of a model of scikit-learn's digits on rows it has not seen, as a source and a target."""
+    X, y = load_digits(return_X_y=True)
+    model = make().fit(X[:600], y[:600])
+    probs = model.predict_proba(X[600:])
+    return sg.Source(probs=probs[:600], labels=y[600:1200]), sg.Target(probs=probs[600:])
+
+
+@pytest.mark.parametrize(
+    ("make", "sign"),
+    [
+        (lambda: RandomForestClassifier(100, random_state=0), "soft labels"),
+        (lambda: KNeighborsClassifier(5), "the model votes"),
+        (lambda: LogisticRegression(C=0.01, max_iter=2000), None),
+    ],
+)
+def test_votes_are_seen_from_the_source_alone(make, sign):
+    check = sg.doctor(*digits_model(make))["soft labels or votes"]
+    assert check.status == ("ok" if sign is None else "caution")
+    assert (sign or "no sign") in check.meaning
+
+
+def test_training_on_soft_labels_is_seen_from_the_source_alone():
+    """Softmax regression by gradient descent on labels of 0.91 and 0.01: its confidences stay below its accuracy."""
+    X, y = load_digits(return_X_y=True)
+    X = np.hstack([X / 16.0, np.ones((len(X), 1))])
+
+    def doctor(smoothing):
+        wanted = np.eye(10)[y[:600]] * (1.0 - smoothing) + smoothing / 10
+        W = np.zeros((X.shape[1], 10))
+        for _ in range(3000):
+            p = softmax(X[:600] @ W, axis=1)
+            W -= 1.0 * X[:600].T @ (p - wanted) / 600
+        z = X[600:] @ W
+        source, target = sg.Source(logits=z[:600], labels=y[600:1200]), sg.Target(logits=z[600:])
+        return sg.doctor(source, target)["soft labels or votes"]
+
+    assert doctor(0.0).status == "ok"
+    soft = doctor(0.1)
+    assert soft.status == "caution"
+    assert "label smoothing" in soft.meaning
+    assert soft.value["confidence_minus_accuracy"] < -0.05

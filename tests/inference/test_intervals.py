@@ -163,6 +163,7 @@ def test_bad_requests_are_refused(pair):
         interval(source, target, "ac", groups=[1, 2])
 
 
+@pytest.mark.slow
 def test_a_large_bias_is_said_at_every_level():
     """COT with 10 classes and 300 rows: a bias of half a standard deviation or more, whatever the width."""
     rng = np.random.default_rng(8)

@@ -57,8 +57,8 @@ COUNTED = [parquet_file, parquet_folder, arrow_file, feather_folder]
 @pytest.fixture
 def few_fit(monkeypatch):
     """More than a hundred scores are too many to hold."""
-    monkeypatch.setattr("shiftgauge.rows.rows.WHOLE_ENTRIES", 100)
-    monkeypatch.setattr("shiftgauge.rows.rows.WIDE_ENTRIES", 100)
+    monkeypatch.setattr("shiftgauge.rows.subsample.WHOLE_ENTRIES", 100)
+    monkeypatch.setattr("shiftgauge.rows.subsample.WIDE_ENTRIES", 100)
 
 
 COLUMNS = {"weight": "w", "id": "row"}

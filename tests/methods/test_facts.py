@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
+from scipy.optimize import linprog
 
 import shiftgauge as sg
 from shiftgauge.labelshift import shrink, total_variation
@@ -175,6 +176,37 @@ def test_scot_at_the_mlls_marginal_is_the_reweighted_confidence(rng):
     q = base * w / (base * w).sum()
     reweighted = 1 - r[np.arange(400), p.argmax(axis=1)].mean()
     assert evaluate("scot", p, q).error == pytest.approx(reweighted, abs=1e-7)
+
+
+@given(st.integers(2, 5), st.integers(2, 12), st.integers(0, 2**32 - 1))
+def test_scot_is_exact_under_label_shift(k, cells, seed):
+    """A population of few cells: p is the source's posterior, and the target has new label shares and nothing else."""
+    rng = np.random.default_rng(seed)
+    given_label = rng.dirichlet(np.ones(cells), k)
+    source, target = rng.dirichlet(np.full(k, 5.0), 2)
+    p = given_label.T * source
+    p /= p.sum(axis=1, keepdims=True)
+    joint = given_label.T * target
+    truth = 1 - joint[np.arange(cells), p.argmax(axis=1)].sum()
+    mass = joint.sum(axis=1)
+    assert evaluate("scot", p, target, weights=mass).error == pytest.approx(truth, abs=1e-7)
+
+
+def test_the_limits_of_scots_strength(rng):
+    """The strength is a temperature: towards 0 it is exact transport at cost -log p, towards infinity chance."""
+    p, q = rng.dirichlet(np.ones(3), 30), np.array([0.5, 0.3, 0.2])
+
+    def at(strength):
+        powers = p ** (1 / strength)
+        return evaluate("scot", powers / powers.sum(axis=1, keepdims=True), q).error
+
+    n, k = p.shape
+    rows, columns = np.kron(np.eye(n), np.ones(k)), np.kron(np.ones(n), np.eye(k))
+    plan = linprog(
+        -np.log(p).ravel(), A_eq=np.vstack([rows, columns]), b_eq=np.concatenate([np.full(n, 1 / n), q])
+    ).x.reshape(n, k)
+    assert at(0.01) == pytest.approx(1 - plan[np.arange(n), p.argmax(axis=1)].sum(), abs=1e-4)
+    assert at(1e6) == pytest.approx(1 - pseudo(p) @ q, abs=1e-5)
 
 
 @pytest.mark.slow

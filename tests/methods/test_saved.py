@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -33,7 +34,13 @@ def test_label_shares_of_every_form_come_back(marginal, tmp_path):
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "uint8", "bool"])
 def test_learned_arrays_keep_their_type(dtype, tmp_path):
     learned = np.array([0, 1, 1]).astype(dtype)
-    write_document(tmp_path / "x.json", "ac", {}, {"plain_": learned, "inside_": {"a": learned}})
+    fitted = SimpleNamespace(
+        name="ac",
+        schema=lambda: "s",
+        get_params=dict,
+        state=lambda: {"plain_": learned, "inside_": {"a": learned}},
+    )
+    write_document(tmp_path / "x.json", fitted)
     state = read_document(tmp_path / "x.json")["state"]
     plain, inside = (restore(name, state[name]) for name in ("plain_", "inside_"))
     for array in (plain, inside["a"]):
@@ -48,7 +55,7 @@ def test_documents_of_another_shape_are_refused_in_one_line(source, tmp_path, ch
     """Even if the digest fits."""
     sg.methods.AC().fit(source).save(tmp_path / "m.json")
     saved = json.loads((tmp_path / "m.json").read_text())
-    content = {name: saved[name] for name in ("method", "params", "state")} | change
+    content = {name: saved[name] for name in ("method", "schema", "params", "state")} | change
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
     (tmp_path / "m.json").write_text(json.dumps({**saved, **content, "digest": digest}))
     with pytest.raises(sg.FileError, match=r"m\.json: (not a saved estimator|holds the unknown method)"):

@@ -48,7 +48,7 @@ def test_silent_and_alone(hostile, tmp_path):
     log = tmp_path / "net.json"
     done = browse(tmp_path, "--enable-logging=stderr", f"--log-net-log={log}", "--dump-dom", page.as_uri())
     assert "CONSOLE" not in done.stderr
-    assert "wrong on" in done.stdout
+    assert "Estimated error" in done.stdout
     text = log.read_text(errors="replace").rstrip().rstrip(",")
     held = json.loads(text if text.endswith("}") else text + "]}")
     asked = [e["params"] for e in held["events"] if "url" in e.get("params", {})]
@@ -99,4 +99,4 @@ def test_on_paper(plain, tmp_path):
     plain.save(page)
     browse(tmp_path, f"--print-to-pdf={paper}", "--no-pdf-header-footer", page.as_uri())
     assert paper.read_bytes().startswith(b"%PDF")
-    assert len(re.findall(rb"/Type\s*/Page\b", paper.read_bytes())) in range(2, 9)
+    assert len(re.findall(rb"/Type\s*/Page\b(?!s)", paper.read_bytes())) == 2

@@ -30,19 +30,27 @@ def test_findings_come_worst_first(troubled):
 
 
 def test_the_worst_finding_is_the_verdict_and_its_reason():
-    found = [{"check": level, "level": level, "meaning": "why"} for level in ("ok", "stop", "caution")]
+    found = [
+        {"check": level, "level": level, "meaning": "why", "action": "mend it"}
+        for level in ("ok", "stop", "caution")
+    ]
     assert verdict(found) == {
         "level": "stop",
         "headline": "Do not rely on it.",
         "reasons": ["stop: why"],
+        "advice": "Mend it.",
     }
     # Below that the grade of the range decides, the only one that was calibrated: other cautions are only told.
-    graded = [{"check": RANGE, "level": level, "meaning": "wide"} for level in ("ok", "caution", "stop")]
+    graded = [
+        {"check": RANGE, "level": level, "meaning": "wide", "action": "label some rows"}
+        for level in ("ok", "caution", "stop")
+    ]
     assert verdict([*found[::2], graded[0]])["level"] == "ok"
     assert verdict([found[0], graded[1]]) == {
         "level": "caution",
         "headline": "Take it with care.",
         "reasons": [f"{RANGE}: wide"],
+        "advice": "Label some rows before you act on it (shiftgauge label-plan).",
     }
     assert verdict([graded[2]])["level"] == "stop"
     assert verdict([graded[0], found[1]])["level"] == "stop"  # a narrow range excuses nothing
@@ -96,9 +104,7 @@ def test_the_range_is_the_headline(source, target):
         in made.summary["answer"]["sentence"]
     )
     text = made.to_html()
-    assert text.index("90% range, measured") < text.index(
-        "90% interval by the bootstrap, sampling error only"
-    )
+    assert text.index("90% range ") < text.index("90% interval by the bootstrap, sampling error only")
 
 
 def test_p_is_never_zero():

@@ -121,7 +121,7 @@ def test_auto_says_why(source, target):
     for text in (page, made.to_markdown()):
         assert held["details"]["reason"] in html.unescape(text)
         assert f"{100 * held['range']['high']:.1f}%" in text
-    assert "of which sampling error and label noise of these rows alone" in page
+    assert "of the range: sampling error and label noise of these rows alone" in page
     assert held["range"]["low"] <= held["sampling"]["low"] < held["sampling"]["high"] <= held["range"]["high"]
 
 
@@ -190,3 +190,16 @@ def test_few_and_many_classes(k):
 def test_in_a_notebook(plain):
     assert plain._repr_html_().startswith("<iframe srcdoc=")
     assert "wrong on" in repr(plain)
+
+
+def test_every_figure_says_its_numbers_under_the_pointer(source, target):
+    made = report(source, target, replicates=0)
+    texts = re.findall(r'<g class="hover"><title>([^<]*)</title>', made.to_html())
+    answer = made.summary["answer"]
+    assert (
+        sum(text.startswith(f"auto: {100 * answer['error']:.1f}%, ") for text in texts) == 2
+    )  # wide and narrow
+    share = made.summary["confidence"]["target"][-1]
+    assert any(text.endswith(f"{100 * share:.1f}% of the target") for text in texts)
+    assert any(text.startswith("confidence ") for text in texts)
+    assert "hover: " not in made.to_html()

@@ -118,9 +118,9 @@ def test_rows_in_passes_are_the_rows_in_memory(cuts):
 
 
 def test_a_subsample_is_the_same_however_rows_are_cut(monkeypatch):
-    monkeypatch.setattr("shiftgauge.rows.rows.WHOLE_ENTRIES", 300)
-    monkeypatch.setattr("shiftgauge.rows.rows.WIDE_ENTRIES", 300)
-    monkeypatch.setattr("shiftgauge.rows.rows.SUBSAMPLE_ENTRIES", 600)
+    monkeypatch.setattr("shiftgauge.rows.subsample.WHOLE_ENTRIES", 300)
+    monkeypatch.setattr("shiftgauge.rows.subsample.WIDE_ENTRIES", 300)
+    monkeypatch.setattr("shiftgauge.rows.subsample.SUBSAMPLE_ENTRIES", 600)
     drawn = [run(rows.subsample()) for rows in (calibrated_rows(), calibrated_rows([7, 500], 33))]
     one, other = (run(rows.collect()) for rows in drawn)
     assert one.n == 900 // subsample_step(900, 3) == 180
@@ -137,8 +137,8 @@ def test_few_rows_in_memory_are_their_own_subsample():
 def test_collecting_too_many_rows_is_refused_in_one_line(monkeypatch):
     rows = calibrated_rows([400])
     assert run(rows.collect()).n == 900
-    monkeypatch.setattr("shiftgauge.rows.rows.WHOLE_ENTRIES", 300)
-    monkeypatch.setattr("shiftgauge.rows.rows.WIDE_ENTRIES", 300)
+    monkeypatch.setattr("shiftgauge.rows.subsample.WHOLE_ENTRIES", 300)
+    monkeypatch.setattr("shiftgauge.rows.subsample.WIDE_ENTRIES", 300)
     with pytest.raises(InputError, match="the target has 900 rows that are read in passes"):
         run(calibrated_rows([400]).collect())
 

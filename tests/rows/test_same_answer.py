@@ -196,9 +196,9 @@ def test_a_large_target_in_memory_is_read_in_blocks(monkeypatch):
     source, target = world(7)
     whole = [sg.estimate(source, in_memory(target), m) for m in ("scot", "cott", "auto")]
     rows = row_table(sg.Pair(source, in_memory(target)), "scot")
-    for name in ("WHOLE_ENTRIES", "WIDE_ENTRIES", "KEPT_ENTRIES", "BLOCK_ENTRIES"):
-        monkeypatch.setattr(f"shiftgauge.rows.rows.{name}", 400)
-    monkeypatch.setattr("shiftgauge.rows.rows.SUBSAMPLE_ENTRIES", 2000)
+    for name in ("subsample.WHOLE", "subsample.WIDE", "state.KEPT", "rows.BLOCK"):
+        monkeypatch.setattr(f"shiftgauge.rows.{name}_ENTRIES", 400)
+    monkeypatch.setattr("shiftgauge.rows.subsample.SUBSAMPLE_ENTRIES", 2000)
     pair = sg.Pair(source, in_memory(target))
     assert len(pair.target.parts) == 12
     assert pair.subsample.target.n < N

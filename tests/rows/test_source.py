@@ -235,8 +235,8 @@ def test_the_command_reads_a_large_source_in_one_pass(tmp_path, monkeypatch):
         return CliRunner().invoke(app, asked)
 
     whole = run()
-    monkeypatch.setattr("shiftgauge.rows.rows.WHOLE_ENTRIES", 100)
-    monkeypatch.setattr("shiftgauge.rows.rows.WIDE_ENTRIES", 100)
+    monkeypatch.setattr("shiftgauge.rows.subsample.WHOLE_ENTRIES", 100)
+    monkeypatch.setattr("shiftgauge.rows.subsample.WIDE_ENTRIES", 100)
     parts = run()
     assert parts.exit_code == 0, parts.output
     import json
@@ -264,8 +264,8 @@ def test_the_command_saves_the_passes_over_a_large_target(tmp_path, monkeypatch)
     with pytest.raises(InputError, match="is read into memory, and this is about passes over large files"):
         CliRunner().invoke(app, saved, catch_exceptions=False)
     assert not (tmp_path / "passes").exists()
-    monkeypatch.setattr("shiftgauge.rows.rows.WHOLE_ENTRIES", 100)
-    monkeypatch.setattr("shiftgauge.rows.rows.WIDE_ENTRIES", 100)
+    monkeypatch.setattr("shiftgauge.rows.subsample.WHOLE_ENTRIES", 100)
+    monkeypatch.setattr("shiftgauge.rows.subsample.WIDE_ENTRIES", 100)
     found = [json.loads(CliRunner().invoke(app, words).stdout) for words in (asked, saved, saved)]
     assert len({one["estimates"][0]["error"] for one in found}) == 1
     assert (

@@ -140,7 +140,7 @@ def test_the_steps_of_a_pass_share_calibrated_rows(world, monkeypatch):
 CHILD = """
 import sys, threading, time
 import numpy as np, shiftgauge as sg
-from shiftgauge.rows import rows as module
+from shiftgauge.rows import subsample as module
 from numpy.lib.format import open_memmap
 method, file, rows = sys.argv[1], sys.argv[2], int(sys.argv[3])
 held = open_memmap(file, "w+", np.float16, (rows, 10))

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 
 from shiftgauge.transport import Problem, solve
 
@@ -25,6 +26,7 @@ print(len(getattr(_kernels.drive, "signatures", ())))
 """
 
 
+@pytest.mark.slow
 def test_small_problems_compile_nothing_and_come_out_alike(tmp_path):
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
     cold = subprocess.run(
@@ -38,6 +40,7 @@ def test_small_problems_compile_nothing_and_come_out_alike(tmp_path):
     assert here.stdout.splitlines()[:-1] == answers
 
 
+@pytest.mark.slow
 def test_without_a_folder_for_machine_code_the_answer_is_the_same(tmp_path):
     folder = tmp_path / "closed"
     folder.write_text("not a folder")

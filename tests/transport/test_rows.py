@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shiftgauge.labelshift import label_shares, mlls
-from shiftgauge.rows import rows as rows_module
 from shiftgauge.rows import run, sum_in_order
+from shiftgauge.rows import subsample as rows_module
 from shiftgauge.transport import Problem, exact, exact_transport, soft, soft_transport, solve
 
 from .oracles import blocks_of, cut_rows, network, reference_value, sinkhorn
