@@ -14,6 +14,11 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float32]
 
 
+def to_floats(images: NDArray[np.uint8]) -> Floats:
+    """uint8 images to float32 in [0, 1], shape unchanged."""
+    return np.asarray(np.divide(images, np.float32(255), dtype=np.float32))
+
+
 def to_planes(images: NDArray[np.uint8]) -> Floats:
     """uint8 (n, H, W, C) to float32 planes (n, C, H, W) in [0, 1]."""
     planes = np.ascontiguousarray(images.transpose(0, 3, 1, 2), dtype=np.float32)

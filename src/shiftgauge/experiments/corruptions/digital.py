@@ -8,18 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shiftgauge.experiments.corruptions._kernels import displace
-from shiftgauge.experiments.corruptions._operators import smooth
+from shiftgauge.experiments.corruptions._operators import Floats, smooth, to_floats
 from shiftgauge.experiments.corruptions.blur import need_cv2
 
 Images = NDArray[np.uint8]
-Floats = NDArray[np.float32]
 
 
-def _unit(images: Images) -> Floats:
-    return np.asarray(np.divide(images, np.float32(255), dtype=np.float32))
-
-
-def _finish(x: Floats) -> Images:
+def _to_bytes(x: Floats) -> Images:
     # Half a thousandth of a grey level: float32 rounding must not lose a level where nothing changed.
     levels = np.clip(x, 0, 1) * np.float32(255) + np.float32(5e-4)
     return np.asarray(np.clip(levels, 0, 255)).astype(np.uint8)
@@ -27,19 +22,19 @@ def _finish(x: Floats) -> Images:
 
 def contrast(images: Images, c: float, rng: np.random.Generator) -> Images:
     """Shrink every value towards its channel's mean in the image by the factor c."""
-    x = _unit(images)
+    x = to_floats(images)
     mean = x.mean(axis=(1, 2), keepdims=True)
-    return _finish((x - mean) * np.float32(c) + mean)
+    return _to_bytes((x - mean) * np.float32(c) + mean)
 
 
 def brightness(images: Images, c: float, rng: np.random.Generator) -> Images:
     """Add c to the value of HSV. At fixed hue and saturation that scales the colour by new over old value."""
-    x = _unit(images)
+    x = to_floats(images)
     value = x.max(axis=3, keepdims=True)
     new = np.minimum(value + np.float32(c), 1)
     ratio = np.divide(new, value, out=np.zeros_like(value), where=value > 0)
     # Black has no colour to scale: it becomes grey of the new value.
-    return _finish(np.where(value > 0, x * ratio, new))
+    return _to_bytes(np.where(value > 0, x * ratio, new))
 
 
 def saturate(images: Images, c: tuple[float, float], rng: np.random.Generator) -> Images:
@@ -47,7 +42,7 @@ def saturate(images: Images, c: tuple[float, float], rng: np.random.Generator) -
 
     Grey has hue 0 by convention, so c[1] > 0 tints it red, as in the published code.
     """
-    x = _unit(images)
+    x = to_floats(images)
     value = x.max(axis=3, keepdims=True)
     gap = value - x
     widest = gap.max(axis=3, keepdims=True)
@@ -55,7 +50,7 @@ def saturate(images: Images, c: tuple[float, float], rng: np.random.Generator) -
     new = np.clip(old * np.float32(c[0]) + np.float32(c[1]), 0, 1)
     ratio = np.divide(new, old, out=np.zeros_like(old), where=old > 0)
     red = new * value * np.array([0, 1, 1], np.float32)
-    return _finish(value - np.where(old > 0, gap * ratio, red))
+    return _to_bytes(value - np.where(old > 0, gap * ratio, red))
 
 
 def jpeg_compression(images: Images, c: int, rng: np.random.Generator) -> Images:
@@ -83,10 +78,10 @@ def pixelate(images: Images, c: float, rng: np.random.Generator) -> Images:
 def elastic_transform(images: Images, c: tuple[float, float, float], rng: np.random.Generator) -> Images:
     """A random affine map (corners move up to c[2]), then a displacement of c[0] smoothed by c[1]."""
     n, height, width, _ = images.shape
-    warped = _affine(_unit(images), c[2], rng)
+    warped = _affine(to_floats(images), c[2], rng)
     fields = rng.uniform(-1, 1, size=(2, n, height, width)).astype(np.float32)
     dx, dy = smooth(fields, c[1], mode="reflect", truncate=3.0) * np.float32(c[0])
-    return _finish(displace(warped, dy, dx))
+    return _to_bytes(displace(warped, dy, dx))
 
 
 def _affine(x: Floats, reach: float, rng: np.random.Generator) -> Floats:

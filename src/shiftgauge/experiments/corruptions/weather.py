@@ -27,26 +27,26 @@ def fog(images: Images, c: tuple[float, float], rng: np.random.Generator) -> Ima
 def plasma(n: int, size: int, decay: float, rng: np.random.Generator) -> Floats:
     """n height maps in [0, 1] by the diamond-square algorithm on a torus; ``size`` is a power of two."""
     maps = np.zeros((n, size, size))
-    step, wobble = size, 100.0
+    step, amplitude = size, 100.0
     while step >= 2:
         half = step // 2
         corners = maps[:, ::step, ::step]
         square = corners + np.roll(corners, -1, 1)
         square = square + np.roll(square, -1, 2)
-        maps[:, half::step, half::step] = _wobbled(square, wobble, rng)
+        maps[:, half::step, half::step] = _midpoints(square, amplitude, rng)
         middles = maps[:, half::step, half::step]
         across = middles + np.roll(middles, 1, 1) + corners + np.roll(corners, -1, 2)
-        maps[:, ::step, half::step] = _wobbled(across, wobble, rng)
+        maps[:, ::step, half::step] = _midpoints(across, amplitude, rng)
         down = middles + np.roll(middles, 1, 2) + corners + np.roll(corners, -1, 1)
-        maps[:, half::step, ::step] = _wobbled(down, wobble, rng)
-        step, wobble = half, wobble / decay
+        maps[:, half::step, ::step] = _midpoints(down, amplitude, rng)
+        step, amplitude = half, amplitude / decay
     maps -= maps.min(axis=(1, 2), keepdims=True)
     return np.asarray(maps / maps.max(axis=(1, 2), keepdims=True)).astype(np.float32)
 
 
-def _wobbled(total: NDArray[np.float64], wobble: float, rng: np.random.Generator) -> NDArray[np.float64]:
+def _midpoints(total: NDArray[np.float64], amplitude: float, rng: np.random.Generator) -> NDArray[np.float64]:
     # The published code multiplies by the amplitude and draws in it too: amplitude squared.
-    return total / 4 + wobble * rng.uniform(-wobble, wobble, total.shape)
+    return total / 4 + amplitude * rng.uniform(-amplitude, amplitude, total.shape)
 
 
 def frost(images: Images, c: tuple[float, float], rng: np.random.Generator) -> Images:
