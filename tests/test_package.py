@@ -1,4 +1,4 @@
-"""The package as a stranger meets it: a wheel alone in a clean environment, light imports, honest docstrings."""
+"""The package as a stranger meets it: a wheel alone in a clean environment, light imports, docstrings that run."""
 
 import ast
 import doctest
@@ -239,6 +239,68 @@ def test_imports_of_our_own_stand_at_the_top():
                     if not any("_kernels" in name or name == "shiftgauge.jit" for name in names):
                         inside.append(f"{file}: {function.name} imports {node.module}")
     assert inside == []
+
+
+def private_imports(package, tree):
+    """What a module of `package` ("reports") imports that is private in another package."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        else:
+            continue
+        for name in names:
+            parts = name.split(".")
+            private = any(part.startswith("_") and part != "__version__" for part in parts[2:])
+            if parts[0] == "shiftgauge" and private and parts[1] != package:
+                yield name
+
+
+def test_nothing_private_is_imported_across_packages():
+    found = [
+        f"{file} imports {name}"
+        for file, tree in trees()
+        for name in private_imports(file.parts[0].removesuffix(".py"), tree)
+    ]
+    assert found == []
+
+
+def test_the_search_for_private_imports_finds_them():
+    def found(package, line):
+        return list(private_imports(package, ast.parse(line)))
+
+    assert found("reports", "from shiftgauge.plots._style import INK")
+    assert found("reports", "from shiftgauge.plots.style import _ink")
+    assert found("reports", "import shiftgauge.transport._kernels")
+    assert not found("plots", "from shiftgauge.plots._style import INK")
+    assert not found("cli", "from shiftgauge._version import __version__")
+
+
+#: Packages that an extra brings and the core does without.
+OF_EXTRAS = {
+    "torch",
+    "transformers",
+    "sklearn",
+    "pandas",
+    "mlflow",
+    "dask",
+    "distributed",
+    "cloudpickle",
+    "pyspark",
+}
+
+
+def test_optional_packages_are_imported_by_the_helper_that_names_the_extra():
+    """Except in the experiments and the monitor, which are installed as a whole with an extra of their own."""
+    found = [
+        f"{file} imports {name}"
+        for file, tree in trees()
+        if file.parts[0] not in ("experiments", "monitor")
+        for name in imported(tree)
+        if name in OF_EXTRAS
+    ]
+    assert found == []
 
 
 def test_no_two_public_classes_share_a_name():

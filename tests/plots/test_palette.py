@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from shiftgauge.plots._style import MARKERS, PALETTE
+from shiftgauge.plots.style import MARKERS, PALETTE
 
 # Machado, Oliveira and Fernandes (2009), severity 1, on linear RGB.
 SIGHT = {

@@ -96,6 +96,10 @@ class Dask:
         self.traffic[-1] = Traffic(now.sent + sent, now.received + received)
 
 
+def _distributed() -> Any:
+    return optional("distributed", extra="dask", purpose="scan: Dask")
+
+
 def _close(client: Any) -> None:
     with contextlib.suppress(Exception):
         client.close(timeout=2)
@@ -108,14 +112,13 @@ def run_serialized(task: bytes, part: bytes, start: int) -> bytes:
 
 def result_of(client: Any, future: Any, submit: Callable[[], Any]) -> Any:
     """A future's result; if it was lost with its worker, it is submitted again."""
-    from distributed import CancelledError, KilledWorker
-
+    distributed = _distributed()
     for _ in range(ATTEMPTS):
         try:
             return future.result()
-        except KilledWorker:
+        except distributed.KilledWorker:
             future = submit()
-        except (CancelledError, OSError) as problem:
+        except (distributed.CancelledError, OSError) as problem:
             if isinstance(problem, OSError) and client.status == "running":
                 raise
             raise InputError(
@@ -133,7 +136,7 @@ def result_of(client: Any, future: Any, submit: Callable[[], Any]) -> Any:
 
 def connect(cluster: Any) -> Any:
     """A client of the cluster; if no scheduler answers, one line within seconds."""
-    distributed = optional("distributed", extra="dask", purpose="scan: Dask")
+    distributed = _distributed()
     if isinstance(cluster, distributed.Client):
         return cluster
     try:
@@ -234,8 +237,6 @@ def frame_parts(
 def _default_client() -> Any:
     """The client that is open in this process, or None."""
     try:
-        from distributed import default_client
-
-        return default_client()
+        return _distributed().default_client()
     except (ImportError, ValueError):
         return None

@@ -8,7 +8,7 @@ from typing import Any
 
 from shiftgauge.engines.partitions import HEAD_ROWS, Partition
 from shiftgauge.engines.serialization import deserialize, run_task, serialize
-from shiftgauge.errors import InputError
+from shiftgauge.errors import InputError, optional
 from shiftgauge.io import Layout, ReadOptions, StreamPart, TablePart, table_layout
 from shiftgauge.rows import Block, Part, Task, sum_in_order
 
@@ -61,9 +61,8 @@ def _by_partition(
 
     def each(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa
-        from pyspark import TaskContext
 
-        number = TaskContext.get().partitionId()
+        number = _pyspark("pyspark").TaskContext.get().partitionId()
         result = compute(number, batches)
         if result is not None:
             yield pa.RecordBatch.from_arrays(
@@ -76,6 +75,10 @@ def _by_partition(
     except Exception as problem:  # whatever Java says, in one line
         raise InputError(f"{WHERE}: Spark could not read it ({_cause(problem)})") from None
     return {int(row["part"]): bytes(row["result"]) for row in rows}
+
+
+def _pyspark(module: str) -> Any:
+    return optional(module, extra="spark", purpose="scan: Spark")
 
 
 def _cause(problem: Exception) -> str:
@@ -116,9 +119,7 @@ def frame_parts(
     frame: Any, options: ReadOptions, second: str | None, zone: str | None
 ) -> tuple[Layout, list[Part], Spark]:
     """The layout, the partitions, counted once, and the engine of a Spark DataFrame."""
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    schema = to_arrow_schema(frame.schema)
+    schema = _pyspark("pyspark.sql.pandas.types").to_arrow_schema(frame.schema)
     layout = table_layout(tuple(schema.names), [schema], options, WHERE, second, zone)
 
     def count(number: int, batches: Iterator[Any]) -> bytes | None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from shiftgauge.errors import InputError
 from shiftgauge.methods import METHODS
-from shiftgauge.plots._style import INK, MARKERS, PALETTE, axes, hover, percent
+from shiftgauge.plots.style import INK, MARKERS, PALETTE, axes, hover, percent
 from shiftgauge.results import Comparison, Estimate
 
 SMALL = 8

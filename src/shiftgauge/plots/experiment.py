@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shiftgauge.plots._style import INK, MARKERS, PALETTE, axes, percent
+from shiftgauge.plots.style import INK, MARKERS, PALETTE, axes, percent
 
 
 def scatter(points: Mapping[str, tuple[ArrayLike, ArrayLike]], title: str = "") -> Any:

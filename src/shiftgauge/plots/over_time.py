@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from shiftgauge.errors import InputError
-from shiftgauge.plots._style import INK, PALETTE, axes, percent
+from shiftgauge.plots.style import INK, PALETTE, axes, percent
 
 SMALL = 8
 #: Names of periods under the axis, at most.

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from shiftgauge.inference import Drivers
-from shiftgauge.plots._style import INK, PALETTE, axes, percent
+from shiftgauge.plots.style import INK, PALETTE, axes, percent
 
 SMALL = 8
 #: Only so many columns are drawn, those that changed most.

@@ -13,7 +13,7 @@ import numpy as np
 from shiftgauge.calibration import fit_calibration
 from shiftgauge.labelshift import Marginal
 from shiftgauge.methods import Pair
-from shiftgauge.plots._style import INK, PALETTE, axes, hover, percent
+from shiftgauge.plots.style import INK, PALETTE, axes, hover, percent
 from shiftgauge.plots.evidence import (
     confidence_table,
     costs_table,

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from shiftgauge.plots._style import INK, PALETTE, axes
+from shiftgauge.plots.style import INK, PALETTE, axes
 
 
 def triangle(

@@ -9,7 +9,6 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
-from shiftgauge.plots._style import HOVER, INK, PALETTE
 from shiftgauge.plots.answers import estimates
 from shiftgauge.plots.sample import (
     draw_confidence,
@@ -18,6 +17,7 @@ from shiftgauge.plots.sample import (
     draw_reliability,
     most_changed,
 )
+from shiftgauge.plots.style import HOVER, INK, PALETTE
 from shiftgauge.results import Estimate, Interval
 
 #: Inches across the whole page, where there is room; letters then have the size of those in the narrow figures.
