@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -449,10 +450,43 @@ def meeting_notes(source: Source, target: Any) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def check_sample(given: Any, wanted: type[Sample], function: str) -> None:
-    """Refuse what is not a `Source`, or not a `Target`."""
-    if not isinstance(given, wanted):
-        how = "logits=..., labels=..." if wanted is Source else "logits=..."
+class RawScores(ABC):
+    """Scores of a model, perhaps with labels, that every function takes in place of a `Source` or a `Target`."""
+
+    @property
+    @abstractmethod
+    def labelled(self) -> bool:
+        """Whether labels came with the scores."""
+
+    @abstractmethod
+    def source(self) -> Source:
+        """The scores as a source."""
+
+    @abstractmethod
+    def target(self) -> Target:
+        """The scores as a target, without labels."""
+
+
+def check_source(given: Any, function: str) -> Source:
+    """A `Source` as it is, and raw scores as a source; anything else is refused."""
+    if isinstance(given, RawScores):
+        return given.source()
+    if not isinstance(given, Source):
         raise InputError(
-            f"{function}: arrived {type(given).__name__}; wanted shiftgauge.{wanted.__name__}({how})"
+            f"{function}: arrived {type(given).__name__}; wanted shiftgauge.Source(logits=..., labels=...)"
         )
+    return given
+
+
+def check_target(given: Any, function: str) -> Target:
+    """A `Target` as it is, and raw scores without labels as a target; anything else is refused."""
+    if isinstance(given, RawScores):
+        if given.labelled:
+            raise InputError(
+                f"{function}: labels came with the target's scores; wanted .target(), which leaves them out, or "
+                ".target(labels=...), which uses them"
+            )
+        return given.target()
+    if not isinstance(given, Target):
+        raise InputError(f"{function}: arrived {type(given).__name__}; wanted shiftgauge.Target(logits=...)")
+    return given

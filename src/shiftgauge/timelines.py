@@ -21,8 +21,8 @@ from shiftgauge.io.values import parse_labels
 from shiftgauge.methods import DEFAULT, Pair
 from shiftgauge.methods.range import RANGE_LEVEL
 from shiftgauge.results import Estimate, Table, percent, percent_range, render, text_table
-from shiftgauge.rows import Rows
-from shiftgauge.samples import Source, Target
+from shiftgauge.rows import AnySource
+from shiftgauge.samples import RawScores, Target, check_target
 from shiftgauge.times import bin_edges, bin_starts, group_indices, rows_per_window
 from shiftgauge.validation.target_labels import RANDOM
 
@@ -191,7 +191,7 @@ class Timeline(Table):
 
 
 def timeline(
-    source: Source | Rows,
+    source: AnySource,
     frame: Any,
     time: Any = None,
     every: str | int = "week",
@@ -239,8 +239,8 @@ def timeline(
     >>> [(period.name, period.rows) for period in sg.timeline(source, frame, time="date", every="week").periods]
     [('2026-03-02', 280), ('2026-03-09', 280), ('2026-03-16', 40)]
     """
-    if isinstance(frame, Target):
-        target = frame
+    if isinstance(frame, Target | RawScores):
+        target = check_target(frame, "timeline")
     else:
         options = {"probs": probs, "logits": logits, "weights": weights}
         target, time, labels, truth = _read_frame(

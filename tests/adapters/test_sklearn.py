@@ -137,3 +137,29 @@ def test_the_index_of_a_shuffled_frame_names_the_rows_that_labels_belong_to():
         assert (found.error, found.labels.errors) == (wanted.error, wanted.labels.errors)
     with pytest.raises(sg.InputError, match="repeats a row"):
         sg.estimate(source, by_index, labels=pd.concat([few, few]))
+
+
+def test_functions_take_scores_of_an_adapter_as_they_are(data):
+    (X, y), model = data, LogisticRegression()
+    model.fit(X[:80], y[:80])
+    source, target = from_sklearn(model, X[80:160], y[80:160]), from_sklearn(model, X[160:])
+    pair = (source.source(), target.target())
+    assert sg.estimate(source, target).to_dict() == sg.estimate(*pair).to_dict()
+    assert sg.compare(source, target, truth=y[160:]).true_error == sg.compare(*pair, truth=y[160:]).true_error
+    assert (
+        sg.timeline(source, target, every="40 rows").to_dict()
+        == sg.timeline(*pair, every="40 rows").to_dict()
+    )
+    assert sg.report(source, target, replicates=0).summary["answer"]["error"] == sg.estimate(*pair).error
+    assert sg.methods.SCOT().fit(source).estimate(target).error == sg.estimate(*pair, method="scot").error
+
+
+def test_labels_that_came_with_a_target_are_not_ignored(data):
+    (X, y), model = data, LogisticRegression()
+    source = from_sklearn(model.fit(X[:80], y[:80]), X[80:160], y[80:160])
+    with pytest.raises(
+        sg.InputError, match=r"\.target\(\), which leaves them out, or \.target\(labels=\.\.\.\)"
+    ):
+        sg.estimate(source, from_sklearn(model, X[160:], y[160:]))
+    with pytest.raises(sg.InputError, match="y= \\(from_sklearn\\)"):
+        sg.estimate(from_sklearn(model, X[80:160]), source)

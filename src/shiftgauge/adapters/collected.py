@@ -11,12 +11,14 @@ import numpy.typing as npt
 
 from shiftgauge import validation
 from shiftgauge.errors import InputError
-from shiftgauge.samples import Source, Target
+from shiftgauge.samples import RawScores, Source, Target
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Collected:
+class Collected(RawScores):
     """Scores as they came out of the model, one row per example in the order they came in.
+
+    Functions take it as it is: labelled scores as a source, others as a target.
 
     Attributes:
         scores: (n, K) numbers, in memory or memory-mapped.
@@ -39,6 +41,11 @@ class Collected:
     weights: npt.NDArray[Any] | None = None
     ids: npt.NDArray[Any] | None = None
     indexed: bool = True
+
+    @property
+    def labelled(self) -> bool:
+        """Whether labels came with the scores."""
+        return self.labels is not None
 
     def source(
         self,

@@ -13,7 +13,7 @@ from shiftgauge.errors import InputError
 
 
 def from_sklearn(model: Any, X: Any, y: Any = None, *, weights: Any = None, second: Any = None) -> Collected:
-    """Score X with a fitted classifier; `.source()` and `.target()` of the result go on from there.
+    """Score X with a fitted classifier; functions take the result as a source if it has labels, else as a target.
 
     Probabilities come from `predict_proba`; a model without it gives logits by `decision_function` (one
     column d of a two-class model becomes the logits 0 and d). The deployed decisions are the model's own

@@ -18,7 +18,7 @@ from shiftgauge.inference.shifts import LEAST_ROWS, NATURAL, Shift, Untried, mad
 from shiftgauge.methods.pair import Pair
 from shiftgauge.methods.registry import find
 from shiftgauge.results import Estimate, Table, render
-from shiftgauge.rows import Rows, to_source
+from shiftgauge.rows import AnySource, Rows, to_source
 from shiftgauge.samples import Source, Target
 
 Indices = npt.NDArray[np.intp]
@@ -183,7 +183,7 @@ class Backtest(Table):
 
 
 def backtest(
-    source: Source | Rows,
+    source: AnySource,
     *,
     methods: str | Sequence[str] | None = None,
     by: Any = None,

@@ -24,8 +24,7 @@ from shiftgauge.labelshift import Marginal
 from shiftgauge.methods.pair import Pair, accepted_options, resolve_method
 from shiftgauge.methods.range import RANGE_LEVEL
 from shiftgauge.results import Range, Table, percent, render
-from shiftgauge.rows import Block, Rows, Totals, run
-from shiftgauge.samples import Target
+from shiftgauge.rows import AnyTarget, Block, Totals, run
 from shiftgauge.validation.target_labels import RANDOM
 
 Array = npt.NDArray[np.float64]
@@ -247,7 +246,7 @@ def _cell(value: float, ends: Range | None) -> str:
 
 def metrics(
     source: SourceOrPair,
-    target: Target | Rows | None = None,
+    target: AnyTarget | None = None,
     method: str | None = None,
     *,
     calibration: str = "temperature",

@@ -17,8 +17,7 @@ from shiftgauge.methods.labels import at_level
 from shiftgauge.methods.pair import Pair
 from shiftgauge.methods.range import CAUTION, OK, RANGE_LEVEL, STOP, check_level
 from shiftgauge.results import Estimate, Interval, Range, Result, Table, percent, render, text_table
-from shiftgauge.rows import Rows
-from shiftgauge.samples import Source, Target
+from shiftgauge.rows import AnySource, AnyTarget
 from shiftgauge.validation.target_labels import RANDOM
 
 __all__ = [
@@ -130,7 +129,7 @@ class Ceiling(Result):
 
 def ceiling(
     source: SourceOrPair,
-    target: Target | Rows | None = None,
+    target: AnyTarget | None = None,
     *,
     level: float = RANGE_LEVEL,
     calibration: str = "temperature",
@@ -222,7 +221,7 @@ class Suitability(Result):
 
 def suitable(
     source: SourceOrPair,
-    target: Target | Rows | None = None,
+    target: AnyTarget | None = None,
     margin: float = 0.05,
     *,
     level: float = RANGE_LEVEL,
@@ -329,7 +328,7 @@ class Ranking(Table):
 
 
 def rank(
-    models: Mapping[str, tuple[Source | Rows, Target | Rows] | Pair],
+    models: Mapping[str, tuple[AnySource, AnyTarget] | Pair],
     *,
     calibration: str = "temperature",
     proportions: str = "unknown",

@@ -42,8 +42,7 @@ from shiftgauge.inference.segments import (
 from shiftgauge.methods.pair import Pair, resolve_method
 from shiftgauge.methods.range import RANGE_LEVEL
 from shiftgauge.results import Interval, Range, Table, p_value, percent, render, text_table
-from shiftgauge.rows import Rows
-from shiftgauge.samples import Target
+from shiftgauge.rows import AnyTarget
 from shiftgauge.validation.labels import MISSING
 from shiftgauge.validation.target_labels import RANDOM
 
@@ -242,7 +241,7 @@ def _points(value: float, ends: Interval | None) -> str:
 
 def drivers(
     source: SourceOrPair,
-    target: Target | Rows | None = None,
+    target: AnyTarget | None = None,
     by: Any = None,
     *,
     calibration: str = "temperature",

@@ -20,8 +20,7 @@ from shiftgauge.methods.auto import check_proportions
 from shiftgauge.methods.range import CAUTION, OK, STOP
 from shiftgauge.methods.shift import ShiftVerdict
 from shiftgauge.results import Table, p_value, render
-from shiftgauge.rows import Rows
-from shiftgauge.samples import Target
+from shiftgauge.rows import AnyTarget
 from shiftgauge.validation.target_labels import RANDOM
 
 #: Of each status in a notebook: dark enough for a white page, light enough for a black one.
@@ -122,7 +121,7 @@ class Diagnosis(Table):
 
 def doctor(
     source: SourceOrPair,
-    target: Target | Rows | None = None,
+    target: AnyTarget | None = None,
     *,
     calibration: str = "temperature",
     proportions: str = "unknown",

@@ -20,8 +20,8 @@ from shiftgauge.methods.range import RANGE_LEVEL, check_level
 from shiftgauge.methods.registry import DEFAULT, METHODS, accepts, find
 from shiftgauge.methods.shift import ShiftVerdict
 from shiftgauge.results import Comparison, Estimate
-from shiftgauge.rows import Block, RowBuffer, Rows, run
-from shiftgauge.samples import Source, Target
+from shiftgauge.rows import AnyTarget, Block, RowBuffer, Rows, run, to_target
+from shiftgauge.samples import Source
 from shiftgauge.validation.target_labels import RANDOM
 
 Progress = Callable[[str], None]
@@ -38,7 +38,7 @@ DECIDED = "they estimate the error of the largest score, and deployed decisions 
 
 def estimate(
     source: SourceOrPair,
-    target: Target | Rows | None = None,
+    target: AnyTarget | None = None,
     method: str = DEFAULT,
     *,
     calibration: str = "temperature",
@@ -102,7 +102,7 @@ def _method_options(marginal: Marginal | None, proportions: str) -> dict[str, An
 
 def interval(
     source: SourceOrPair,
-    target: Target | Rows | None = None,
+    target: AnyTarget | None = None,
     method: str = DEFAULT,
     *,
     calibration: str = "temperature",
@@ -160,7 +160,7 @@ def interval(
 
 def shift_test(
     source: SourceOrPair,
-    target: Target | Rows | None = None,
+    target: AnyTarget | None = None,
     *,
     calibration: str = "temperature",
     false_alarms: float = 0.05,
@@ -188,7 +188,7 @@ def shift_test(
 
 def compare(
     source: SourceOrPair,
-    target: Target | Rows | None = None,
+    target: AnyTarget | None = None,
     methods: Sequence[str] | None = None,
     *,
     calibration: str = "temperature",
@@ -300,8 +300,9 @@ def _summary(sample: Source | Rows) -> dict[str, Any]:
     return {"n": sample.n, "k": sample.k, "classes": names, "scores": sample.kind}
 
 
-def true_error(target: Target | Rows, labels: Any) -> float:
+def true_error(target: AnyTarget, labels: Any) -> float:
     """The error by labels of all target rows."""
+    target = to_target(target, "truth")
     truth = validation.check_labels(labels, target.n, target.k, target.classes, "truth")
     rows = target if isinstance(target, Rows) else Rows.of(target)
     predictions, mass = run(rows.fold(_predictions)).joined()

@@ -19,8 +19,7 @@ from shiftgauge.methods.labels import LabelEvidence, prior_of, update
 from shiftgauge.methods.pair import Pair, RowPlan
 from shiftgauge.methods.range import RANGE_LEVEL, ErrorDistribution, check_level, range_of
 from shiftgauge.results import Range, Result, Table, percent, render
-from shiftgauge.rows import Block, RowBuffer, Rows, run
-from shiftgauge.samples import Target
+from shiftgauge.rows import AnyTarget, Block, RowBuffer, run
 from shiftgauge.storage import write_text
 from shiftgauge.validation.target_labels import check_target_labels
 
@@ -329,7 +328,7 @@ class Progress(Result):
 
 def label_plan(
     source: SourceOrPair,
-    target: Target | Rows | None = None,
+    target: AnyTarget | None = None,
     n: int | None = None,
     *,
     until_width: float | None = None,

@@ -6,18 +6,17 @@ from typing import Any
 
 from shiftgauge.errors import InputError
 from shiftgauge.methods.pair import Pair
-from shiftgauge.rows import Rows
-from shiftgauge.samples import Source, Target
+from shiftgauge.rows import AnySource, AnyTarget
 from shiftgauge.validation.target_labels import RANDOM
 
 #: What functions take first: the source, or a pair in place of source and target.
-SourceOrPair = Source | Rows | Pair
+SourceOrPair = AnySource | Pair
 
 
 def to_pair(
     function: str,
     source: Any,
-    target: Target | Rows | None,
+    target: AnyTarget | None,
     calibration: str = "temperature",
     seed: int = 0,
     labels: Any = None,

@@ -20,8 +20,7 @@ from shiftgauge.methods.pair import Pair
 from shiftgauge.methods.range import RANGE_LEVEL
 from shiftgauge.methods.registry import DEFAULT
 from shiftgauge.results import Interval, Table, percent, render
-from shiftgauge.rows import Rows, run
-from shiftgauge.samples import Target
+from shiftgauge.rows import AnyTarget, Rows, run
 from shiftgauge.validation.target_labels import RANDOM
 
 Array = npt.NDArray[np.float64]
@@ -118,7 +117,7 @@ class Shares(Table):
 
 def label_shares(
     source: SourceOrPair,
-    target: Target | Rows | None = None,
+    target: AnyTarget | None = None,
     method: str = DEFAULT,
     *,
     bias_correction: bool = False,

@@ -27,8 +27,7 @@ from shiftgauge.methods.pair import Pair, resolve_method
 from shiftgauge.methods.posterior import mean_posterior, recalibrate_to, row_posterior
 from shiftgauge.methods.range import RANGE_LEVEL
 from shiftgauge.results import Interval, Range, Table, percent, render
-from shiftgauge.rows import Block, RowBuffer, Rows, Totals, run
-from shiftgauge.samples import Target
+from shiftgauge.rows import AnyTarget, Block, RowBuffer, Rows, Totals, run
 from shiftgauge.validation.labels import MISSING
 from shiftgauge.validation.target_labels import RANDOM
 
@@ -163,7 +162,7 @@ class Slices(Table):
 
 def slices(
     source: SourceOrPair,
-    target: Target | Rows | None = None,
+    target: AnyTarget | None = None,
     by: Any = None,
     method: str | None = None,
     *,

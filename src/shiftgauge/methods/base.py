@@ -22,8 +22,8 @@ from shiftgauge.calibration import Calibration, check_calibration, fit_calibrati
 from shiftgauge.errors import FileError, InputError, NotFittedError, ShiftgaugeError
 from shiftgauge.methods.saved import read_document, restore, restore_argument, write_document
 from shiftgauge.results import Estimate, Interval, Range
-from shiftgauge.rows import Block, Rows, run, to_source
-from shiftgauge.samples import Source, Target, check_sample
+from shiftgauge.rows import AnySource, AnyTarget, Block, Rows, run, to_source, to_target
+from shiftgauge.samples import Target
 
 E = TypeVar("E", bound="Estimator")
 
@@ -95,7 +95,7 @@ class Estimator(ABC):
 
     # -- fitting and estimating --------------------------------------------------------------------------
 
-    def fit(self: E, source: Source | Rows) -> E:
+    def fit(self: E, source: AnySource) -> E:
         """Calibrate on the source and learn what the method needs from it."""
         sample = to_source(source, "fit")
         return self.fit_rows(Rows.of(sample).calibrated(fit_calibration(self.calibration, sample)))
@@ -125,13 +125,13 @@ class Estimator(ABC):
         await self.learn(rows)
         return self
 
-    def estimate(self, target: Target | Rows) -> Estimate:
+    def estimate(self, target: AnyTarget) -> Estimate:
         """Read the error (or score) off the target."""
-        check_target(target, "estimate")
+        sample = to_target(target, "estimate")
         if not hasattr(self, "calibration_"):
             raise NotFittedError(f"{self.title} is not fitted; call fit(source) before estimate(target)")
         return self.estimate_rows(
-            target_rows(target, self.classes_, self.calibration_, len(self.label_marginal_))
+            target_rows(sample, self.classes_, self.calibration_, len(self.label_marginal_))
         )
 
     def estimate_rows(self, rows: Rows) -> Estimate:
@@ -276,12 +276,6 @@ def target_rows(
         if isinstance(target, Rows)
         else (Rows.of(target.aligned(classes, k)).calibrated(calibration))
     )
-
-
-def check_target(given: Any, function: str) -> None:
-    """Refuse what is neither a `Target` nor `Rows`."""
-    if not isinstance(given, Rows):
-        check_sample(given, Target, function)
 
 
 def _content(value: Any) -> str:

@@ -19,13 +19,13 @@ from shiftgauge.calibration import Calibration, fit_calibration
 from shiftgauge.errors import InputError
 from shiftgauge.labelshift import LabelShares, Marginal, mlls
 from shiftgauge.methods.auto import Auto, check_proportions
-from shiftgauge.methods.base import Estimator, check_target, target_rows
+from shiftgauge.methods.base import Estimator, target_rows
 from shiftgauge.methods.labels import with_labels
 from shiftgauge.methods.posterior import Posterior, mean_posterior, recalibrate_to, row_posterior
 from shiftgauge.methods.registry import DEFAULT, accepts, find, make
 from shiftgauge.methods.shift import ShiftVerdict, shift_verdict
 from shiftgauge.results import Estimate
-from shiftgauge.rows import Block, Rows, gather, run, to_source
+from shiftgauge.rows import AnySource, AnyTarget, Block, Rows, gather, run, to_source, to_target
 from shiftgauge.samples import Source, Target, class_order, meeting_notes
 from shiftgauge.validation.target_labels import RANDOM, TargetLabels, check_chosen, check_target_labels
 
@@ -68,8 +68,8 @@ class Pair:
 
     def __init__(
         self,
-        source: Source | Rows,
-        target: Target | Rows,
+        source: AnySource,
+        target: AnyTarget,
         calibration: str = "temperature",
         *,
         seed: int = 0,
@@ -77,8 +77,7 @@ class Pair:
         labels_chosen: Any = RANDOM,
         function: str = "shiftgauge",
     ) -> None:
-        sample = to_source(source, function)
-        check_target(target, function)
+        sample, target = to_source(source, function), to_target(target, function)
         fitted = fit_calibration(calibration, sample)
         self.source_sample, self.seed = sample, seed
         self.source = Rows.of(sample).calibrated(fitted)
@@ -102,12 +101,12 @@ class Pair:
         twin._results = {}
         return twin
 
-    def with_target(self, target: Target | Rows, labels: TargetLabels | None = None) -> Pair:
+    def with_target(self, target: AnyTarget, labels: TargetLabels | None = None) -> Pair:
         """The same source beside another target: calibration and fitted methods are shared.
 
         `labels` are checked labels of its rows, classes in the source's order; by default those of the target.
         """
-        check_target(target, "with_target")
+        target = to_target(target, "with_target")
         sample = self.source_sample
         twin = self._with_rows(target_rows(target, sample.classes, self.calibration, sample.k))
         twin.labels = labels or _target_labels(None, RANDOM, target, sample, "with_target")

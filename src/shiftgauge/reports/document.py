@@ -15,8 +15,7 @@ from shiftgauge.reports.markdown import markdown
 from shiftgauge.reports.page import page
 from shiftgauge.reports.summary import summarise
 from shiftgauge.results import Result, plain_numbers, render
-from shiftgauge.rows import Rows
-from shiftgauge.samples import Source, Target
+from shiftgauge.rows import AnySource, AnyTarget
 from shiftgauge.storage import check_writable, write_text
 from shiftgauge.validation.target_labels import RANDOM
 
@@ -82,8 +81,8 @@ class Report(Result):
 
 
 def report(
-    source: Source | Rows,
-    target: Target | Rows,
+    source: AnySource,
+    target: AnyTarget,
     method: str = DEFAULT,
     *,
     calibration: str = "temperature",

@@ -19,16 +19,16 @@ from shiftgauge.reports.findings import findings, verdict
 from shiftgauge.reports.provenance import provenance
 from shiftgauge.reports.slices import class_table, driver_table, slice_tables
 from shiftgauge.results import SCHEMA, Comparison, Estimate, percent
-from shiftgauge.rows import Rows
-from shiftgauge.samples import Source, Target
+from shiftgauge.rows import AnySource, AnyTarget, to_target
+from shiftgauge.samples import Source
 
 #: Slices have intervals even if the answer was asked for without.
 FEWEST_REPLICATES = 50
 
 
 def summarise(
-    source: Source | Rows,
-    target: Target | Rows,
+    source: AnySource,
+    target: AnyTarget,
     method: str,
     *,
     calibration: str,
@@ -52,6 +52,7 @@ def summarise(
     bootstrap = {"level": level, "seed": seed, "groups": groups, "source_groups": source_groups}
     bootstrap |= {"replicates": max(replicates, FEWEST_REPLICATES)}
     progress("calibration")
+    target = to_target(target, "report")
     pair = Pair(
         source, target, calibration, seed=seed, labels=labels, labels_chosen=labels_chosen, function="report"
     )

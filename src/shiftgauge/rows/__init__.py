@@ -24,7 +24,7 @@ from shiftgauge.rows.parts import (
     sum_in_order,
 )
 from shiftgauge.rows.passes import RowBuffer, RowSummary, Totals, renumbered, row_location
-from shiftgauge.rows.rows import Moments, Rows, to_source
+from shiftgauge.rows.rows import AnySource, AnyTarget, Moments, Rows, to_source, to_target
 from shiftgauge.rows.source import source_of
 from shiftgauge.rows.subsample import subsample_step, subsampled_rows
 from shiftgauge.rows.threads import Stopped, check_stopped, cores, ordered_map
@@ -32,6 +32,8 @@ from shiftgauge.rows.threads import Stopped, check_stopped, cores, ordered_map
 __all__ = [
     "BLOCK_ENTRIES",
     "LABELS",
+    "AnySource",
+    "AnyTarget",
     "ArrayPart",
     "Block",
     "Calibrates",
@@ -58,4 +60,5 @@ __all__ = [
     "subsampled_rows",
     "sum_in_order",
     "to_source",
+    "to_target",
 ]

@@ -28,7 +28,16 @@ from shiftgauge.rows.source import source_of
 from shiftgauge.rows.state import PassState
 from shiftgauge.rows.subsample import draw_subsample, drawn_columns, subsample_step
 from shiftgauge.rows.threads import ordered_map
-from shiftgauge.samples import Sample, Source, Target, check_sample, class_order, refuse_other_second
+from shiftgauge.samples import (
+    RawScores,
+    Sample,
+    Source,
+    Target,
+    check_source,
+    check_target,
+    class_order,
+    refuse_other_second,
+)
 
 T = TypeVar("T")
 
@@ -378,13 +387,19 @@ class Rows:
         return f"Rows({self.kind}, {self.n:,} rows x {self.k} classes in {len(self.parts):,} parts)"
 
 
+#: What functions take as a source, and as a target.
+AnySource = Source | Rows | RawScores
+AnyTarget = Target | Rows | RawScores
+
+
 def to_source(given: Any, function: str) -> Source:
-    """A `Source` as it is, and labelled rows as the source that they hold; anything else is refused."""
-    if isinstance(given, Rows):
-        return source_of(given)
-    check_sample(given, Source, function)
-    source: Source = given
-    return source
+    """The source that was given, labelled rows as the source that they hold; anything else is refused."""
+    return source_of(given) if isinstance(given, Rows) else check_source(given, function)
+
+
+def to_target(given: Any, function: str) -> Target | Rows:
+    """The target or the rows that were given; anything else is refused."""
+    return given if isinstance(given, Rows) else check_target(given, function)
 
 
 # -- steps ----------------------------------------------------------------------------------------------
