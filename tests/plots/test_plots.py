@@ -5,9 +5,9 @@ import pytest
 
 import shiftgauge as sg
 from shiftgauge import plots
-from shiftgauge.plots.style import PALETTE
 from shiftgauge.plots.evidence import confidence_table, costs_table, proportions_table, reliability_table
 from shiftgauge.plots.sample import draw_proportions, most_changed
+from shiftgauge.plots.style import PALETTE
 from shiftgauge.results import Interval
 
 

@@ -13,13 +13,13 @@ import numpy as np
 from shiftgauge.calibration import fit_calibration
 from shiftgauge.labelshift import Marginal
 from shiftgauge.methods import Pair
-from shiftgauge.plots.style import INK, PALETTE, axes, hover, percent
 from shiftgauge.plots.evidence import (
     confidence_table,
     costs_table,
     proportions_table,
     reliability_table,
 )
+from shiftgauge.plots.style import INK, PALETTE, axes, hover, percent
 from shiftgauge.rows import Rows, to_source
 from shiftgauge.samples import Source, Target
 
