@@ -9,17 +9,19 @@ DOCS = ROOT / "docs"
 #: Seconds that a page may take: no test depends on a quiet machine.
 LIMIT = 1800
 FENCE = re.compile(r"^```(\w*)([^\n]*)\n(.*?)^```$", re.M | re.S)
+FILE = re.compile(r'title="([\w.-]+\.py)"')
 WITHIN = re.compile(r'title="[^"]*within ([\d.]+)')
 
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block: its language, its text, the line it begins at, and how far its numbers may be off."""
+    """A fenced block: language, text, first line, how far its numbers may be off, and the file that it is."""
 
     language: str
     text: str
     line: int
     tolerance: float = 0.0
+    file: str | None = None
 
 
 def pages():
@@ -29,7 +31,8 @@ def pages():
 def blocks(path):
     text = path.read_text(encoding="utf-8")
     return [
-        Block(m[1], m[3], text[: m.start()].count("\n") + 1, tolerance(m[2])) for m in FENCE.finditer(text)
+        Block(m[1], m[3], text[: m.start()].count("\n") + 1, tolerance(m[2]), file_name(m[2]))
+        for m in FENCE.finditer(text)
     ]
 
 
@@ -39,7 +42,14 @@ def tolerance(info):
     return float(found[1]) if found else 0.0
 
 
-def prose(path):
-    """The text of a page outside of blocks and tables."""
+def file_name(info):
+    """The file that a block shows: `python title="my_module.py"`."""
+    found = FILE.search(info)
+    return found[1] if found else None
+
+
+def sections(path):
+    """The text of a page from heading to heading, outside of blocks and tables."""
     text = FENCE.sub("", path.read_text(encoding="utf-8"))
-    return "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("|"))
+    lines = [line for line in text.splitlines() if not line.lstrip().startswith("|")]
+    return re.split(r"^(?=#+ )", "\n".join(lines), flags=re.M)

@@ -56,8 +56,12 @@ def test_every_page_is_in_the_navigation():
 #: Pages in here may have any length.
 LONG = DOCS / "reference"
 MOST_WORDS = 1500
-#: Characters that fit the column of a page in a window of 1280 pixels.
+MOST_WORDS_OF_README = 700
+#: Characters that fit the column of a page in a window of 1280 pixels, and on a phone of 390.
 MOST_COLUMNS = 80
+MOST_COLUMNS_ON_PHONES = 62
+#: What a newcomer reads, perhaps on a phone.
+FIRST = [ROOT / "README.md", DOCS / "index.md", DOCS / "tutorial.md"]
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.stem)
@@ -66,11 +70,23 @@ def test_a_page_can_be_read_in_a_few_minutes(page):
         assert len(page.read_text(encoding="utf-8").split()) <= MOST_WORDS
 
 
+def test_the_readme_can_be_read_in_two_minutes():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= MOST_WORDS_OF_README
+
+
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.stem)
 def test_blocks_fit_their_column(page):
     if LONG in page.parents:
         return  # long commands scroll in their own box
     wide = [line for block in blocks(page) for line in block.text.splitlines() if len(line) > MOST_COLUMNS]
+    assert wide == []
+
+
+@pytest.mark.parametrize("page", FIRST, ids=lambda page: page.stem)
+def test_the_first_blocks_fit_a_phone(page):
+    """All but a command and its screen, which has 80 columns."""
+    shown = [block for block in blocks(page) if block.language != "console"]
+    wide = [line for block in shown for line in block.text.splitlines() if len(line) > MOST_COLUMNS_ON_PHONES]
     assert wide == []
 
 

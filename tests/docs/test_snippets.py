@@ -1,10 +1,11 @@
 """Every snippet and every command of the documentation runs, and prints what the page says it prints.
 
-On a page, Python blocks share one namespace and run in order; `sh` blocks run in the same folder. The `text` block
+On a page, Python blocks share one namespace and run in order; one with a file name as title is also written to that
+file. `sh` blocks run in the same folder. The `text` block
 after a Python block shows everything that it prints, and the lines after `$ command` in a `console` block everything
-that the command prints; a line `...` stands for any number of lines. Words are compared to the letter and numbers to
-the digit, or as closely as the block's title says: `text title="numbers within 0.5"`. A sentence may
-compute the number it quotes: `29.3%<!-- = f"{truth:.1%}" -->`.
+that the command prints; a line `...` stands for any number of lines. Words and whole numbers are compared to the
+letter, and so are percentages and decimal numbers, unless the block's title says how far they may be off:
+`text title="numbers within 0.5"`. A sentence may compute the number it quotes: `29.3%<!-- = f"{truth:.1%}" -->`.
 """
 
 import contextlib
@@ -16,7 +17,7 @@ import sys
 import types
 
 import pytest
-from docs_pages import DOCS, LIMIT, ROOT, blocks, pages, prose
+from docs_pages import DOCS, LIMIT, ROOT, blocks, pages, sections
 
 #: Packages that a page may need and the project does not. Without them the page is skipped.
 OPTIONAL = {
@@ -25,8 +26,17 @@ OPTIONAL = {
     "xgboost",
 }  # fmt: skip
 KNOWN = {"python", "text", "sh", "console", "yaml", ""}
-NUMBER = re.compile(r"-?\d+(?:,\d{3})*(?:\.\d+)?")
+#: What a tolerance is about: a decimal number or a percentage, with its sign.
+MEASURED = re.compile(r"[-+]?(?:\d+(?:,\d{3})*\.\d+|\d+(?:,\d{3})*(?=%))")
 PERCENTAGE = re.compile(r"(?<![\w.,])\d+(?:\.\d+)?%")
+#: "6.7 points", "1.3 to 2.2 percentage points".
+POINTS = re.compile(
+    r"(?<![\w.,])(?:(\d+(?:\.\d+)?) (?:to|and|or) )?(\d+(?:\.\d+)?) (?:percentage )?points?\b"
+)
+#: Levels of ranges and intervals are chosen, not measured.
+LEVEL = re.compile(r"\b(?:50|80|90|95)%(?= (?:range|interval)s?\b)|(?<=at )90%")
+EVIDENCE = re.compile(r"\b(?:benchmarks|results)/\w")
+LINKED = re.compile(r"\]\(([\w./-]+\.md)(?:#[\w-]+)?\)")
 QUOTED = re.compile(r"(\S+?)<!-- = (.+?) -->")
 #: A command after `$`, which may go on in the next line after a backslash, and the lines that it prints.
 COMMAND = re.compile(r"^\$ ((?:[^\n]*\\\n)*[^\n]+)\n((?:[^$\n][^\n]*\n|\n)*)", re.M)
@@ -39,17 +49,21 @@ RUN = [
 ]
 
 
+def name(page):
+    return page.relative_to(ROOT).with_suffix("").as_posix()
+
+
 def squeezed(text):
     return [" ".join(line.split()) for line in text.splitlines() if line.strip()]
 
 
 def same(shown, printed, tolerance):
-    """Whether two lines have the same words, and numbers that differ by at most the tolerance."""
+    """Whether two lines are equal but for decimal numbers and percentages that differ by at most the tolerance."""
     if not tolerance:
         return shown == printed
-    if NUMBER.sub("#", shown).replace("+", "") != NUMBER.sub("#", printed).replace("+", ""):
+    if MEASURED.sub("#", shown) != MEASURED.sub("#", printed):
         return False
-    pairs = zip(NUMBER.findall(shown), NUMBER.findall(printed), strict=True)
+    pairs = zip(MEASURED.findall(shown), MEASURED.findall(printed), strict=True)
     return all(abs(float(a.replace(",", "")) - float(b.replace(",", ""))) <= tolerance for a, b in pairs)
 
 
@@ -108,6 +122,8 @@ def run_page(page, folder, shell):
             printed = ""
             continue
         assert not printed, f"{where}: what is printed before it is not shown:\n{printed}"
+        if block.file:
+            (folder / block.file).write_text(block.text, encoding="utf-8")
         if block.language == "python":
             printed = run_python(block, vars(module), where)
         elif block.language == "sh":
@@ -137,6 +153,7 @@ def test_page(page, example_files, shell, tmp_path, monkeypatch):
         ("```python\nprint('error 12.0%')\n```\n", "not shown"),
         ("```python\nprint('a', 12.0)\n```\n```text title='within 1'\na 14.0\n```\n", "not printed"),
         ("```python\nprint('a', 12.0)\n```\n```text title='within 3'\nb 14.0\n```\n", "not printed"),
+        ("```python\nprint('week 1: 12%')\n```\n```text title='within 3'\nweek 2: 12%\n```\n", "not printed"),
         ("```python\nprint('a')\nprint('b')\n```\n```text\na\n```\n", "not shown: 'b'"),
         ("```python\nprint(1 < 2)\n```\n\n```text\nTrue\n```\n", "says nothing"),
         ("```python\nx = 0.5\n```\nIt is 40%<!-- = f'{x:.0%}' -->.", "40%"),
@@ -163,20 +180,58 @@ def test_the_checker_accepts_what_a_page_may_do(tmp_path, shell):
     run_page(page, tmp_path, shell)
 
 
-def own_runs():
-    """The pages whose sentences speak of what the page ran."""
-    return [DOCS / "index.md", DOCS / "tutorial.md", *sorted((DOCS / "how-to").glob("*.md"))]
+#: Pages whose sentences speak of what the page ran.
+OWN_RUNS = [*FIRST, *sorted((DOCS / "how-to").glob("*.md"))]
+#: Explanations but for two: one reports the results of a benchmark throughout, one quotes settings.
+EXPLANATIONS = [
+    page for page in sorted((DOCS / "explanation").glob("*.md")) if page.stem not in ("natural", "monitor")
+]
 
 
-@pytest.mark.parametrize("page", own_runs(), ids=lambda page: page.stem)
-def test_percentages_in_sentences_come_from_the_run(page):
-    """A percentage in a sentence is in a block of the page, whose output is compared, or is computed beside it."""
+def unsupported(page):
+    """Percentages and points in sentences that nothing supports.
+
+    What supports a number: a block of the page, whose output is compared; an expression beside it; a benchmark or a
+    results file that its section names; a page that its section links to and that has the number.
+    """
     shown = "".join(block.text for block in blocks(page))
-    text = QUOTED.sub("", prose(page))
-    assert {number for number in PERCENTAGE.findall(text) if number not in shown} == set()
+    for section in sections(page):
+        if EVIDENCE.search(section):
+            continue
+        linked = [page.parent / name for name in LINKED.findall(section)]
+        known = shown + "".join(one.read_text(encoding="utf-8") for one in linked)
+        text = " ".join(LEVEL.sub("", QUOTED.sub("", section)).split())
+        points = [number for found in POINTS.findall(text) for number in found if number]
+        for number in [*PERCENTAGE.findall(text), *points]:
+            if not re.search(rf"(?<![\d.,]){re.escape(number)}(?!\.?\d)", known):
+                yield number
 
 
-@pytest.mark.parametrize("page", [ROOT / "README.md", *own_runs()], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [*OWN_RUNS, *EXPLANATIONS], ids=name)
+def test_numbers_in_sentences_come_from_a_run(page):
+    assert set(unsupported(page)) == set()
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("It is off by 6 points.", {"6"}),
+        ("Off by 1.3 to 2.2 percentage points.", {"1.3", "2.2"}),
+        ("An error of 31%; the 90% range holds.", {"31%"}),
+        ("An error of 31% (`benchmarks/labels.py`).", set()),
+        ("An error of 31%.\n\n## Evidence\n\nSee `benchmarks/labels.py`.", {"31%"}),
+        ("An error of 31%, as on [that page](other.md).", set()),
+        ("An error of 3%, as on [that page](other.md).", {"3%"}),
+        ("```python\nprint('31.0%')\n```\n```text\n31.0%\n```\nAn error of 31.0%, or 1.0%.", {"1.0%"}),
+    ],
+)
+def test_the_checker_sees_a_number_without_support(tmp_path, text, wrong):
+    (tmp_path / "other.md").write_text("The error was 31%.")
+    (tmp_path / "page.md").write_text(text)
+    assert set(unsupported(tmp_path / "page.md")) == wrong
+
+
+@pytest.mark.parametrize("page", OWN_RUNS, ids=name)
 def test_pages_show_the_same_default_call(page):
     code = "".join(block.text for block in blocks(page) if block.language == "python")
     if re.search(r"^ *answer = sg.estimate", code, re.M):
