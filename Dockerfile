@@ -11,7 +11,7 @@ RUN python -m build --wheel --outdir dist
 
 FROM python:3.12-slim
 RUN --mount=type=bind,from=build,source=/build/dist,target=/dist \
-  wheel=$(ls /dist/*.whl) && pip install --no-cache-dir "$wheel[monitor]"
+  wheel=$(ls /dist/*.whl) && pip install --no-cache-dir "$wheel[monitor,notify]"
 # Machine code is compiled once, while the image is built, and kept where whoever runs it may read and write.
 ENV NUMBA_CACHE_DIR=/var/cache/shiftgauge MPLCONFIGDIR=/var/cache/shiftgauge
 RUN mkdir /var/cache/shiftgauge && shiftgauge warm-up && chmod -R a+rwX /var/cache/shiftgauge

@@ -27,7 +27,7 @@ import numpy as np
 import pyarrow as pa
 
 import shiftgauge as sg
-from shiftgauge.monitor.client.push import source_npz
+from shiftgauge.monitor.tables import source_npz
 from shiftgauge.monitor.periods import DAY, iso
 
 K, BATCH = 10, 1000
@@ -240,7 +240,7 @@ def main():
         served = Served(folder, asked.database)
         base = f"http://127.0.0.1:{served.port}/v1/models/load"
         try:
-            body = source_npz(demo, None)
+            body = source_npz(demo)
             put = urllib.request.Request(
                 f"{base}/versions/v1/source", body, {"content-type": "application/x-npz"}, method="PUT"
             )

@@ -321,7 +321,7 @@ def test_an_alert_is_acknowledged_muted_and_commented_on(client, receiver):
     answer = change(acknowledged=True, muted_until=iso(now + DAY), comment="<b>deploy</b> of v2").json()
     (shown,) = answer["alerts"]
     assert shown["muted_until"] == iso(now + DAY)
-    assert (shown["comment"], shown["changed_by"]) == ("<b>deploy</b> of v2", "(no token)")
+    assert (shown["comment"], shown["comment_by"]) == ("<b>deploy</b> of v2", "(no token)")
     assert shown["acknowledged"]
     for hours, firing in ((3, False), (6, True), (30, False)):
         with simulated_time(now + hours * HOUR):
@@ -338,6 +338,79 @@ def test_an_alert_is_acknowledged_muted_and_commented_on(client, receiver):
     mine = [one["detail"] for one in changes if one["action"] == "alert"]
     assert [one["acknowledged"] for one in mine] == [False, True]
     assert {"settings", "source", "alert"} <= {one["action"] for one in changes}
+
+
+def test_an_alert_that_fires_while_it_is_muted_is_sent_when_the_mute_ends(client, receiver):
+    """And not at all where it resolved before."""
+    delivered(client, receiver.url)
+    (alert,) = list_alerts(client.store, firing=True)
+    now = now_us()
+    mute = {"muted_until": iso(now + DAY)}
+    client.post(f"/v1/models/m/alerts/{alert.id}", json=mute).raise_for_status()
+
+    def events():
+        return [json.loads(body)["event"] for _, body in receiver.seen]
+
+    put_source(client)
+    for hours, arrives, expected in (
+        (3, True, ["fired"]),  # it resolves
+        (6, False, ["fired"]),  # it fires again
+        (9, True, ["fired"]),
+        (12, False, ["fired"]),
+        (25, False, ["fired", "resolved", "fired"]),
+        (26, True, ["fired", "resolved", "fired", "resolved"]),
+    ):
+        with simulated_time(now + hours * HOUR):
+            if arrives:
+                post(client, rows_json(20, prefix=f"h{hours}-")[0]).raise_for_status()
+            Worker(client.store).drain()
+        assert events() == expected
+    last = [json.loads(body) for _, body in receiver.seen][2]
+    assert (last["alert"], last["message"][:13]) == (3, "no rows since")
+
+
+def test_a_mute_that_is_undone_sends_what_waited(lite_client, receiver):
+    delivered(lite_client, receiver.url)
+    (alert,) = list_alerts(lite_client.store, firing=True)
+    now, path = now_us(), "/v1/models/m/alerts/{}"
+    lite_client.post(path.format(alert.id), json={"muted_until": iso(now + DAY)}).raise_for_status()
+    put_source(lite_client)
+    post(lite_client, rows_json(20)[0]).raise_for_status()
+    for hours in (0.1, 3):
+        with simulated_time(now + int(hours * HOUR)):
+            Worker(lite_client.store).drain()
+    assert len(receiver.seen) == 1
+    (alert,) = list_alerts(lite_client.store, firing=True)
+    lite_client.post(path.format(alert.id), json={"muted_until": iso(now)}).raise_for_status()
+    with simulated_time(now + 3 * HOUR + SECOND):
+        Worker(lite_client.store).drain()
+    assert [json.loads(body)["alert"] for _, body in receiver.seen] == [1, 2]
+
+
+def test_each_change_of_an_alert_has_its_own_name(lite_client, receiver):
+    delivered(lite_client, receiver.url)
+    tokens = {name: create_token(lite_client.store, name, ["admin"]) for name in ("ann", "bob", "cem")}
+    lite_client.app.state.authenticator = Authenticator(lite_client.store)
+    header = {name: {"authorization": f"Bearer {text}"} for name, text in tokens.items()}
+    path, until = "/v1/models/m/alerts/1", iso(now_us() + DAY)
+    lite_client.post(path, json={"acknowledged": True}, headers=header["ann"]).raise_for_status()
+    lite_client.post(path, json={"muted_until": until}, headers=header["bob"]).raise_for_status()
+    lite_client.post(path, json={"comment": "seen"}, headers=header["cem"]).raise_for_status()
+    # A form that bob saves sends the comment back, and the same button twice acknowledges once.
+    form = {"comment": "seen", "acknowledged": "yes", "mute": ""}
+    lite_client.post("/models/m/alerts/1", data=form, headers=header["bob"])
+    (alert,) = lite_client.post(path, json={}, headers=header["ann"]).json()["alerts"]
+    assert (alert["acknowledged_by"], alert["muted_by"], alert["comment_by"]) == ("ann", "bob", "cem")
+    page = lite_client.get("/alerts", headers=header["ann"]).text
+    assert all(f"by <bdi>{name}</bdi>" in page for name in ("ann", "bob"))
+    assert "<bdi>cem</bdi>: seen" in page
+
+
+@pytest.mark.parametrize("number", ["0", str(2**63), "9" * 30])
+def test_a_number_that_no_alert_can_have_is_refused(lite_client, number):
+    put_source(lite_client)
+    for prefix in ("", "/v1"):
+        assert lite_client.post(f"{prefix}/models/m/alerts/{number}", json={}).status_code == 422
 
 
 def test_the_audit_log_names_the_token_and_no_row(lite_client):

@@ -262,12 +262,15 @@ def holding(spool, name):
 
 def test_a_damaged_record_is_said_and_those_behind_it_arrive(ready, tmp_path, caplog):
     spool = tmp_path / "s"
-    logged(spool, [f"record-{i}" for i in range(5)])
+    logged(spool, ["record-0", "record-1"])
+    with away(spool) as monitor:
+        monitor.log(logits=np.zeros((3, K)), ids=["record-2", "a", "b"])
+    logged(spool, ["record-3", "record-4"])
     path, at = holding(spool, "record-2")
     content = bytearray(path.read_bytes())
     content[at] ^= 1
     path.write_bytes(content)
-    assert sent_from(spool, ready) == 1
+    assert sent_from(spool, ready) == 3  # all rows of the record
     assert total(ready) == 4
     assert "damaged" in caplog.text
     (reason,) = (spool / "refused").glob("*.txt")

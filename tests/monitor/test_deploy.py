@@ -69,7 +69,8 @@ def test_compose_names_what_exists():
         for needed in service.get("depends_on", ()):
             assert needed in compose["services"]
         assert all(port.startswith("127.0.0.1:") for port in service.get("ports", ()))
-    assert (DEPLOY / compose["services"]["monitor"]["build"] / "Dockerfile").exists()
+    image = (DEPLOY / compose["services"]["monitor"]["build"] / "Dockerfile").read_text()
+    assert "[monitor,notify]" in image  # alerts by email, Slack, Teams, ... need apprise
 
 
 def test_the_commands_of_the_containers_are_the_commands_we_have():

@@ -12,7 +12,7 @@ import shiftgauge as sg
 from shiftgauge.monitor.alerts import evaluate as watching
 from shiftgauge.monitor.client.push import row_requests
 from shiftgauge.monitor.db.models import read_source_bytes
-from shiftgauge.monitor.db.rows import score_column, scores_of, weights_of
+from shiftgauge.monitor.db.rows import scores_of, weights_of
 from shiftgauge.monitor.db.windows import get_window
 from shiftgauge.monitor.estimate import answer as answers
 from shiftgauge.monitor.estimate.adaptive_range import history, miss_quantile, range_half_width
@@ -20,6 +20,7 @@ from shiftgauge.monitor.estimate.answer import estimate_rows
 from shiftgauge.monitor.estimate.observed import observed_by_segment, observed_error
 from shiftgauge.monitor.periods import DAY, HOUR, now_us, simulated_time
 from shiftgauge.monitor.settings import Settings
+from shiftgauge.monitor.tables import rows_table, score_column, to_arrow_stream
 from shiftgauge.monitor.views.overview import list_alerts
 
 
@@ -261,6 +262,35 @@ def test_many_rows_in_few_batches_are_put_together(lite_client, monkeypatch):
     run_due_jobs(lite_client.store)
     with lite_client.store.read() as connection:
         assert [row.rows for row in connection.execute(batches.select())] == [30]
+
+
+def arrow_rows(n, prefix, k=K):
+    """The body of a request."""
+    scores = np.random.default_rng(0).normal(size=(n, k)).astype(np.float32)
+    ids = [f"{prefix}{i}" for i in range(n)]
+    return to_arrow_stream(
+        rows_table("logits", scores, None, ids=ids, times=np.full(n, days_ago(3)), version="v1")
+    )
+
+
+@pytest.mark.parametrize(
+    ("sizes", "k", "expected"),
+    [([100_000, 10, 10, 10], K, [100_000, 30]), ([1500, 1500, 10, 10], 6000, [3000, 20])],
+)
+def test_batches_behind_large_ones_are_compacted(lite_client, monkeypatch, sizes, k, expected):
+    """Batches that are large by rows, or by bytes, fill a compacted one."""
+    from shiftgauge.monitor.db.schema import batches
+
+    monkeypatch.setenv("SHIFTGAUGE_COMPACT_BATCHES", "3")
+    lite_client.put("/v1/models/m/settings", json={}).raise_for_status()
+    header = {"content-type": "application/vnd.apache.arrow.stream"}
+    for i, n in enumerate(sizes):
+        body = arrow_rows(n, f"{i}-", k)
+        lite_client.post("/v1/models/m/predictions", content=body, headers=header).raise_for_status()
+    run_due_jobs(lite_client.store)
+    with lite_client.store.read() as connection:
+        kept = [(row.rows, row.compacted) for row in connection.execute(batches.select().order_by("seq"))]
+    assert kept == [(rows, True) for rows in expected]
 
 
 def test_a_pushed_file_sends_weights_and_decisions(tmp_path):

@@ -16,7 +16,6 @@ from shiftgauge.cli.app import run
 from shiftgauge.errors import FileError
 from shiftgauge.monitor.db import queue
 from shiftgauge.monitor.db.ids import IdIndex, SeenIds, keys_of
-from shiftgauge.monitor.db.rows import compact
 from shiftgauge.monitor.db.schema import batches
 from shiftgauge.monitor.db.store import open_store
 from shiftgauge.monitor.periods import now_us
@@ -159,8 +158,7 @@ def everything(store):
 def settled(store):
     with store.write() as connection:
         queue.enqueue(connection, "compact", [1], 0)
-    job = queue.claim(store, "test", ["compact"])
-    compact(store, job)
+    run_due_jobs(store)
 
 
 def test_settling_changes_no_number(client):

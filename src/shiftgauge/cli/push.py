@@ -21,7 +21,11 @@ Url = Annotated[str, typer.Option(envvar="SHIFTGAUGE_MONITOR", help="Address of 
 URL = "http://127.0.0.1:8123"
 Model = Annotated[str, typer.Option(help="The model's name in the monitor")]
 ModelVersion = Annotated[str, typer.Option(help="The version of the model that made the scores")]
-Token = Annotated[str | None, typer.Option(envvar="SHIFTGAUGE_TOKEN", help="A token with the scope ingest")]
+Token = Annotated[str | None, typer.Option(envvar="SHIFTGAUGE_TOKEN", help="A token with the scope ingest; admin for a source")]
+Segment = Annotated[
+    list[str] | None,
+    typer.Option(help="A column of segments beside those named segment_NAME; may be repeated"),
+]
 Timeout = Annotated[float, typer.Option(help="Seconds to wait for a monitor that does not answer")]
 
 
@@ -34,12 +38,12 @@ def predictions(
     token: Token = None,
     id_column: Annotated[
         str | None,
-        typer.Option("--id", help="The column of row ids; by default the file's name and row number"),
+        typer.Option("--id", help="The column of row ids; by default SHA256-ROW, of the file's content"),
     ] = None,
     time_column: Annotated[
         str | None, typer.Option("--time", help="The column of times; by default the file's time of change")
     ] = None,
-    segment: Annotated[list[str] | None, typer.Option(help="A segment column; may be repeated")] = None,
+    segment: Segment = None,
     timeout: Timeout = 60.0,
     as_json: options.AsJson = False,
 ) -> None:
@@ -73,13 +77,14 @@ def source(
     model_version: ModelVersion,
     url: Url = URL,
     token: Token = None,
+    segment: Segment = None,
     timeout: Timeout = 60.0,
     as_json: options.AsJson = False,
 ) -> None:
     """Send the labelled source of a version."""
     from shiftgauge.monitor.client.push import source_request
 
-    _send(file, [source_request(file, url, model, model_version)], token, timeout, as_json)
+    _send(file, [source_request(file, url, model, model_version, segment or [])], token, timeout, as_json)
 
 
 def _send(file: Path, calls: Iterable[Any], token: str | None, timeout: float, as_json: bool) -> None:

@@ -5,6 +5,7 @@
 """
 
 from shiftgauge.io.columns import (
+    column_names,
     has_column,
     label_column,
     read_column,
@@ -43,6 +44,7 @@ __all__ = [
     "TablePart",
     "Threshold",
     "as_table",
+    "column_names",
     "demo_data",
     "has_column",
     "is_stream",

@@ -61,7 +61,7 @@ def read_groups(
         rows: the number of rows of scores, to be checked.
         zone: the time zone of bins for times that have one.
     """
-    present = _names_in(path)
+    present = column_names(path)
     split = {name: split_bin(name, present) for name in names}
     columns = read_columns(path, list(dict.fromkeys(column for column, _ in split.values())))
     out = {}
@@ -77,11 +77,12 @@ def read_groups(
 
 def has_column(path: str | Path, name: str) -> bool:
     """Whether a file has a column or key, given as `site` or with bins, `time:1d`."""
-    present = _names_in(path)
+    present = column_names(path)
     return split_bin(name, present)[0] in present
 
 
-def _names_in(path: str | Path) -> Sequence[str]:
+def column_names(path: str | Path) -> Sequence[str]:
+    """The names of a table's columns, or the keys of a mapping; none for a `.npy` file."""
     file = check_path(path)
     if file.suffix.lower() == ".npy":
         return ()
@@ -216,7 +217,7 @@ def read_target_labels(
 
 def _key_column(path: str | Path, options: ReadOptions, ids: bool) -> str:
     """The column by which labels are found."""
-    names = _names_in(path)
+    names = column_names(path)
     by_id = next((name for name in ("id", options.id) if name in names), None)
     if ids and by_id is not None:
         return by_id
@@ -235,7 +236,7 @@ def _key_column(path: str | Path, options: ReadOptions, ids: bool) -> str:
 
 def _label_column(path: str | Path, options: ReadOptions, classes: tuple[Hashable, ...] | None) -> Any:
     """The labels: a column `label`, or of the name that TARGET's has; an array `labels` or `label`."""
-    names = _names_in(path)
+    names = column_names(path)
     column = next((name for name in (options.label, "label", "labels") if name in names), None)
     if column is None:
         raise FileError(f"{path}: no column 'label'{nearest('label', names)} (found {', '.join(names[:8])})")

@@ -63,6 +63,7 @@ def evaluate_alerts(store: Store, job: Job) -> None:
             for finding in findings:
                 if finding is not None:
                     _apply(connection, row, settings, finding, now)
+            _post_suppressed(connection, row, settings, now)
             _housekeeping(connection, row, settings, now)
         if not queue.finish(connection, job, again=now + EVERY if row is not None else None):
             raise LostLease
@@ -146,7 +147,7 @@ def _apply(connection: Connection, row: Any, settings: Settings, finding: Findin
             window=finding.window,
             fired=now,
             confirmed=finding.confirmed,
-            muted_until=_muted_until(connection, row.id, finding),
+            **_mute(connection, row.id, finding),
         )
         alert = connection.execute(made.returning(alerts)).one()
         _post(connection, row, settings, alert, "fired", finding.message, now)
@@ -156,14 +157,15 @@ def _apply(connection: Connection, row: Any, settings: Settings, finding: Findin
         _post(connection, row, settings, alert, "confirmed", finding.message, now)
 
 
-def _muted_until(connection: Connection, model_id: int, finding: Finding) -> int | None:
-    """Until when the last alert of this rule was muted: an alert that fires anew stays muted."""
+def _mute(connection: Connection, model_id: int, finding: Finding) -> dict[str, Any]:
+    """Until when the last alert of this rule was muted, and by whom: an alert that fires anew stays muted."""
     which = [alerts.c.model_id == model_id, alerts.c.rule == finding.rule]
     which.append(
         alerts.c.version.is_(None) if finding.version is None else alerts.c.version == finding.version
     )
-    query = select(alerts.c.muted_until).where(*which).order_by(alerts.c.id.desc()).limit(1)
-    return connection.execute(query).scalar()
+    query = select(alerts.c.muted_until, alerts.c.muted_by).where(*which).order_by(alerts.c.id.desc())
+    last = connection.execute(query.limit(1)).first()
+    return {} if last is None else dict(last._mapping)
 
 
 def _resolve(
@@ -177,10 +179,15 @@ def _resolve(
 def _post(
     connection: Connection, row: Any, settings: Settings, alert: Any, event: str, message: str, now: int
 ) -> None:
-    """Put a message for each receiver into the outbox, in the transaction of the alert: both are kept, or neither."""
-    receivers = [*([] if settings.webhook is None else [None]), *(one.name for one in settings.notify)]
-    if not receivers or (alert.muted_until is not None and alert.muted_until > now):
+    """Put a message for each receiver into the outbox, in the transaction of the alert: both are kept, or neither.
+
+    While the alert is muted, the message waits; if nobody was told that it fired, nor is anybody told that it resolved.
+    """
+    if alert.suppressed is not None or (alert.muted_until is not None and alert.muted_until > now):
+        waits = event if alert.suppressed != "fired" else None if event == "resolved" else "fired"
+        connection.execute(update(alerts).where(alerts.c.id == alert.id).values(suppressed=waits))
         return
+    receivers = [*([] if settings.webhook is None else [None]), *(one.name for one in settings.notify)]
     if event != "resolved" and alert.confirmed is not None:
         message = f"{message} ({confirmation(alert.confirmed)})"
     body = {
@@ -208,6 +215,16 @@ def _post(
         made = insert(outbox).values(**kept, destination=receiver)
         number = connection.execute(made.returning(outbox.c.id)).scalar_one()
         queue.enqueue(connection, "deliver", [number], now)
+
+
+def _post_suppressed(connection: Connection, row: Any, settings: Settings, now: int) -> None:
+    """Post the messages whose mute has ended."""
+    which = [alerts.c.model_id == row.id, alerts.c.suppressed.is_not(None), alerts.c.muted_until <= now]
+    for waiting in connection.execute(select(alerts).where(*which).order_by(alerts.c.id)).all():
+        sent = update(alerts).where(alerts.c.id == waiting.id).values(suppressed=None)
+        alert = connection.execute(sent.returning(alerts)).one()
+        message = alert.message if alert.resolved is None else alert.resolution
+        _post(connection, row, settings, alert, waiting.suppressed, message, now)
 
 
 def _housekeeping(connection: Connection, row: Any, settings: Settings, now: int) -> None:
@@ -249,25 +266,30 @@ def change_alert(
         number: of the alert.
         acknowledged: whether somebody has seen it.
         muted_until: no messages before this time, also if the alert resolves and fires again; a past time unmutes.
+            What waited is sent then.
         comment: replaces the one before.
         who: the name that is shown beside it.
     """
-    values: dict[str, Any] = {"changed_by": who}
-    if acknowledged is not None:
-        values["acknowledged"] = now_us() if acknowledged else None
-    if muted_until is not None:
-        values["muted_until"] = muted_until
-    if comment is not None:
-        values["comment"] = comment or None
     with store.write() as connection:
         row = model_row(connection, model)
         mine = alerts.c.model_id == row.id
-        if not connection.execute(
-            update(alerts).where(mine, alerts.c.id == number).values(**values)
-        ).rowcount:
-            query = select(alerts.c.id).where(mine).order_by(alerts.c.id.desc()).limit(5)
-            known = [str(other) for other in connection.execute(query).scalars()]
+        query = select(alerts).where(mine, alerts.c.id == number).with_for_update()
+        alert = connection.execute(query).first()
+        if alert is None:
+            recent = select(alerts.c.id).where(mine).order_by(alerts.c.id.desc()).limit(5)
+            known = [str(other) for other in connection.execute(recent).scalars()]
             raise unknown("alert", str(number), known)
+        # The name beside each is that of who changed it: a form sends back what it showed, too.
+        values: dict[str, Any] = {}
+        if acknowledged is not None and acknowledged != (alert.acknowledged is not None):
+            values |= {"acknowledged": now_us() if acknowledged else None, "acknowledged_by": who}
+        if muted_until is not None:
+            values |= {"muted_until": muted_until, "muted_by": who}
+        if comment is not None and (comment or None) != alert.comment:
+            values |= {"comment": comment or None, "comment_by": who}
+        if values:
+            connection.execute(update(alerts).where(alerts.c.id == number).values(**values))
+        queue.enqueue(connection, "alerts", [row.id], now_us())
         until = iso(muted_until)
         record_change(
             connection,

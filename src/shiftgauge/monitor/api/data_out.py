@@ -6,7 +6,6 @@ import time
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
-from fastapi import Path as PathParameter
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import Field
 from starlette.concurrency import run_in_threadpool
@@ -15,6 +14,7 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse
 from shiftgauge.monitor.alerts.evaluate import change_alert
 from shiftgauge.monitor.api.requests import (
     PROBLEMS,
+    AlertNumber,
     body_schema,
     limits_of,
     plain_body,
@@ -59,7 +59,6 @@ REPORT_POLICY = (
 )
 Few = Annotated[int, Query(ge=1, le=5000)]
 Number = Annotated[int | None, Query(ge=1, le=2**31 - 1)]
-AlertNumber = Annotated[int, PathParameter(ge=1, le=2**31 - 1)]
 
 
 class TokenList(Record):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hmac
 import re
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from anyio import to_thread
-from fastapi import Request
+from fastapi import Path, Request
 from pydantic import ValidationError
 
 from shiftgauge.monitor.db.store import Store
@@ -24,6 +24,8 @@ _KEY = re.compile(r"[\x21-\x7e]{1,200}")
 READERS = 4
 T = TypeVar("T")
 R = TypeVar("R", bound=Record)
+#: The number of an alert, as far as the database can count.
+AlertNumber = Annotated[int, Path(ge=1, le=2**31 - 1)]
 REF = "#/components/schemas/{model}"
 #: What OpenAPI says of every route's problems.
 PROBLEMS: dict[int | str, dict[str, Any]] = {

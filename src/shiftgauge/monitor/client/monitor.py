@@ -20,9 +20,9 @@ import numpy as np
 
 from shiftgauge.errors import InputError
 from shiftgauge.monitor.client.http import Reply, address, send
-from shiftgauge.monitor.client.push import rows_table, stream_of
 from shiftgauge.monitor.client.spool import Spool, SpoolRecord
 from shiftgauge.monitor.problems import ApiProblem, check_name
+from shiftgauge.monitor.tables import rows_table, to_arrow_stream
 from shiftgauge.samples import Target
 
 log = logging.getLogger("shiftgauge.monitor")
@@ -195,7 +195,7 @@ class Monitor:
     def _accept(self, kind: str, table: Any) -> None:
         if self._closed:
             raise InputError("this monitor's client was closed; nothing was accepted")
-        self.spool.append(kind, stream_of(table), table.num_rows)
+        self.spool.append(kind, to_arrow_stream(table), table.num_rows)
         if self._thread is None:  # after a fork
             self._run_thread()
         self._unsent += table.num_rows
@@ -236,7 +236,7 @@ class Monitor:
                 reason = f"record {record.id} ({record.rows:,} rows) is damaged, and cannot be sent"
                 kept = self.spool.refuse(record.body, reason)
                 log.error("the spool is damaged: %s; kept in %s", reason, kept)
-                self.refused += 1
+                self.refused += record.rows
             elif tables and table.schema != tables[0].schema:
                 break
             else:
@@ -260,7 +260,7 @@ class Monitor:
         import pyarrow as pa
 
         whole = pa.concat_tables(tables)
-        answer = send("POST", self._urls[kind], stream_of(whole), self._token)
+        answer = send("POST", self._urls[kind], to_arrow_stream(whole), self._token)
         if answer.good:
             self._delivered_rows(whole.num_rows, sent=True)
             return True
@@ -276,7 +276,7 @@ class Monitor:
         return True
 
     def _refuse(self, table: Any, answer: Reply) -> None:
-        path = self.spool.refuse(stream_of(table), f"{answer.status}: {answer.detail}")
+        path = self.spool.refuse(to_arrow_stream(table), f"{answer.status}: {answer.detail}")
         log.warning("the monitor refused a row, kept in %s: %s", path, answer.detail)
         self.refused += 1
         self._delivered_rows(table.num_rows, sent=False)

@@ -26,12 +26,12 @@ from shiftgauge.monitor.db.rows import (
     read_batch,
     read_keys,
     replace_batches,
-    to_arrow_stream,
 )
 from shiftgauge.monitor.db.schema import batches, erasures, models, plans, windows
 from shiftgauge.monitor.db.store import Store
 from shiftgauge.monitor.periods import SECOND, iso, now_us
 from shiftgauge.monitor.problems import invalid
+from shiftgauge.monitor.tables import to_arrow_stream
 
 #: After an erasure a job scrubs the database's files again: SQLite's when readers have let go of its log,
 #: PostgreSQL's tables when transactions that began before have ended.

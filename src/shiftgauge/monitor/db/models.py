@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,7 @@ from shiftgauge.monitor.periods import next_boundary, now_us
 from shiftgauge.monitor.problems import ApiProblem, check_name, conflict, invalid, unknown
 from shiftgauge.monitor.records import Record
 from shiftgauge.monitor.settings import Settings, check_notifications, from_stored
+from shiftgauge.monitor.tables import read_segments
 from shiftgauge.samples import Source
 from shiftgauge.times import rows_per_window
 
@@ -186,20 +189,35 @@ def stored_source(store: Store, source_id: int) -> Source:
     return read_source_bytes(row.payload, row.ending)
 
 
+def stored_segments(store: Store, source_id: int) -> dict[str, list[str | None]]:
+    """The segments of the rows of a stored source, by name."""
+    with store.read() as connection:
+        row = connection.execute(select(sources).where(sources.c.id == source_id)).one()
+    with _as_file(row.payload, row.ending) as file:
+        return read_segments(file, row.rows)
+
+
 def read_source_bytes(body: bytes, ending: str) -> Source:
     """A `Source` from a file's bytes; class names are texts."""
+    with _as_file(body, ending) as file:
+        source = read_source(file)
+        read_segments(file, source.n)  # refuses those that do not belong to its rows
+    if source.classes is not None and len({str(c) for c in source.classes}) != source.k:
+        raise invalid("source classes: two names are the same as texts; wanted different ones")
+    return source
+
+
+@contextmanager
+def _as_file(body: bytes, ending: str) -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / f"source.{ending}"
         file.write_bytes(body)
         try:
-            source = read_source(file)
+            yield file
         except InputError as problem:
             raise invalid(str(problem).replace(f"{folder}/", "")) from None
         except (MemoryError, OverflowError):
             raise invalid("source: its arrays claim to be larger than they can be") from None
-    if source.classes is not None and len({str(c) for c in source.classes}) != source.k:
-        raise invalid("source classes: two names are the same as texts; wanted different ones")
-    return source
 
 
 def _ensure_version(connection: Connection, model_id: int, name: str) -> Any:

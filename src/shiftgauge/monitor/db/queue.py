@@ -56,7 +56,7 @@ def enqueue(connection: Connection, kind: str, subjects: Iterable[int], due: int
 
 @lru_cache
 def _enqueue_statement(dialect: str) -> Any:
-    """The statement of `ask`, built once: it is part of every commit of rows."""
+    """The statement of `enqueue`, built once: it is part of every commit of rows."""
     insert = (sqlite if dialect == "sqlite" else postgresql).insert(jobs)
     least = func.min if dialect == "sqlite" else func.least
     return insert.on_conflict_do_update(
@@ -71,14 +71,12 @@ def _enqueue_statement(dialect: str) -> Any:
     )
 
 
-def claim(store: Store, owner: str, kinds: Iterable[str] | None = None) -> Job | None:
+def claim(store: Store, owner: str) -> Job | None:
     """Take the job that has been due longest, alerts and messages first; or None."""
     now = now_us()
     free = or_(
         and_(jobs.c.due <= now, or_(jobs.c.lease.is_(None), jobs.c.lease < now)), jobs.c.updated > now + SKEW
     )
-    if kinds is not None:
-        free = and_(free, jobs.c.kind.in_(list(kinds)))
     with store.read() as connection:  # most looks find nothing: they must not hold up those who write
         if connection.execute(select(jobs.c.id).where(free).limit(1)).first() is None:
             return None
@@ -135,11 +133,6 @@ def retry_later(store: Store, job: Job, problem: str) -> None:
 
 def _ours(job: Job) -> ColumnElement[bool]:
     return and_(jobs.c.id == job.id, jobs.c.owner == job.owner)
-
-
-def waiting(connection: Connection) -> int:
-    """How many jobs are due now."""
-    return int(connection.execute(select(func.count()).where(jobs.c.due <= now_us())).scalar_one())
 
 
 class LostLease(Exception):  # noqa: N818 (nothing is wrong: another worker has taken over)

@@ -21,22 +21,18 @@ from shiftgauge.monitor.db import queue
 from shiftgauge.monitor.db.queue import Job, LostLease
 from shiftgauge.monitor.db.schema import batches, models
 from shiftgauge.monitor.db.store import Store
+from shiftgauge.monitor.tables import SEGMENT, score_column, to_arrow_stream
 from shiftgauge.times import rows_per_window
 
-SEGMENT = "segment_"
-#: A compacted batch holds about so many rows: it is read whole, and rewritten when a row of it is erased.
-PER_BATCH = 100_000
+#: A compacted batch holds about so many rows, or was made from about so many bytes: it is read whole, and rewritten
+#: when a row of it is erased.
+PER_BATCH, BYTES_PER_BATCH = 100_000, 64 << 20
+#: At most so many batches are merged at once: databases limit the parameters of a statement.
+MOST_MERGED = 10_000
 #: Columns that are stored apart from the others: the id index, erasures and labels need no more.
 KEY_COLUMNS = ("key", "content", "time", "number", "seq", "label", "received")
 #: All columns of the table `batches` but the large one.
 WITHOUT_PAYLOAD = [column for column in batches.c if column.name != "payload"]
-
-
-def score_column(scores: npt.NDArray[Any]) -> Any:
-    """(n, K) scores as an Arrow column, in single or double precision."""
-    scores = np.ascontiguousarray(scores)
-    scores = scores.astype(np.float32) if scores.dtype.itemsize < 4 else scores
-    return pa.FixedSizeListArray.from_arrays(pa.array(scores.reshape(-1)), scores.shape[1])
 
 
 def numbers(table: Any, name: str) -> npt.NDArray[Any]:
@@ -97,15 +93,6 @@ def with_commit_columns(table: Any, seq: int, first: int) -> Any:
     if "number" not in table.column_names:
         table = table.append_column("number", pa.array(np.arange(first, first + n, dtype=np.int64)))
     return table
-
-
-def to_arrow_stream(table: Any, compression: str | None = None) -> bytes:
-    """A table as an Arrow stream."""
-    out = pa.BufferOutputStream()
-    options = pa.ipc.IpcWriteOptions(compression=compression)
-    with pa.ipc.new_stream(out, table.schema, options=options) as writer:
-        writer.write_table(table)
-    return bytes(out.getvalue().to_pybytes())
 
 
 def from_arrow_stream(body: bytes) -> Any:
@@ -173,7 +160,7 @@ def compact(store: Store, job: Job) -> None:
     while True:
         with store.read() as connection:
             group = _group(connection, job.subject)
-        if len(group) < 2:
+        if not group:
             break
         # Compressed before the transaction: others wait for it.
         values = merged_values(group, concat_rows([read_batch(row) for row in group]), compacted=True)
@@ -187,22 +174,27 @@ def compact(store: Store, job: Job) -> None:
 
 
 def _group(connection: Connection, model_id: int) -> list[Any]:
-    """The oldest batches that are not compacted of one kind and version, up to the size of a compacted one."""
+    """The oldest batches that are not compacted of one kind and version, up to the size of a compacted one.
+
+    A batch that has this size is a group of its own; one that has not stays as it is until others follow.
+    """
     loose = [batches.c.model_id == model_id, batches.c.compacted.is_(False)]
     oldest = select(batches.c.kind, batches.c.version_id).where(*loose).distinct()
     for kind, version_id in connection.execute(oldest).all():
         same = batches.c.version_id.is_(None) if version_id is None else batches.c.version_id == version_id
-        query = (
-            select(batches).where(*loose, batches.c.kind == kind, same).order_by(batches.c.seq, batches.c.id)
-        )
-        group, rows = [], 0
-        for row in connection.execute(query).yield_per(100):
-            group.append(row)
-            rows += row.rows
-            if rows >= PER_BATCH:
+        size = func.length(batches.c.key_columns) + func.coalesce(func.length(batches.c.payload), 0)
+        query = select(batches.c.id, batches.c.rows, size.label("size"))
+        query = query.where(*loose, batches.c.kind == kind, same).order_by(batches.c.seq, batches.c.id)
+        ids, rows, content, full = [], 0, 0, False
+        for row in connection.execute(query).yield_per(1000):
+            ids.append(row.id)
+            rows, content = rows + row.rows, content + row.size
+            full = rows >= PER_BATCH or content >= BYTES_PER_BATCH
+            if full or len(ids) == MOST_MERGED:
                 break
-        if len(group) > 1:
-            return group
+        if len(ids) > 1 or full:
+            chosen = select(batches).where(batches.c.id.in_(ids)).order_by(batches.c.seq, batches.c.id)
+            return list(connection.execute(chosen))
     return []
 
 

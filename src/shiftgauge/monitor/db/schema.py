@@ -236,7 +236,6 @@ alerts = Table(
     _to("models"),
     Column("version", Text),
     Column("rule", Text, nullable=False),
-    Column("segment", Text),
     Column("limit", Float),
     Column("value", Float),
     Column("message", Text, nullable=False),
@@ -246,9 +245,12 @@ alerts = Table(
     Column("resolution", Text),
     Column("confirmed", Boolean),  # null for rules that nothing can confirm
     _time("acknowledged", nullable=True),
+    Column("acknowledged_by", Text),
     _time("muted_until", nullable=True),  # no messages before this
+    Column("muted_by", Text),
+    Column("suppressed", Text),  # the event whose message waits for the end of the mute
     Column("comment", Text),
-    Column("changed_by", Text),  # who acknowledged, muted or commented last
+    Column("comment_by", Text),
     Index("alerts_by_model", "model_id", "resolved"),
 )
 outbox = Table(
@@ -258,7 +260,7 @@ outbox = Table(
     _to("models"),
     Column("alert_id", Id, ForeignKey("alerts.id"), nullable=False),
     Column("destination", Text),  # the name of a notification service; null for the webhook
-    Column("event", Text, nullable=False),  # fired or resolved
+    Column("event", Text, nullable=False),  # fired, confirmed or resolved
     Column("body", Text, nullable=False),
     _time("created"),
     Column("attempts", Integer, nullable=False, default=0),

@@ -16,7 +16,7 @@ from shiftgauge.monitor.db.audit import LOCAL, record_change
 from shiftgauge.monitor.db.erasure import erased_since
 from shiftgauge.monitor.db.ids import LatestLabels
 from shiftgauge.monitor.db.models import model_row, read_source_bytes
-from shiftgauge.monitor.db.rows import numbers, to_arrow_stream, window_rows
+from shiftgauge.monitor.db.rows import numbers, window_rows
 from shiftgauge.monitor.db.schema import models, plans, sources, versions, windows
 from shiftgauge.monitor.db.store import Store
 from shiftgauge.monitor.db.windows import get_window
@@ -25,6 +25,7 @@ from shiftgauge.monitor.estimate.evidence import LabelDesign, label_design
 from shiftgauge.monitor.periods import now_us
 from shiftgauge.monitor.problems import ApiProblem, conflict, invalid
 from shiftgauge.monitor.records import Record
+from shiftgauge.monitor.tables import to_arrow_stream
 
 #: How many rows are picked unless another number is asked for.
 LABELS = 20

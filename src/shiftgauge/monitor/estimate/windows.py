@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import io
 import json
 import zlib
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 from sqlalchemy import Connection, insert, select, update
 
 from shiftgauge.errors import InputError
 from shiftgauge.methods.registry import DEFAULT
 from shiftgauge.monitor.db import queue
 from shiftgauge.monitor.db.ids import LatestLabels
-from shiftgauge.monitor.db.models import format_of, stored_source
+from shiftgauge.monitor.db.models import format_of, stored_segments, stored_source
 from shiftgauge.monitor.db.queue import Job, LostLease
-from shiftgauge.monitor.db.rows import SEGMENT, window_rows
+from shiftgauge.monitor.db.rows import window_rows
 from shiftgauge.monitor.db.schema import models, reports, revisions, sources, versions, windows
 from shiftgauge.monitor.db.store import Store
 from shiftgauge.monitor.estimate.adaptive_range import adaptive_range, history
@@ -88,9 +84,11 @@ class WindowSnapshot:
         self.settings: Settings = from_stored(json.loads(self.model.settings))
         self.source = _source_row(connection, self.version.source_id)
         self.rows: Any = window_rows(connection, self.window)
-        seen_ids = labels.setdefault(self.model.id, LatestLabels())
-        seen_ids.follow(connection, self.model.id)
-        self.truth = None if self.rows is None else true_classes(self.rows, seen_ids, format_of(self.version))
+        latest_labels = labels.setdefault(self.model.id, LatestLabels())
+        latest_labels.follow(connection, self.model.id)
+        self.truth = (
+            None if self.rows is None else true_classes(self.rows, latest_labels, format_of(self.version))
+        )
         self.design: LabelDesign | None = label_design(connection, window_id)
         newest = select(revisions).where(
             revisions.c.window_id == window_id, revisions.c.revision == self.window.revision
@@ -350,19 +348,5 @@ def _source(store: Store, source_id: int) -> Source:
 
 
 @lru_cache(maxsize=8)
-def _source_segments(store: Store, source_id: int) -> dict[str, list[Any]]:
-    """The segments of a source's rows, by name: its columns or arrays `segment_NAME`, as rows have them."""
-    with store.read() as connection:
-        row = connection.execute(select(sources).where(sources.c.id == source_id)).one()
-    if row.ending == "npz":
-        with np.load(io.BytesIO(row.payload), allow_pickle=False) as file:
-            columns = {
-                name: file[name].astype(str).tolist() for name in file.files if name.startswith(SEGMENT)
-            }
-    elif row.ending == "parquet":
-        table = pq.read_table(pa.BufferReader(row.payload))
-        named = [name for name in table.column_names if name.startswith(SEGMENT)]
-        columns = {name: table.column(name).cast(pa.string()).to_pylist() for name in named}
-    else:
-        columns = {}
-    return {name.removeprefix(SEGMENT): values for name, values in columns.items() if len(values) == row.rows}
+def _source_segments(store: Store, source_id: int) -> dict[str, list[str | None]]:
+    return stored_segments(store, source_id)

@@ -14,9 +14,10 @@ from shiftgauge.errors import InputError
 from shiftgauge.monitor.db import _kernels
 from shiftgauge.monitor.db.ids import Keys, keys_of
 from shiftgauge.monitor.db.models import ScoreFormat
-from shiftgauge.monitor.db.rows import SEGMENT, numbers, score_column, scores_of, to_stored
+from shiftgauge.monitor.db.rows import numbers, scores_of, to_stored
 from shiftgauge.monitor.ingest.bodies import too_large
 from shiftgauge.monitor.problems import conflict, invalid
+from shiftgauge.monitor.tables import SEGMENT, score_column
 from shiftgauge.samples import Target
 from shiftgauge.times import group_indices
 

@@ -19,7 +19,6 @@ from pyarrow import compute
 from pydantic import Field
 
 from shiftgauge.errors import nearest
-from shiftgauge.monitor.db.rows import SEGMENT, score_column
 from shiftgauge.monitor.ingest.bodies import (
     ARROW,
     JSON,
@@ -33,6 +32,7 @@ from shiftgauge.monitor.ingest.bodies import (
 from shiftgauge.monitor.periods import HOUR, SECOND, iso, parse_time
 from shiftgauge.monitor.problems import LONGEST_VALUE, ApiProblem, check_name, invalid
 from shiftgauge.monitor.records import Record
+from shiftgauge.monitor.tables import SEGMENT, score_column
 
 #: How far a row's clock may be ahead of ours.
 MAX_CLOCK_SKEW = HOUR

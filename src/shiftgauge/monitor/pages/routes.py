@@ -9,7 +9,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse
 
 from shiftgauge.monitor.alerts.evaluate import change_alert
-from shiftgauge.monitor.api.requests import read_body, store_of
+from shiftgauge.monitor.api.requests import AlertNumber, read_body, store_of
 from shiftgauge.monitor.api.security import Admin, Caller, Reader
 from shiftgauge.monitor.pages.format import model_path
 from shiftgauge.monitor.pages.model_page import list_rows, model_values, sentence
@@ -68,7 +68,7 @@ def model_alerts(request: Request, model: str, caller: Reader) -> Response:
 
 
 @router.post("/models/{model}/alerts/{alert}")
-async def change_alert_page(request: Request, model: str, alert: int, caller: Admin) -> Response:
+async def change_alert_page(request: Request, model: str, alert: AlertNumber, caller: Admin) -> Response:
     """Acknowledge, mute or comment on an alert, from the form beside it."""
     form = parse_form(await read_body(request))
     hours = {"1": 1, "24": 24, "168": 168, "0": 0}.get(form.get("mute", ""))

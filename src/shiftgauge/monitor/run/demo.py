@@ -16,13 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from shiftgauge.io import Demo, demo_data
-from shiftgauge.monitor.client.push import rows_table
 from shiftgauge.monitor.db.models import put_settings, put_source
 from shiftgauge.monitor.db.store import Store, open_store
 from shiftgauge.monitor.ingest.bodies import NO_LIMITS
 from shiftgauge.monitor.ingest.rows import check_rows
 from shiftgauge.monitor.periods import DAY, now_us, simulated_time
 from shiftgauge.monitor.run.replay import History, replay_history
+from shiftgauge.monitor.tables import rows_table
 from shiftgauge.monitor.views.overview import list_models
 from shiftgauge.storage import write_text
 

@@ -14,7 +14,6 @@ import pyarrow as pa
 from shiftgauge import validation
 from shiftgauge.errors import InputError
 from shiftgauge.io import ReadOptions, open_source, read_checked, read_column
-from shiftgauge.monitor.client.push import rows_table, source_npz, times_of
 from shiftgauge.monitor.db.models import get_settings, put_settings, put_source
 from shiftgauge.monitor.db.rows import numbers
 from shiftgauge.monitor.db.store import Store
@@ -25,6 +24,7 @@ from shiftgauge.monitor.ingest.rows import check_rows
 from shiftgauge.monitor.ingest.transaction import PAUSE, assign_periods
 from shiftgauge.monitor.periods import DAY, SECOND, simulated_time
 from shiftgauge.monitor.run.worker import Worker
+from shiftgauge.monitor.tables import rows_table, source_npz, times_of
 from shiftgauge.samples import Source
 
 
@@ -139,20 +139,25 @@ def replay(
     order = np.argsort(times, kind="stable")
     names = None if target.classes is None else tuple(str(c) for c in target.classes)
     truth = _indices(labels, target)
+    text = np.array(names if names is not None else [str(j) for j in range(target.k)], dtype=object)
     begin = 0 if source is not None else max(1, int(first * len(order)))
     rest = order[begin:]
     if source is not None:
         known = open_source(source, form or ReadOptions())
     else:
         head = order[:begin]
-        known = Source(**{target.kind: target.scores[head]}, labels=truth[head])  # type: ignore[arg-type]
+        scores: dict[str, Any] = {target.kind: target.scores[head]}
+        known = Source(
+            **scores,
+            labels=truth[head] if names is None else text[truth[head]],
+            classes=names,
+            predictions=target.predictions[head] if names is None else text[target.predictions[head]],
+            weights=None if target.weights is None else target.weights[head],
+        )
     if not len(rest):
         raise InputError(f"{file}: no rows are left after the source; wanted more, or a smaller --first")
-    text = np.array(names if names is not None else [str(j) for j in range(target.k)], dtype=object)
     with simulated_time(int(times[rest[0]])):
-        put_source(
-            store, model, version, source_npz(known, names if source is None else known.classes), "npz"
-        )
+        put_source(store, model, version, source_npz(known), "npz")
         put_settings(store, model, settings or {})
     posted = rows_table(
         target.kind,

@@ -220,9 +220,13 @@ class AlertView(Record):
         description="whether the whole range, or labels, lie beyond the limit too; null for other rules"
     )
     acknowledged: Time | None
-    muted_until: Time | None = Field(description="no messages before this")
+    acknowledged_by: str | None = Field(description="the name of the token, as in the two below")
+    muted_until: Time | None = Field(
+        description="no messages before this; what fires until then and still fires is sent then"
+    )
+    muted_by: str | None
     comment: str | None
-    changed_by: str | None = Field(description="who acknowledged, muted or commented last")
+    comment_by: str | None
 
     @computed_field  # type: ignore[prop-decorator]
     @property
