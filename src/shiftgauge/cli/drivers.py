@@ -38,7 +38,7 @@ def drivers(
     labelled: files.LabelOptions,
     inputs: files.InputOptions,
 ) -> None:
-    """Show which columns changed, and how much of the rise in error is another mix of slices, or worse within them."""
+    """Show which columns changed, and split the rise in error into mix change and within-slice change."""
     from shiftgauge.inference import drivers as find_drivers
 
     names = check_distinct(by, "--by")
@@ -66,8 +66,9 @@ def _print(result: Drivers, verbose: bool) -> None:
     print_table(out, *result.table_rows())
     for text in result.counts():
         out.print(text)
-    out.print("change: Kolmogorov-Smirnov or total variation distance; p: for all columns", style="dim")
-    out.print(f"other mix, worse within: points of the rise, {100 * result.level:g}% ranges", style="dim")
+    out.print("change: Kolmogorov-Smirnov or total variation distance", style="dim")
+    out.print("p: adjusted for the number of columns (Benjamini-Hochberg)", style="dim")
+    out.print(f"mix, within-slice change: points of the rise, {100 * result.level:g}% ranges", style="dim")
     if verbose:
         for driver in result.columns:
             out.print()

@@ -96,7 +96,7 @@ class Driver:
         kind: `"numbers"` or `"categories"`.
         distance: between source and target: Kolmogorov-Smirnov of numbers, total variation of categories; from 0 to 1.
         p_value, p_adjusted: of the two-sample test, alone and for all columns (Benjamini and Hochberg).
-        mix, within: the parts of the rise that come from another mix of slices, and from other errors within slices.
+        mix, within: the parts of the rise from the change of the mix of slices, and from the change within slices.
         mix_range, within_range: for these target rows, had all been labelled; None with too few rows.
         slices: in order.
         missing_source, missing_target: rows without a value.
@@ -218,7 +218,7 @@ class Drivers(Table):
             )
             for driver in self.columns
         ]
-        return ("column", "change", "p", "other mix", "worse within"), rows
+        return ("column", "change", "p", "mix change", "within-slice change"), rows
 
     def counts(self) -> list[str]:
         """Missing, new and outside values of each column that has some."""
@@ -254,8 +254,8 @@ def drivers(
     """Say which columns changed, and split the estimated rise in error by each of them.
 
     For each column by itself: a two-sample distance with its test, corrected for the number of columns, and Kitagawa's
-    split of the rise into another mix of slices and other errors within slices. The split describes; it does not say
-    that the column is the cause. Ranges are those of `shiftgauge.slices`, of the same scenarios.
+    split of the rise into a change of the mix of slices and a change within slices. The split describes; it does not
+    say that the column is the cause. Ranges are those of `shiftgauge.slices`, of the same scenarios.
 
     Args:
         source: scores with labels; or a `Pair`, and no target.

@@ -15,7 +15,7 @@ MOST_COLUMNS = 12
 
 
 def drivers(result: Drivers, *, width: float = 6.4) -> Any:
-    """The two parts of the estimated rise by each column: another mix of its slices, and other errors within them.
+    """The two parts of the estimated rise by each column: the change of its mix of slices, and the change within them.
 
     Args:
         result: what `shiftgauge.drivers` returned; the 12 columns that changed most are drawn.
@@ -26,8 +26,8 @@ def drivers(result: Drivers, *, width: float = 6.4) -> Any:
     ax = grid[0, 0]
     places = np.arange(len(shown))[::-1]
     parts = (
-        ("other mix of slices", "mix", PALETTE[0], 0.18),
-        ("worse within slices", "within", PALETTE[1], -0.18),
+        ("mix change", "mix", PALETTE[0], 0.18),
+        ("within-slice change", "within", PALETTE[1], -0.18),
     )
     for title, name, colour, shift in parts:
         values = np.array([getattr(driver, name) for driver in shown])

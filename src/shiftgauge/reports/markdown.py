@@ -65,7 +65,7 @@ def _drivers(found: dict[str, Any]) -> list[str]:
         f"The estimate differs from the error on the source by {100 * found['rise']:+.1f} points; for each column by "
         "itself:",
         "",
-        "| column | change | other mix, points | worse within, points |",
+        "| column | change | mix change, points | within-slice change, points |",
         "|---|---:|---:|---:|",
         *(
             f"| {escape(r['column'])} | {r['distance']:.2f} | {points(r['mix'], r['mix_range'])} | "
