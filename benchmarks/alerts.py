@@ -93,8 +93,8 @@ def main() -> None:
         )
         for rule in RULES:
             shares = [found[kind][rule] for kind in ("detected", "false alarms")]
-            told = ["   -" if share is None else f"{100 * share:3.0f}%" for share in shares]
-            print(f"    {rule:10} detected {told[0]}   false alarms {told[1]}", flush=True)
+            percents = ["   -" if share is None else f"{100 * share:3.0f}%" for share in shares]
+            print(f"    {rule:10} detected {percents[0]}   false alarms {percents[1]}", flush=True)
     if given.json:
         given.json.write_text(json.dumps(table, indent=1) + "\n")
 

@@ -35,10 +35,10 @@ def main() -> None:
         given.rows, given.replicates, given.plain = 2_000, 50, 3
     rng = np.random.default_rng(0)
 
-    def rows(tilt: float) -> tuple[np.ndarray, np.ndarray]:
+    def rows(offset: float) -> tuple[np.ndarray, np.ndarray]:
         z = 2.0 * rng.normal(size=(given.rows, given.classes))
         z[np.arange(given.rows), rng.integers(given.classes, size=given.rows)] += 3.0
-        z[:, 0] += tilt
+        z[:, 0] += offset
         return 1.5 * z, (z + rng.gumbel(size=z.shape)).argmax(1)
 
     z, y = rows(0.0)

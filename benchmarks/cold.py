@@ -33,11 +33,11 @@ def samples(folder: Path) -> tuple[Path, Path]:
     """A source and a target of 2,000 rows and ten classes."""
     rng = np.random.default_rng(0)
     paths = folder / "source.npz", folder / "target.npz"
-    for path, tilt in zip(paths, (0.0, 0.5), strict=True):
+    for path, offset in zip(paths, (0.0, 0.5), strict=True):
         z = 2.0 * rng.normal(size=(2_000, 10))
-        z[:, 0] += tilt
+        z[:, 0] += offset
         labels = (z + rng.gumbel(size=z.shape)).argmax(1)
-        np.savez(path, logits=1.5 * z, **({"labels": labels} if tilt == 0.0 else {}))
+        np.savez(path, logits=1.5 * z, **({"labels": labels} if offset == 0.0 else {}))
     return paths
 
 

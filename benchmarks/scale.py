@@ -156,13 +156,13 @@ def measured(rows, k, methods, options, root):
         if passes > LIMITS[k].get(what, passes):
             sys.exit(f"{what}: {passes} passes, more than {LIMITS[k][what]}")
         if options.dask and what != "duckdb":
-            carried = run(folder, what, target, "yes")
-            if carried["error"] != found["error"]:
-                sys.exit(f"{what}: {carried['error']!r} by Dask, {found['error']!r} by threads")
-            seen = carried["traffic"][-passes:]
+            by_dask = run(folder, what, target, "yes")
+            if by_dask["error"] != found["error"]:
+                sys.exit(f"{what}: {by_dask['error']!r} by Dask, {found['error']!r} by threads")
+            seen = by_dask["traffic"][-passes:]
             print(
-                f"  by Dask{carried['wall']:8.2f} s, {carried['wall'] / found['wall']:.2f} times the threads; "
-                f"{carried['parts']} parts, KiB a pass: {', '.join(f'{b / 1024:,.0f}' for b in seen)}",
+                f"  by Dask{by_dask['wall']:8.2f} s, {by_dask['wall'] / found['wall']:.2f} times the threads; "
+                f"{by_dask['parts']} parts, KiB a pass: {', '.join(f'{b / 1024:,.0f}' for b in seen)}",
                 flush=True,
             )
     shutil.rmtree(folder)

@@ -45,8 +45,8 @@ def split(X: np.ndarray, seed: int, shifted: bool) -> tuple[np.ndarray, np.ndarr
     Z = (X - X.mean(axis=0)) / np.maximum(X.std(axis=0), 1e-9)
     first = Z @ np.linalg.svd(Z, full_matrices=False)[2][0]
     upper = first[rows] > np.median(first)
-    home = rows[~upper]
-    return home[: len(home) // 2], home[len(home) // 2 :], rows[upper]
+    lower = rows[~upper]
+    return lower[: len(lower) // 2], lower[len(lower) // 2 :], rows[upper]
 
 
 def misses(source: sg.Source, target: sg.Target, truth: float) -> dict[str, float]:

@@ -7,9 +7,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGE = ROOT / "src" / "shiftgauge"
-#: Packages that are not searched yet.
-NOT_YET: tuple[str, ...] = ()
 
 PHRASES = (
     r"at the door",
@@ -34,10 +31,29 @@ IDENTIFIERS = {
 }  # fmt: skip
 
 
+#: Words that no test is named by.
+WORDS = {"meant", "told"}
+
+
 def searched():
-    """Every page and every module, except of the packages that are left out."""
-    modules = [file for file in PACKAGE.rglob("*.py") if file.relative_to(PACKAGE).parts[0] not in NOT_YET]
-    return sorted([*modules, *(ROOT / "docs").rglob("*.md"), ROOT / "README.md"])
+    """Every page, module, template, script, example and benchmark."""
+    modules = [
+        file for folder in ("src", "scripts", "examples", "benchmarks") for file in (ROOT / folder).rglob("*")
+    ]
+    files = [*modules, *(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")]
+    known = (".py", ".j2", ".md")
+    return sorted(
+        file for file in files if file.suffix in known or (file.parent.name == "scripts" and file.is_file())
+    )
+
+
+def named_tests():
+    """The names of the test modules and of their tests."""
+    for file in (ROOT / "tests").rglob("*.py"):
+        yield file, file.stem
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
+                yield file, node.name
 
 
 def bound_names(tree):
@@ -75,7 +91,23 @@ def test_no_module_binds_one_of_the_names():
     assert hits == []
 
 
+def test_no_test_is_named_by_one_of_the_words():
+    hits = [
+        f"{file.relative_to(ROOT)}: {name}" for file, name in named_tests() if WORDS & set(name.split("_"))
+    ]
+    assert hits == []
+
+
 def test_the_search_finds_what_it_looks_for():
     names = {name for name, _ in bound_names(ast.parse("def told(meant):\n    self._door = taken = 1\n"))}
     assert {"told", "meant", "_door", "taken"} <= names
-    assert {file.name for file in searched()} >= {"README.md", "architecture.md", "samples.py"}
+    assert {file.name for file in searched()} >= {
+        "README.md",
+        "architecture.md",
+        "samples.py",
+        "window.html.j2",
+        "mutate.py",
+        "check_release",
+        "nightly.py",
+    }
+    assert "test_words" in {name for _, name in named_tests()}

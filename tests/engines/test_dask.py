@@ -141,7 +141,7 @@ def test_nobody_answers(tmp_path, monkeypatch):
         sg.scan(tmp_path / "a.parquet", dask="nonsense")
 
 
-def test_memory_is_kept_while_a_task_runs_and_malloc_is_told_again_afterwards(monkeypatch):
+def test_memory_is_kept_while_a_task_runs_and_malloc_is_reset_afterwards(monkeypatch):
     """Dask's workers hand memory back at once; a pass would get every block's pages anew."""
     from shiftgauge.engines import serialization as module
 

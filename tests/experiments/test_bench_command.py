@@ -276,7 +276,7 @@ def test_a_broken_cache_says_which_files_to_delete(setting):
         (MemoryError(), ShiftgaugeError, "contrast_2: there was not enough memory"),
     ],
 )
-def test_the_machines_own_limits_are_told_as_such(setting, problem, kind, said):
+def test_the_machines_own_limits_are_reported_as_such(setting, problem, kind, said):
     import dataclasses
 
     from shiftgauge.experiments import collect

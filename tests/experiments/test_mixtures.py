@@ -74,7 +74,7 @@ def test_an_interrupted_redo_on_other_files_is_refused(setting):
         run(setting)
 
 
-def test_scores_without_a_stamp_are_refused_where_stamps_are_told(setting):
+def test_scores_without_a_stamp_are_refused_where_stamps_are_given(setting):
     collect.collect(setting, [0])
     scores = scores_of(setting)
     held = scores.read("contrast_2")

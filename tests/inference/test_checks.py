@@ -120,7 +120,7 @@ def test_temperatures_and_row_sums(samples):
     assert correction(Pair(source, target)).meaning == "no row had to be renormalised"
 
 
-def test_steps_are_told_and_bad_words_refused_first(samples):
+def test_progress_names_the_steps_and_bad_options_are_refused_first(samples):
     steps = []
     found = doctor(*samples, progress=steps.append)
     assert steps == [f"checking {check.__name__.replace('_', ' ')}" for check in CHECKS]

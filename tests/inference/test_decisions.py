@@ -263,7 +263,7 @@ def test_one_class_leaves_a_critic_nothing_to_say():
     assert (found.critic.target, found.critic.source, found.critic.noise) == (0.0, 0.0, 0.0)
 
 
-def test_what_is_meant_where_nothing_is_said(quiet):
+def test_defaults_where_no_option_is_given(quiet):
     source, target, _ = quiet
     found = sg.suitable(source, target)
     assert (found.margin, found.level) == (0.05, 0.9)

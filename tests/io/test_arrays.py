@@ -127,7 +127,7 @@ def test_a_torch_file_that_would_run_something(tmp_path):
     assert not (tmp_path / "made").exists()
 
 
-def test_one_array_alone_must_be_told_apart(tmp_path):
+def test_one_array_alone_needs_its_kind(tmp_path):
     np.save(tmp_path / "a.npy", P)
     np.save(tmp_path / "l.npy", [2, 1, 0])
     with pytest.raises(FileError, match=r"a\.npy: a \.npy file does not say what it holds; pass --logits or"):

@@ -155,7 +155,7 @@ def test_weights_are_on_any_scale():
         sg.scan(table(weight=np.where(np.arange(100) == 3, -1.0, 1.0)), weight="weight").mass  # noqa: B018
 
 
-def test_rounded_probabilities_are_told_as_when_they_are_read_whole(small_parts):
+def test_rounded_probabilities_are_noted_as_when_they_are_read_whole(small_parts):
     p = np.random.default_rng(0).dirichlet(np.ones(3), 2000).round(3)
     whole = sg.Target(probs=p)
     scan = sg.scan(pa.table({f"prob_{c}": p[:, j] for j, c in enumerate("abc")}))

@@ -60,7 +60,7 @@ def test_aline_says_what_arrived(source, target):
         sg.aline({"a": (source, target), "b": (source, short), "c": (source, target)})
 
 
-def test_the_threshold_told_is_a_confidence(source, target):
+def test_the_threshold_in_details_is_a_confidence(source, target):
     """ATC-MC's is the m-th smallest maximum of the source, m its errors."""
     found = sg.estimate(source, target, "atc-mc", calibration="none")
     p = np.exp(source.scores - source.scores.max(axis=1, keepdims=True))
@@ -119,7 +119,7 @@ def test_only_a_source_is_learned_from(given, target):
             AC().fit(wrong)
 
 
-def test_what_was_done_to_the_samples_is_told_with_every_answer(scores):
+def test_notes_on_the_samples_are_in_every_answer(scores):
     p = np.exp(scores["logits"]) / np.exp(scores["logits"]).sum(axis=1, keepdims=True)
     source = sg.Source(probs=p.round(3), labels=scores["labels"])
     assert source.notes

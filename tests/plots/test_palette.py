@@ -47,7 +47,7 @@ def test_source_and_target_differ_for_everyone(sight):
 
 
 @pytest.mark.parametrize("sight", SIGHT)
-def test_all_six_can_be_told_apart(sight):
+def test_all_six_are_distinguishable(sight):
     for a, b in itertools.combinations(PALETTE, 2):
         assert np.linalg.norm(seen(a, SIGHT[sight]) - seen(b, SIGHT[sight])) > 8
 

@@ -133,7 +133,7 @@ def test_an_error_between_two_passes_reaches_the_caller():
         run(gather(method(), rows.fold(count)))
 
 
-def test_coroutines_that_wait_for_each_other_are_told_so():
+def test_coroutines_that_wait_for_each_other_are_refused():
     rows = in_parts()
 
     async def first():
