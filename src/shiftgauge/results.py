@@ -16,6 +16,15 @@ from shiftgauge.errors import format_warning, optional, prefix, printable
 #: The version of the JSON written by `to_dict`; its JSON Schema ships as `shiftgauge/data/schema.json`.
 SCHEMA = 1
 _NUMBER = re.compile(r"[-+<]? ?[\d.,]+%?")
+#: What the label-shift test of `auto` shows, in words.
+SHIFTS = {
+    "none": "the scores look like those of the validation data",
+    "label": "a new class mix explains how the scores changed",
+    "other": "the scores changed more than a new class mix explains",
+    "unknown": "there are too few rows to tell what changed",
+}
+#: Rows to label next.
+MORE_LABELS = 20
 
 
 class Result:
@@ -250,6 +259,16 @@ class Estimate(Result):
         """1 - error; None for a score."""
         return None if self.error is None else 1.0 - self.error
 
+    @property
+    def grade(self) -> str | None:
+        """How far to trust the answer: `"ok"`, `"caution"` or `"stop"`; None without a range."""
+        return self.details.get("grade")
+
+    @property
+    def counted(self) -> bool:
+        """Whether all rows have labels, so that the error is counted."""
+        return self.labels is not None and self.labels.n == self.n_target
+
     def content(self) -> dict[str, Any]:
         """The estimate as plain values; `score` appears only for scores, `interval` only if it was asked for."""
         out: dict[str, Any] = {
@@ -270,11 +289,65 @@ class Estimate(Result):
             out["interval"] = self.interval.to_dict()
         return out
 
-    def headline(self) -> str:
+    def short(self) -> str:
         """The answer in a few words: `error 12.3%` or `score 0.61`."""
         if self.error is None:
             return f"score {self.score:.4g}"
         return f"error {percent(self.error)}" + ("" if self.shown_range is None else f" {self.shown_range}")
+
+    def headline(self) -> str:
+        """The answer in one line: error, range, grade."""
+        if self.error is None:
+            return f"{self.method} {self.score:.4g}   a score, not an error: compare it between targets"
+        parts, shown = [f"error {percent(self.error)}"], self.shown_range
+        if self.counted:
+            parts.append("by the labels of all rows")
+        elif shown is not None:
+            kind = "interval" if self.range is None else "range"
+            parts.append(f"{100 * shown.level:g}% {kind} {percent_range(shown.low, shown.high)}")
+            parts.append("sampling error alone" if self.grade is None else f"grade: {self.grade}")
+        return "   ".join(parts)
+
+    def basis(self, classes: int | None = None) -> str:
+        """The validation error, the rows and the labels; with the number of classes also if it is above chance."""
+        error, labels = self.details.get("source_error"), 0 if self.labels is None else self.labels.n
+        worse = None not in (error, classes) and error > 1.0 - 1.0 / classes  # type: ignore[operator]
+        hint = ", worse than chance: are labels and columns in the same order?" if worse else ""
+        known = "" if error is None else f"validation error {percent(error)}{hint}; "
+        return f"{known}{self.n_target:,} rows, {labels:,} label{'' if labels == 1 else 's'}"
+
+    def why(self) -> str:
+        """What the answer of `auto` rests on; nothing for a method that was named."""
+        if self.labels is None:
+            return SHIFTS.get(self.details.get("shift", ""), "")
+        rows = "the labelled row is" if self.labels.n == 1 else "the labelled rows are"
+        alone = _with_range(self.labels.scores_error, self.labels.scores_range)
+        text = f"{self.labels.errors:,} of {rows} wrong; scores alone {alone}"
+        if not self.counted:
+            text += f", labels alone {_with_range(self.labels.error, self.labels.range)}"
+        if self.labels.chosen == "unknown":
+            text += "; it is not known how these rows were chosen, so they do not narrow the range"
+        return text + (
+            "; the two contradict each other: follow the labels" if self.labels.contradicts else ""
+        )
+
+    def advice(self) -> tuple[str, str] | None:
+        """What to do next, and the function that does it, `"doctor"` or `"label_plan"`; None if nothing is left."""
+        if self.range is None or self.counted:
+            return None
+        if self.labels is not None and self.labels.contradicts:
+            return "find out what changed, and label more rows", "doctor"
+        if self.grade == "ok":
+            return "check the data", "doctor"
+        if self.labels is not None:
+            return "label more rows", "label_plan"
+        rows = f"label {min(MORE_LABELS, self.n_target)} rows"
+        return (f"do not act on it yet; {rows}" if self.grade == "stop" else rows), "label_plan"
+
+    def further_warnings(self, warnings: Iterable[str]) -> list[str]:
+        """Those of the warnings that the grade, and what to do next, have not said already."""
+        said = "" if self.labels is None else self.labels.contradiction()
+        return [text for text in warnings if text != said and "(shiftgauge label-plan)" not in text]
 
     def choice(self) -> list[str]:
         """What `auto` chose, and why; nothing of a method that was named."""
@@ -299,17 +372,26 @@ class Estimate(Result):
 
     def heading(self) -> str:
         """The answer and how many rows it rests on."""
-        return (
-            f"{self.method}: {self.headline()} ({self.n_source:,} source rows, {self.n_target:,} target rows)"
-        )
+        return f"{self.method}: {self.short()} ({self.n_source:,} source rows, {self.n_target:,} target rows)"
+
+    def lines(self) -> list[str]:
+        """The answer, why, and what to do, as the command `shiftgauge estimate` says it."""
+        if self.range is None:
+            return [self.heading(), *(f"  {note}" for note in self.notes())]
+        lines, advice = [self.headline(), self.basis(), *wrapped("why   ", self.why())], self.advice()
+        if advice is not None:
+            lines += wrapped("next  ", f"{advice[0]}: shiftgauge.{advice[1]}(source, target)")
+        return lines
 
     def __repr__(self) -> str:
-        return render([self.heading(), *(f"  {note}" for note in self.notes())], self.warnings)
+        return render(self.lines(), self.further_warnings(self.warnings))
 
     def _repr_html_(self) -> str:
-        notes = (*self.notes(), *(format_warning(warning, "⚠") for warning in self.warnings))
-        below = "".join(f"<br>{_escaped(note)}" for note in notes)
-        return f"<p><b>{_escaped(self.method)}</b>: {_escaped(self.headline())}{below}</p>"
+        first, *below = (
+            *self.lines(),
+            *(format_warning(w, "⚠") for w in self.further_warnings(self.warnings)),
+        )
+        return f"<p><b>{_escaped(first)}</b>{''.join(f'<br>{_escaped(line)}' for line in below)}</p>"
 
 
 @dataclass(frozen=True, repr=False)
@@ -371,7 +453,7 @@ class Comparison(Table):
         out = []
         for estimate in self.estimates:
             miss = "" if truth is None or estimate.error is None else f"{100 * (estimate.error - truth):+.1f}"
-            out.append((estimate.method, estimate.headline(), miss))
+            out.append((estimate.method, estimate.short(), miss))
         return out
 
     def records(self) -> list[dict[str, Any]]:
@@ -425,14 +507,28 @@ def render(lines: Iterable[str], warnings: Iterable[str] = ()) -> str:
     return "\n".join(part for line in shown for part in _wrapped(line))
 
 
+def wrapped(head: str, text: str, indent: str | None = None, width: int = WIDTH) -> list[str]:
+    """The lines of a text behind a word; those below the first are indented as far, or by `indent`.
+
+    >>> wrapped("why   ", "a new class mix", width=16)
+    ['why   a new', '      class mix']
+    """
+    below = " " * len(head) if indent is None else indent
+    return textwrap.wrap(
+        text,
+        width,
+        initial_indent=head,
+        subsequent_indent=below,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
 def _wrapped(line: str) -> list[str]:
     """The line, or its parts if it is too wide; those below the first are indented."""
     if len(line) <= WIDTH:
         return [line]
-    indent = " " * (len(line) - len(line.lstrip()) + 2)
-    return textwrap.wrap(
-        line, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
-    )
+    return wrapped("", line, " " * (len(line) - len(line.lstrip()) + 2))
 
 
 def _escaped(text: str) -> str:
@@ -446,6 +542,10 @@ def percent(fraction: float) -> str:
     '12.3%'
     """
     return f"{100 * fraction:.1f}%"
+
+
+def _with_range(error: float, ends: Interval) -> str:
+    return f"{percent(error)} ({percent_range(ends.low, ends.high)})"
 
 
 def percent_range(low: float, high: float) -> str:

@@ -34,8 +34,6 @@ MOST_PERIODS = 10_000
 FEW_ROWS = 50
 #: The observed error of fewer labelled rows is not shown, unless they are all rows of the period.
 FEWEST_OBSERVED = 30
-#: Grades in words.
-CONFIDENCE = {"ok": "good", "caution": "moderate", "stop": "low"}
 
 
 @dataclass(frozen=True)
@@ -82,7 +80,7 @@ class TimelinePeriod:
     @property
     def grade(self) -> str | None:
         """How far to trust the estimate: `"ok"`, `"caution"` or `"stop"`; None for a method without a range."""
-        return None if self.estimate is None else self.estimate.details.get("grade")
+        return None if self.estimate is None else self.estimate.grade
 
     @property
     def labels(self) -> int:
@@ -166,7 +164,7 @@ class Timeline(Table):
             "rows",
             "error",
             f"{100 * self.level:g}% range",
-            "confidence",
+            "grade",
             "labels",
             "observed",
             "",
@@ -175,12 +173,14 @@ class Timeline(Table):
 
     def _cells(self, period: TimelinePeriod) -> tuple[str, ...]:
         observed = "" if period.observed is None else percent(period.observed)
+        ends = "" if period.low is None or period.high is None else percent_range(period.low, period.high)
+        counted = period.estimate is not None and period.estimate.counted
         return (
             period.name,
             f"{period.rows:,}",
             "" if period.error is None else percent(period.error),
-            "" if period.low is None or period.high is None else percent_range(period.low, period.high),
-            CONFIDENCE.get(period.grade or "", ""),
+            "labelled" if counted else ends,
+            "" if counted else period.grade or "",
             f"{period.labels:,}" if period.labels else "",
             observed,
             period.note,
@@ -395,7 +395,5 @@ def _shared_warnings(periods: Sequence[TimelinePeriod]) -> tuple[str, ...]:
     found = [period.estimate.warnings for period in periods if period.estimate is not None]
     shared = [text for text in found[0] if all(text in one for one in found)]
     others = sum(any(text not in shared and not isinstance(text, Note) for text in one) for one in found)
-    counted = Note(
-        f"{others} of {len(found)} periods have warnings of their own: .periods[i].estimate.warnings"
-    )
+    counted = Note(f"{others} of {len(found)} periods have warnings of their own")
     return (*shared, *([counted] if others else []))

@@ -46,7 +46,7 @@ def test_groups_mean_rows_that_are_resampled_together(shiftgauge, tables):
     ran = shiftgauge("report", *tables, "--groups", "user", "--replicates", "20", "--json")
     assert ran.code == 0
     assert ran.json["slices"] == []
-    assert "--by COLUMN shows the error by a column" in ran.err
+    assert "--by COLUMN shows the error by a column" in " ".join(ran.err.split())
 
 
 def test_ids_travel_into_rows_and_picks(shiftgauge, tables, tmp_path):
@@ -61,7 +61,7 @@ def test_ids_travel_into_rows_and_picks(shiftgauge, tables, tmp_path):
     assert ran.json["ids"] == [row["id"] for row in picks]
 
 
-def test_the_limit_looks_at_what_it_is_told_to(shiftgauge, files):
+def test_the_limit_looks_at_what_on_names(shiftgauge, files):
     words = ("estimate", *files, "-m", "scot", "--replicates", "40", "--json")
     found = shiftgauge(*words).json["estimates"][0]
     between = (found["error"] + found["interval"]["high"]) / 2
@@ -72,14 +72,11 @@ def test_the_limit_looks_at_what_it_is_told_to(shiftgauge, files):
     assert (ran.code, ran.json["limit"]["value"]) == (1, found["interval"]["high"])
     ran = shiftgauge(*words, "--fail-above", between, "--on", "low")
     assert (ran.code, ran.json["limit"]["value"]) == (0, found["interval"]["low"])
-    low, error, high = (
-        f"{100 * v:.1f}%" for v in (found["interval"]["low"], found["error"], found["interval"]["high"])
-    )
     limit = f"the limit of {100 * between:g}%"
     ran = shiftgauge(*words[:-1], "--fail-above", between, "--on", "ceiling")
-    assert f"ceiling {high} is above {limit} (low {low}: not above, error {error}: not above)" in ran.err
+    assert f"ceiling is above {limit}; low is not, error is not" in ran.err
     ran = shiftgauge(*words[:-1], "--fail-above", between)
-    assert f"error {error} is not above {limit} (low {low}: not above, ceiling {high}: above)" in ran.err
+    assert f"error is not above {limit}; low is not, ceiling is" in ran.err
     assert "limit" not in shiftgauge(*words[:-1], "--fail-above", between, "--quiet").err
 
 

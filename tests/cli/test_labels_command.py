@@ -163,9 +163,9 @@ def test_labels_in_target(shiftgauge, place, blocks, monkeypatch):
     if blocks:
         monkeypatch.setattr("shiftgauge.io.read.subsample_step", lambda rows, k: 2 if rows == 500 else 1)
     plain = shiftgauge("estimate", *both("some.parquet"), "--json")
-    said = "a label column: --use-labels uses it, --check compares with it"
+    said = "a label column; see --use-labels and --check"
     if not blocks:
-        said = "labels in 50 of 500 rows: --use-labels uses them, --check compares with them"
+        said = "labels in 50 of 500 rows; see --use-labels and --check"
     assert plain.err == f"shiftgauge: TARGET has {said}\n"
     assert shiftgauge("estimate", *both("some.parquet"), "--json", "--quiet").err == ""
     assert plain.json["estimates"][0]["labels"] is None
@@ -238,7 +238,15 @@ def test_every_command_follows_the_labels(shiftgauge, place):
 
 
 @pytest.mark.parametrize(
-    "extra", [(), ("--labels", "some.csv"), ("--truth", "truth.npy"), ("--labels", "wrong.csv")]
+    "extra",
+    [
+        (),
+        ("--labels", "some.csv"),
+        ("--truth", "truth.npy"),
+        ("--labels", "wrong.csv"),
+        ("--labels", "some.csv", "--truth", "truth.npy", "--fail-above", "0.001"),
+        ("--fail-above", "0.123", "--calibration", "vector", "--proportions", "same", "--logits"),
+    ],
 )
 def test_the_screen_of_estimate_is_short(shiftgauge, place, extra):
     """At most eight lines of at most 80 columns; the answer first; no number twice."""
@@ -246,16 +254,17 @@ def test_the_screen_of_estimate_is_short(shiftgauge, place, extra):
     predicted = np.array(NAMES)[sg.read_target("t.parquet").predictions]
     other = {"cat": "dog", "dog": "owl", "owl": "cat"}
     write("wrong.csv", [other[name] for name in predicted], range(0, 500, 10))
-    ran = shiftgauge("estimate", *both(), *extra)
-    lines = ran.out.splitlines()
+    limited = "--fail-above" in extra
+    ran = shiftgauge("estimate", *both("some.parquet" if limited else "t.parquet"), *extra)
+    lines = [*ran.out.splitlines(), *ran.err.splitlines()]
     assert len(lines) <= 8
     assert max(map(len, lines)) <= 80
     (one,) = shiftgauge("estimate", *both(), *extra, "--json").json["estimates"]
     answer = f"{100 * one['error']:.1f}%"
     assert lines[0].startswith(f"error {answer}   90% range ")
-    assert "confidence" in lines[0]
-    assert ran.out.count(answer) == 1
+    assert lines[0].endswith(f"grade: {one['details']['grade']}")
+    assert "\n".join(lines).count(answer) == 1
     assert any(line.startswith("why   ") for line in lines)
-    assert any(line.startswith("next  ") for line in lines)
+    assert any(line.startswith("next  ") for line in lines) or limited
     assert ("contradict each other" in " ".join(ran.out.split())) == ("wrong.csv" in extra)
     assert "contradict" not in ran.out or "! labels and scores" not in ran.out

@@ -1,5 +1,6 @@
 """What the commands print, to the letter, on rows whose answers can be worked out by hand."""
 
+import re
 import threading
 from pathlib import Path
 from textwrap import dedent
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 import typer
 
-from shiftgauge.cli import demo, screen
+from shiftgauge.cli import screen
 from shiftgauge.cli.app import COMMANDS, app
 from shiftgauge.cli.estimate import check_folder
 from shiftgauge.cli.inputs import check_output
@@ -50,14 +51,13 @@ def test_estimate(shiftgauge, few):
     methods = ["-m", "ac", "-m", "unchanged", "-m", "entropy"]
     found = shiftgauge("compare", *few, *methods, *PLAIN, "--replicates", 0, "--check")
     assert shown(found) == text("""
-        error 34.4%
         validation error 20.0%; 40 rows, 0 labels
-        method         estimate  difference
-        AC                34.4%        +9.4
-        Unchanged         20.0%        -5.0
+        method     estimate      difference
+        AC         34.4%               +9.4
+        Unchanged  20.0%               -5.0
         Entropy    score 0.7816
-        truth             25.0%
-        truth is the error by the labels of all rows
+        truth      25.0%
+        truth: the error by the labels of all rows
     """)
 
 
@@ -108,9 +108,10 @@ def test_backtest(shiftgauge, tmp_path):
     lines = found.splitlines()
     at = lines.index("mean absolute error (largest), in percentage points")
     assert lines[at + 1].split() == ["kind", "of", "shift", "ac", "doc"]
-    kinds = [line[:17].rstrip() for line in lines[at + 2 :] if not line.startswith("!")]
+    table = lines[at + 2 : next(i for i, line in enumerate(lines) if line.startswith("!"))]
+    kinds = [line[:17].rstrip() for line in table]
     assert kinds[:4] == ["group", "new group", "", "none"]
-    assert len({len(line) for line in lines[at + 1 :] if line and not line.startswith("!")}) == 1
+    assert len({len(line) for line in table if line}) == 1
     made = shiftgauge("backtest", tmp_path / "b.npz", "-m", "ac", *PLAIN, "--json").json
     assert made["provenance"]["options"]["repeats"] == 2
     assert "" not in shown(shiftgauge("backtest", tmp_path / "b.npz", "-m", "ac", *PLAIN)).splitlines()
@@ -119,14 +120,9 @@ def test_backtest(shiftgauge, tmp_path):
 def test_the_demo_s_table(shiftgauge, monkeypatch):
     """auto beside the truth, without labels and with 20; the ranges with labels are narrower."""
     monkeypatch.setenv("COLUMNS", "80")
-    run, kept = demo._run, []
-
-    def once(progress):
-        kept.append(kept[0] if kept else run(progress))
-        return kept[0]
-
-    monkeypatch.setattr(demo, "_run", once)
-    found = shown(shiftgauge("demo")).splitlines()
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    coloured = shown(shiftgauge("demo")).splitlines()
+    found = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in coloured]
     assert max(map(len, found)) <= 80
     results = shiftgauge("demo", "--json").json
     first = results["shifts"][0]
@@ -135,37 +131,34 @@ def test_the_demo_s_table(shiftgauge, monkeypatch):
     assert cells[1:4] == [f"{100 * v:.1f}" for v in numbers]
     assert cells[4:7] == [f"{100 * first['auto']['low']:.0f}", "to", f"{100 * first['auto']['high']:.0f}"]
     assert cells[7] == f"{100 * first['with_labels']['error']:.1f}"
+    styles = set()
     for shift in results["shifts"]:
         before, after = ([shift[key][end] for end in ("low", "high")] for key in ("auto", "with_labels"))
         assert after[1] - after[0] < before[1] - before[0]
         assert before[0] <= shift["true_error"] <= before[1]
+        line = next(line for line in coloured if line.startswith(shift["shift"].replace("_", " ") + " "))
+        for error in (shift["estimates"]["ac"], shift["auto"]["error"], shift["with_labels"]["error"]):
+            off = abs(error - shift["true_error"])
+            style = "32" if off <= 0.02 else "31" if off > 0.1 else ""  # green is near, red is far
+            cell = rf"\x1b\[{style}m *{100 * error:.1f}\x1b" if style else rf"(?<!m) {100 * error:.1f} "
+            assert re.search(cell, line), line
+            styles.add(style)
+    assert styles == {"32", "31", ""}
     misses = [abs(s["with_labels"]["error"] - s["true_error"]) for s in results["shifts"]]
     assert results["mae"]["with_labels"] == pytest.approx(np.mean(misses))
     assert "in 14 of 14 ranges without labels" in " ".join(found)
 
 
-@pytest.mark.parametrize(
-    ("estimate", "style"),
-    [(0.5, "green"), (0.515, "green"), (0.53, ""), (0.59, ""), (0.61, "red"), (0.2, "red")],
-)
-def test_near_is_green_and_far_is_red(estimate, style):
-    said = demo._shaded(estimate, 0.5)
-    assert (said.plain, said.style) == (f"{100 * estimate:.1f}", style)
-
-
-def test_within_two_points_is_near():
-    assert demo._shaded(0.02, 0.0).style == "green"
-    assert demo._shaded(0.1, 0.0).style == ""
-
-
-def test_the_first_line_is_that_of_the_first_method_named(shiftgauge, few):
-    """And of the default where every method was asked for."""
-    asked = {"auto": [], "doc": ["-m", "doc", "-m", "ac"]}
-    for first, words in asked.items():
-        found = shiftgauge("compare", *few, *words, *PLAIN, "--json").json
-        mine = next(e["error"] for e in found["estimates"] if e["method"] == first)
-        lines = shown(shiftgauge("compare", *few, *words, *PLAIN)).splitlines()
-        assert lines[0].startswith(f"error {100 * mine:.1f}%")
+def test_compare_says_each_number_once(shiftgauge, few):
+    """The grade and the reason are those of auto."""
+    found = shiftgauge("compare", *few, *PLAIN, "--json").json
+    auto = next(e for e in found["estimates"] if e["method"] == "auto")
+    lines = shown(shiftgauge("compare", *few, *PLAIN)).splitlines()
+    assert [line.split()[1] for line in lines if line.startswith("auto   ")] == [
+        f"{100 * auto['error']:.1f}%"
+    ]
+    assert sum(line.startswith(f"auto  grade: {auto['details']['grade']}; ") for line in lines) == 1
+    assert max(map(len, lines)) <= 80
 
 
 def test_a_marginal_is_idle_only_where_no_method_takes_it(shiftgauge, few):

@@ -10,7 +10,8 @@ from shiftgauge.cli import inputs as files
 from shiftgauge.cli import options
 from shiftgauge.cli.options import check_distinct, use_option_names
 from shiftgauge.cli.records import print_json
-from shiftgauge.cli.screen import console, plain_table, show_progress, warn
+from shiftgauge.cli.screen import console, plain_table, print_lines, show_progress, warn, wrapped
+from shiftgauge.results import WIDTH
 
 if TYPE_CHECKING:
     from shiftgauge.inference import Backtest
@@ -82,8 +83,34 @@ def backtest(
 
 def _print(result: Backtest) -> None:
     rows = result.table()
-    methods = list(dict.fromkeys(row["method"] for row in rows))
-    table = plain_table(title="mean absolute error (largest), in percentage points")
+    out = console()
+    if result.verdict:
+        print_lines(out, wrapped("", use_option_names(result.verdict), "  "), "bold")
+    out.print("mean absolute error (largest), in percentage points")
+    for some in _beside(rows):
+        out.print(_table(rows, some))
+    for warning in result.warnings:
+        warn(out, use_option_names(warning))
+
+
+def _beside(rows: list[dict[str, Any]]) -> list[list[str]]:
+    """The methods in groups whose tables are at most 80 columns wide."""
+    first = max(len(row["kind"]) for row in rows)
+    groups: list[list[str]] = [[]]
+    width = first
+    for method in dict.fromkeys(row["method"] for row in rows):
+        needed = 2 + max(len(method), *(len(_cell(row)) for row in rows if row["method"] == method))
+        if width + needed > WIDTH and groups[-1]:
+            groups.append([])
+            width = first
+        groups[-1].append(method)
+        width += needed
+    return groups
+
+
+def _table(rows: list[dict[str, Any]], methods: list[str]) -> Any:
+    """The table of some of the methods."""
+    table = plain_table()
     table.add_column("kind of shift")
     for method in methods:
         table.add_column(method, justify="right")
@@ -95,12 +122,7 @@ def _print(result: Backtest) -> None:
             table.add_row()
         table.add_row(kind, *(_cell(cells[method]) for method in methods))
         previous = natural
-    out = console()
-    if result.verdict:
-        out.print(use_option_names(result.verdict), style="bold")
-    out.print(table)
-    for warning in result.warnings:
-        warn(out, use_option_names(warning))
+    return table
 
 
 def _cell(row: dict[str, Any]) -> str:

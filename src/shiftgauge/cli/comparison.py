@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shiftgauge.cli.answer import Truth, headline, rows_line
+from shiftgauge.cli.answer import Truth
 from shiftgauge.cli.options import use_option_names
-from shiftgauge.cli.screen import Progress, console, plain_table, warn
+from shiftgauge.cli.screen import Progress, console, print_lines, print_table, warn, wrapped
 from shiftgauge.errors import InputError, prefix
 
 if TYPE_CHECKING:
@@ -73,49 +73,47 @@ def to_document(answer: Comparison, source: Path, target: Path) -> dict[str, Any
 
 
 def print_comparison(answer: Comparison, first: Estimate, truth: Truth | None) -> None:
-    """Print the first method's answer, the table of estimates, and what the reader should know."""
+    """Print the table of estimates, and what the reader should know."""
     from shiftgauge.methods import METHODS
 
     out = console()
-    out.print(headline(first), style="bold")
-    out.print(rows_line(answer, first))
-    out.print(_table(answer, truth))
-    if truth is not None:
-        out.print(f"truth is the error by the labels of {truth.where}", style="dim")
+    print_lines(out, wrapped("", first.basis(answer.source["k"]), "  "))
+    print_table(out, *_table(answer, truth))
+    lines = []
     interval = next((one.interval for one in answer if one.range is None and one.interval), None)
     if interval is not None:
-        out.print(
-            f"[low, high]: {100 * interval.level:g}% interval for the error of the population that TARGET came from; "
+        lines += wrapped(
+            "",
+            f"range: for auto as in estimate; else the {100 * interval.level:g}% interval of the bootstrap, "
             f"{interval.kind}",
-            style="dim",
+            "  ",
         )
-    if first.labels is not None:
-        out.print(first.labels.sentence())
-    for text in first.choice():
-        out.print(f"{METHODS[first.method].title}: {text}")
+    if truth is not None:
+        lines.append(f"truth: the error by the labels of {truth.where}")
+    print_lines(out, lines, "dim")
+    if first.why():
+        grade = "" if first.counted or first.grade is None else f"grade: {first.grade}; "
+        print_lines(out, wrapped(f"{METHODS[first.method].title}  ", f"{grade}{first.why()}"))
     for warning in answer.warnings:
         warn(out, use_option_names(warning))
     for one in answer.estimates:
-        for warning in answer.own_warnings(one):
+        for warning in one.further_warnings(answer.own_warnings(one)):
             warn(out, prefix(METHODS[one.method].title, use_option_names(warning)))
 
 
-def _table(answer: Comparison, known: Truth | None) -> Any:
-    from rich.text import Text
-
+def _table(answer: Comparison, truth: Truth | None) -> tuple[list[str], list[list[str]]]:
     from shiftgauge.methods import METHODS
     from shiftgauge.results import percent
 
-    truth = answer.true_error
-    table = plain_table()
-    table.add_column("method")
-    table.add_column("estimate", justify="right")
+    rows = [
+        [
+            METHODS[one.method].title,
+            f"score {one.score:.4g}" if one.error is None else percent(one.error),
+            "" if one.shown_range is None else str(one.shown_range),
+            difference,
+        ]
+        for one, (*_, difference) in zip(answer, answer.rows(), strict=True)
+    ]
     if truth is not None:
-        table.add_column("difference", justify="right")
-    for name, estimate_text, difference in answer.rows():
-        cells = [METHODS[name].title, estimate_text.replace("error ", "")]
-        table.add_row(*cells, *([difference] if truth is not None else []))
-    if known is not None:
-        bold = (Text(text, style="bold") for text in ("truth", percent(known.error)))
-        table.add_row(*bold, "")
-    return table
+        rows.append(["truth", percent(truth.error), "", ""])
+    return ["method", "estimate", "range", "difference"], rows

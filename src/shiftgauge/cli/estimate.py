@@ -11,10 +11,10 @@ import typer
 from shiftgauge.cli import fail_above as limits
 from shiftgauge.cli import inputs as files
 from shiftgauge.cli import options
-from shiftgauge.cli.answer import MORE_LABELS, Commands, print_answer
+from shiftgauge.cli.answer import Commands, print_answer
 from shiftgauge.cli.comparison import check_options, compare_methods, to_document
 from shiftgauge.cli.records import command_line, print_json
-from shiftgauge.cli.screen import Progress, note, note_after, show_progress
+from shiftgauge.cli.screen import Progress, note_after, show_progress, waiting_lines
 from shiftgauge.errors import InputError
 from shiftgauge.methods.range import RANGE_LEVEL
 
@@ -95,13 +95,10 @@ def estimate(
             document["limit"] = limit.to_dict(one)
         print_json(document, context, samples.source, samples.target)
     else:
-        print_answer(answer, one, truth, _commands(context, one), verbose)
-    if limit is None:
-        return
-    exceeded = limit.exceeded(one)
-    if not as_json:
-        (note if exceeded else note_after)(limit.sentence(one))
-    if exceeded:
+        if limit is not None:
+            note_after(limit.sentence(one), even_if_quiet=limit.exceeded(one))
+        print_answer(answer, one, truth, _commands(context, one), verbose, waiting_lines())
+    if limit is not None and limit.exceeded(one):
         raise typer.Exit(1)
 
 
@@ -110,6 +107,8 @@ def _commands(context: typer.Context, one: Estimate) -> Commands:
     same, labelled = (
         [field.name for field in fields(words)] for words in (files.InputOptions, files.LabelOptions)
     )
+    from shiftgauge.results import MORE_LABELS
+
     count = min(one.n_target, max(MORE_LABELS, 0 if one.labels is None else 2 * one.labels.n))
     plan = command_line(context, "label-plan", [*same, "proportions", "calibration"])
     return Commands(

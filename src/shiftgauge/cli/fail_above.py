@@ -65,17 +65,10 @@ class ErrorLimit:
 
     def sentence(self, estimate: Estimate) -> str:
         """What was compared, and what the other two would have said."""
-        from shiftgauge.results import percent
-
-        value = self.value(estimate)
-        side = "is above" if value > self.fail_above else "is not above"
-        others = [
-            f"{name} {percent(other)}: {'above' if other > self.fail_above else 'not above'}"
-            for name, other in _values(estimate).items()
-            if name != self.on
-        ]
-        beside = f" ({', '.join(others)})" if others else ""
-        return f"{estimate.method}: {self.on} {percent(value)} {side} the limit of {100 * self.fail_above:g}%{beside}"
+        above = {name: value > self.fail_above for name, value in _values(estimate).items()}
+        own = f"{self.on} is {'' if self.exceeded(estimate) else 'not '}above the limit of {100 * self.fail_above:g}%"
+        others = [f"{name} is{'' if it else ' not'}" for name, it in above.items() if name != self.on]
+        return "; ".join([own, *([", ".join(others)] if others else [])])
 
     def to_dict(self, estimate: Estimate) -> dict[str, Any]:
         """The limit and its result as plain values."""

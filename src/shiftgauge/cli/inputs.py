@@ -367,15 +367,15 @@ def _mention_labels(target: Target | Rows, own: Any, check: bool) -> None:
     from shiftgauge.rows import Rows
     from shiftgauge.validation import missing_rows
 
-    also = ", --check compares with {}" if check else ""
+    options = "see --use-labels and --check" if check else "see --use-labels"
     if isinstance(target, Rows):
         if target.labelled:
-            note_after(f"TARGET has a label column: --use-labels uses it{also.format('it')}")
+            note_after(f"TARGET has a label column; {options}")
     elif own is not None:
         count = int((~missing_rows(own, "labels")).sum())
         if count:
             where = f"{count:,} of {target.n:,} rows" if count < target.n else f"all {target.n:,} rows"
-            note_after(f"TARGET has labels in {where}: --use-labels uses them{also.format('them')}")
+            note_after(f"TARGET has labels in {where}; {options}")
 
 
 class PassProgress:

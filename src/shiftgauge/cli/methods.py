@@ -8,9 +8,12 @@ from typing import Any
 import typer
 
 from shiftgauge.cli import options
-from shiftgauge.cli.screen import console, plain_table
+from shiftgauge.cli.screen import console, print_lines, wrapped
 from shiftgauge.methods import METHODS
 from shiftgauge.results import SCHEMA
+
+#: Options that some methods take, and what they say.
+TAKES = {"marginal": "says which label shares it assumes", "second": "names another model, which it needs"}
 
 
 def methods(as_json: options.AsJson = False) -> None:
@@ -19,16 +22,13 @@ def methods(as_json: options.AsJson = False) -> None:
     if as_json:
         typer.echo(json.dumps({"schema": SCHEMA, "methods": entries}, allow_nan=False))
         return
-    table = plain_table()
-    for heading in ("name", "what it is", "takes"):
-        table.add_column(heading, overflow="fold")
-    for one in entries:
-        table.add_row(one["name"], one["meaning"], ", ".join(one["takes"]))
     out = console()
-    out.print(table)
-    out.print(
-        "\nmarginal: --marginal says which label shares it assumes; second: it needs --second, another model"
-    )
+    for one in entries:
+        print_lines(out, wrapped(f"{one['name']:<13} ", one["meaning"]))
+    out.print()
+    for option, why in TAKES.items():
+        names = ", ".join(one["name"] for one in entries if option in one["takes"])
+        print_lines(out, wrapped("", f"--{option} {why}: {names}", "  "))
 
 
 def _entry(name: str) -> dict[str, Any]:

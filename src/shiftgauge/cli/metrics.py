@@ -11,7 +11,7 @@ from shiftgauge.cli import inputs as files
 from shiftgauge.cli import options
 from shiftgauge.cli.options import use_option_names
 from shiftgauge.cli.records import print_json
-from shiftgauge.cli.screen import console, plain_table, show_progress, warn
+from shiftgauge.cli.screen import console, plain_table, print_lines, show_progress, warn, wrapped
 from shiftgauge.errors import InputError
 from shiftgauge.methods.range import RANGE_LEVEL
 
@@ -108,7 +108,7 @@ def _print(result: Metrics, shares: Shares | None, confusion: bool) -> None:
     if confusion:
         out.print(_matrix(result))
     out.print(f"estimated, not counted: it rests on what {result.method} assumes")
-    out.print(result.note)
+    print_lines(out, wrapped("", result.note, "  "))
     for warning in result.warnings:
         warn(out, use_option_names(warning))
     if shares is not None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING, Any
 
@@ -51,14 +50,24 @@ def quietly(quiet: bool, stdout: bool = False) -> Iterator[None]:
 
 
 def note(text: str) -> None:
-    """Print a line on stderr."""
-    typer.echo(f"shiftgauge: {printable(text)}", err=True)
+    """Print a note on stderr."""
+    for line in _note_lines(text):
+        typer.echo(line, err=True)
 
 
-def note_after(text: str) -> None:
-    """Print a line on stderr once the command has answered; not with --quiet, and not beside an error."""
-    if not _quiet:
+def _note_lines(text: str) -> list[str]:
+    return wrapped("shiftgauge: ", printable(text), "  ")
+
+
+def note_after(text: str, *, even_if_quiet: bool = False) -> None:
+    """Print a note on stderr once the command has answered; not beside an error."""
+    if even_if_quiet or not _quiet:
         _notes.append(text)
+
+
+def waiting_lines() -> int:
+    """How many lines wait for the answer."""
+    return sum(len(_note_lines(text)) for text in _notes)
 
 
 def print_notes(answered: bool) -> None:
@@ -87,11 +96,24 @@ def console() -> Console:
     return out
 
 
-def wrapped(head: str, text: str, indent: str | None = None) -> list[str]:
-    """The lines of a text behind a word, at the width of the terminal; elsewhere at 80 columns."""
+def wrapped(head: str, text: str, indent: str | None = None, *, continued: bool = False) -> list[str]:
+    """The lines of a text behind a word, at the width of the terminal; elsewhere at 80 columns.
+
+    A command line that is `continued` keeps its meaning: all lines but the last end with a backslash.
+    """
+    from shiftgauge.results import wrapped as wrap
+
     width = min(max(shutil.get_terminal_size((80, 24)).columns, MIN_WIDTH), MAX_WIDTH)
-    below = " " * len(head) if indent is None else indent
-    return textwrap.wrap(text, width, initial_indent=head, subsequent_indent=below, break_on_hyphens=False)
+    if not continued:
+        return wrap(head, text, indent, width)
+    lines = wrap(head, text, indent, width if len(head + text) <= width else width - 2)
+    return [f"{line} \\" for line in lines[:-1]] + lines[-1:]
+
+
+def print_lines(out: Console, lines: Iterable[str], style: str = "") -> None:
+    """Print lines that are wrapped already."""
+    for line in lines:
+        out.print(line, style=style, no_wrap=True, crop=False, overflow="ignore")
 
 
 def plain_table(**options: Any) -> Table:
@@ -105,13 +127,12 @@ def print_table(out: Console, head: Sequence[str], rows: Sequence[Sequence[str]]
     """Print the table of a result, its lines not wrapped."""
     from shiftgauge.results import text_table
 
-    for line in text_table(head, rows):
-        out.print(line.removeprefix("  "), no_wrap=True, crop=False, overflow="ignore")
+    print_lines(out, (line.removeprefix("  ") for line in text_table(head, rows)))
 
 
 def warn(out: Console, text: str) -> None:
     """Print a warning, or a note on how the data was read."""
-    out.print(format_warning(text), style="dim" if isinstance(text, Note) else "yellow")
+    print_lines(out, wrapped("", format_warning(text), "  "), "dim" if isinstance(text, Note) else "yellow")
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from shiftgauge.cli import inputs as files
 from shiftgauge.cli import options
 from shiftgauge.cli.options import check_distinct, use_option_names
 from shiftgauge.cli.records import print_json
-from shiftgauge.cli.screen import console, plain_table, show_progress, warn
+from shiftgauge.cli.screen import console, plain_table, print_lines, show_progress, warn, wrapped
 from shiftgauge.methods.range import RANGE_LEVEL
 
 if TYPE_CHECKING:
@@ -103,6 +103,6 @@ def _print(result: Slices, rows: int) -> None:
     table.add_row("all", percent(result.error), "", "", f"{rows:,}", "")
     out = console()
     out.print(table)
-    out.print(f"from, to: {100 * result.level:g}%, {result.kind}", style="dim")
+    print_lines(out, wrapped("", f"from, to: {100 * result.level:g}%, {result.kind}", "  "), "dim")
     for warning in (*result.warnings, result.note):
         warn(out, use_option_names(warning))

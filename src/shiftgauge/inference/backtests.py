@@ -17,7 +17,7 @@ from shiftgauge.inference.resampling import Resampling, with_interval
 from shiftgauge.inference.shifts import LEAST_ROWS, NATURAL, Shift, Untried, made_shifts, natural_splits
 from shiftgauge.methods.pair import Pair
 from shiftgauge.methods.registry import find
-from shiftgauge.results import Estimate, Table, render
+from shiftgauge.results import Estimate, Table, render, text_table
 from shiftgauge.rows import AnySource, Rows, to_source
 from shiftgauge.samples import Source, Target
 
@@ -157,7 +157,7 @@ class Backtest(Table):
         return self.verdict or f"backtest of {self.trials[0].method}"
 
     def table_rows(self) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
-        """One row per kind of shift and method; misses in points."""
+        """One row per kind of shift and method; errors in percentage points."""
         rows = [
             (
                 row["kind"],
@@ -169,17 +169,10 @@ class Backtest(Table):
             )
             for row in self.table()
         ]
-        return ("kind of shift", "method", "targets", "mean miss", "worst", "coverage"), rows
+        return ("kind of shift", "method", "targets", "mean absolute error", "largest", "coverage"), rows
 
     def __repr__(self) -> str:
-        lines = [self.heading()]
-        for row in self.table():
-            coverage = "" if row["coverage"] is None else f", coverage {100 * row['coverage']:.0f}%"
-            lines.append(
-                f"  {row['kind']:<18} {row['method']:<12} mean miss {100 * row['mean_miss']:.1f}, "
-                f"worst {100 * row['worst_miss']:.1f} points{coverage}"
-            )
-        return render(lines, self.warnings)
+        return render([self.heading(), *text_table(*self.table_rows())], self.warnings)
 
 
 def backtest(
