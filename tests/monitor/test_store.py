@@ -2,6 +2,8 @@
 
 import multiprocessing
 import sqlite3
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -38,6 +40,26 @@ def test_a_database_from_before_schemas_had_names_is_refused(lite, tmp_path):
         connection.execute(text("DROP TABLE installation"))
     with pytest.raises(FileError, match="another version of shiftgauge wrote this database"):
         open_store(tmp_path / "lite")
+
+
+@pytest.mark.parametrize("inside", ["Settings", "AlertLimits"])
+def test_a_database_with_settings_that_this_version_does_not_know_is_refused(lite, tmp_path, inside):
+    """A version with one more setting: what it stores, this one could not read."""
+    program = f"""
+import sys
+import pydantic
+import shiftgauge.monitor.settings as settings
+more = {{"more": (int, 0)}}
+if "{inside}" == "AlertLimits":
+    more = {{"limits": (pydantic.create_model("Limits", __base__=settings.AlertLimits, **more), {{}})}}
+settings.Settings = pydantic.create_model("Settings", __base__=settings.Settings, **more)
+from shiftgauge.monitor.db.store import open_store
+open_store(sys.argv[1])
+"""
+    command = [sys.executable, "-c", program, str(tmp_path / "lite")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert "FileError" in done.stderr
+    assert "another version of shiftgauge wrote this database" in done.stderr
 
 
 def _url(store):

@@ -136,3 +136,16 @@ def test_the_setting_is_a_flag(client):
     assert client.get("/v1/models/m/settings").json()["labels_are_random"] is False
     said = problem(client.put("/v1/models/m/settings", json={"labels_are_random": "maybe"}), 422)
     assert "labels_are_random" in said
+
+
+def test_labels_leave_the_warning_that_the_report_is_of_some_rows(lite_client, monkeypatch):
+    monkeypatch.setattr("shiftgauge.monitor.estimate.answer.LARGE", 100)
+    lite_client.put("/v1/models/m/versions/v1/source", content=source_npz()).raise_for_status()
+    rows, labels = rows_json(150)
+    lite_client.post("/v1/models/m/predictions", json={"rows": rows}).raise_for_status()
+    run_due_jobs(lite_client.store)
+    lite_client.post("/v1/models/m/labels", json={"labels": labels_json(rows, labels)}).raise_for_status()
+    run_due_jobs(lite_client.store)
+    (window,) = lite_client.get("/v1/models/m/windows").json()["windows"]
+    assert window["observed"]["labels"] == 150
+    assert any(text.startswith("the estimate is of all 150 rows") for text in window["warnings"])

@@ -19,7 +19,7 @@ from sqlalchemy import Connection, delete, func, insert, select
 
 from shiftgauge.monitor.db import queue
 from shiftgauge.monitor.db.queue import Job, LostLease
-from shiftgauge.monitor.db.schema import batches, models
+from shiftgauge.monitor.db.schema import ARROW_TYPES, KEY_COLUMNS, batches, models
 from shiftgauge.monitor.db.store import Store
 from shiftgauge.monitor.tables import SEGMENT, score_column, to_arrow_stream
 from shiftgauge.times import rows_per_window
@@ -29,8 +29,6 @@ from shiftgauge.times import rows_per_window
 PER_BATCH, BYTES_PER_BATCH = 100_000, 64 << 20
 #: At most so many batches are merged at once: databases limit the parameters of a statement.
 MOST_MERGED = 10_000
-#: Columns that are stored apart from the others: the id index, erasures and labels need no more.
-KEY_COLUMNS = ("key", "content", "time", "number", "seq", "label", "received")
 #: All columns of the table `batches` but the large one.
 WITHOUT_PAYLOAD = [column for column in batches.c if column.name != "payload"]
 
@@ -100,8 +98,18 @@ def from_arrow_stream(body: bytes) -> Any:
     return pa.ipc.open_stream(pa.py_buffer(body)).read_all()
 
 
+def check_types(table: Any) -> None:
+    """Refuse to store columns that the schema does not name: another version could not read them."""
+    for column in table.schema:
+        kind = column.type.value_type if column.name == "scores" else column.type
+        known = ("string",) if column.name.startswith(SEGMENT) else ARROW_TYPES[column.name]
+        if str(kind) not in known:
+            raise TypeError(f"column {column.name} of type {column.type} is not part of the schema")
+
+
 def to_stored(table: Any, *, compacted: bool = False) -> dict[str, Any]:
     """A table as values of the table `batches`."""
+    check_types(table)
     if compacted:
         table = table.combine_chunks()
     keys = [name for name in table.column_names if name in KEY_COLUMNS]

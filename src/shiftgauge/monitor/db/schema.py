@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import hashlib
 from secrets import token_bytes
+from typing import Any, get_args
 
+from pydantic import BaseModel
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -31,6 +33,7 @@ from sqlalchemy import (
 )
 
 from shiftgauge.errors import FileError
+from shiftgauge.monitor.settings import Settings
 
 metadata = MetaData()
 #: The advisory lock of PostgreSQL while tables are created.
@@ -295,9 +298,28 @@ tokens = Table(
 )
 
 
+#: Columns of the stored Arrow streams (see `db.rows`) and their types; segments follow as text. The first seven are
+#: stored apart from the others: the id index, erasures and labels need no more.
+ARROW_TYPES = {
+    "key": ("uint64",),
+    "content": ("uint32",),
+    "time": ("int64",),
+    "number": ("int64",),
+    "seq": ("int64",),
+    "label": ("string",),
+    "received": ("int64",),
+    "id": ("string",),
+    "scores": ("float", "double"),  # of each class
+    "prediction": ("int32",),
+    "weight": ("double",),
+    "error_probability": ("double",),
+}
+KEY_COLUMNS = tuple(ARROW_TYPES)[:7]
+
+
 def _describe() -> str:
-    """The tables with their columns, constraints and indexes as text."""
-    lines = []
+    """What is stored, as text: tables with columns, constraints and indexes; Arrow columns; names of settings."""
+    lines = [f"arrow {ARROW_TYPES} {KEY_COLUMNS}", f"settings {_field_names(Settings)}"]
     for table in metadata.sorted_tables:
         for column in table.columns:
             flags = (
@@ -312,7 +334,25 @@ def _describe() -> str:
     return "\n".join(sorted(lines))
 
 
-#: The revision of the tables. Before the first release there is no migration: another revision is refused.
+def _field_names(record: type[BaseModel]) -> dict[str, Any]:
+    """The names of a record's fields, with those of the records within it.
+
+    Not the JSON schema: its text may change with pydantic, and an unchanged database must not be refused.
+    """
+    return {
+        name: [_field_names(part) for part in _records(info.annotation)]
+        for name, info in sorted(record.model_fields.items())
+    }
+
+
+def _records(annotation: Any) -> list[type[BaseModel]]:
+    """The records that a type names."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [record for part in get_args(annotation) for record in _records(part)]
+
+
+#: The revision of all that is stored. Before the first release there is no migration: another revision is refused.
 SCHEMA = f"0-{hashlib.sha256(_describe().encode()).hexdigest()[:12]}"
 
 

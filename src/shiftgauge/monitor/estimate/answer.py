@@ -96,9 +96,7 @@ def estimate_rows(
     if part is not rows:
         answer = _of_all_rows(source, rows, kind, settings, answer)
         rests = "the report rests" if answer["range"] else "the interval and the report rest"
-        warnings.append(
-            f"the estimate is of all {rows.num_rows:,} rows; {rests} on {LARGE:,} of them, drawn at random"
-        )
+        warnings.append(f"{SUBSAMPLED}{rows.num_rows:,} rows; {rests} on {LARGE:,} of them, drawn at random")
     ends, details = answer["range"] or answer.get("interval"), answer["details"]
     scores = None
     if answer["range"]:
@@ -203,6 +201,8 @@ def with_labels(estimate_: WindowEstimate, pair: Pair, level: float, about: Sequ
     assert combined.error is not None
     assert combined.range is not None
     assert combined.labels is not None
+    # The library's warnings about the scores are among the combined ones, as far as they still hold.
+    still = [text for text in estimate_.warnings if text.startswith(SUBSAMPLED)]
     below = combined.error - combined.range.low
     sampling = estimate_.values["sampling"]
     values = {
@@ -219,11 +219,13 @@ def with_labels(estimate_: WindowEstimate, pair: Pair, level: float, about: Sequ
     return replace(
         estimate_,
         values=estimate_.values | values,
-        warnings=[*combined.warnings, *(LABEL_WARNING + text for text in about)],
+        warnings=[*combined.warnings, *still, *(LABEL_WARNING + text for text in about)],
         details=details,
     )
 
 
+#: How the warning begins that the report and the segments rest on some of the rows.
+SUBSAMPLED = "the estimate is of all "
 #: How warnings about labels begin, so that the next revision can tell them from the estimate's own.
 LABEL_WARNING = "labels: "
 

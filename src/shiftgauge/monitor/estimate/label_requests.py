@@ -16,7 +16,7 @@ from shiftgauge.monitor.db.audit import LOCAL, record_change
 from shiftgauge.monitor.db.erasure import erased_since
 from shiftgauge.monitor.db.ids import LatestLabels
 from shiftgauge.monitor.db.models import model_row, read_source_bytes
-from shiftgauge.monitor.db.rows import numbers, window_rows
+from shiftgauge.monitor.db.rows import check_types, numbers, window_rows
 from shiftgauge.monitor.db.schema import models, plans, sources, versions, windows
 from shiftgauge.monitor.db.store import Store
 from shiftgauge.monitor.db.windows import get_window
@@ -122,7 +122,9 @@ def _plan(known: _PlanInputs, labels: int | None) -> LabelDesign:
     except InputError as problem:
         raise invalid(str(problem)) from None
     columns = {"key": numbers(known.rows, "key")[plan.rows], "error_probability": plan.error_probability}
-    return LabelDesign(pa.table(columns), count)
+    table = pa.table(columns)
+    check_types(table)
+    return LabelDesign(table, count)
 
 
 def _open(connection: Connection, window: Any, design: LabelDesign) -> list[RequestView]:
