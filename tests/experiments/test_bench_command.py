@@ -179,7 +179,7 @@ def test_without_torch_one_line_says_what_to_install():
             "natural --only natural-91",
             "no data set of tables is called 'natural-91'; did you mean 'natural-90'?",
         ),
-        ("natural --method nonsense", "--method is 'nonsense'; it must be like my_module:MyEstimator"),
+        ("natural --method nonsense", "--method is 'nonsense'; it must be like my_module:my_name"),
         ("natural --method no_module:Mine", "--method is 'no_module:Mine', and it cannot be imported"),
         ("run cifar10 --method pathlib:Path", "which is not a subclass of shiftgauge.methods.Estimator"),
         (
@@ -192,6 +192,10 @@ def test_without_torch_one_line_says_what_to_install():
             "amazon holds texts, and resnet50 reads none; choose one of --network distilbert",
         ),
         ("train rxrx1 --network distilbert", "rxrx1 holds images, and distilbert reads none; choose one of"),
+        ("train my_images:DATASET", "the data set is 'my_images:DATASET', and it cannot be imported"),
+        ("train pathlib:Path", "the data set is 'pathlib:Path', which is a type and not a Dataset"),
+        ("train cifar10 --network no_module:net", "--network is 'no_module:net', and it cannot be imported"),
+        ("train cifar10 --network pathlib:Path", "which is a type and not a function"),
         ("train cifar10 --network resnt20", "no network is called 'resnt20'; did you mean 'resnet20'?"),
         (
             "merge nowhere",

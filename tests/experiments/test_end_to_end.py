@@ -26,7 +26,7 @@ def chain(name, network, root, monkeypatch, classes, **changes):
         monkeypatch.setitem(RECIPES, DATASETS[name].recipe, STEPS)
     monkeypatch.setitem(DATASETS, name, dataclasses.replace(DATASETS[name], classes=classes, **changes))
     collect.collect_scores(bench.setting(name, root, root / "runs", network), [0, 1])
-    rows = protocol.estimates(root / "runs", name, network)
+    rows = protocol.estimates_sweep().run(root / "runs", name, network)
     assert np.isfinite(rows.estimate).all()
     return rows, ScoreFolder.of(root / "runs", name, network, 0)
 

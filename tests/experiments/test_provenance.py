@@ -267,16 +267,16 @@ def test_a_killed_run_goes_on_by_shift(setting, tmp_path, monkeypatch):
 
     monkeypatch.setattr(protocol.FittedMethods, "estimate", dies)
     with pytest.raises(KeyboardInterrupt):
-        protocol.estimates(setting.runs, "fashion-mnist", "small")
+        protocol.estimates_sweep().run(setting.runs, "fashion-mnist", "small")
     kept = sorted((setting.runs / "estimates").rglob("*.json"))
     assert len(kept) == 5
     before = {path: path.stat().st_mtime_ns for path in kept}
     monkeypatch.setattr(protocol.FittedMethods, "estimate", original)
-    table = protocol.estimates(setting.runs, "fashion-mnist", "small")
+    table = protocol.estimates_sweep().run(setting.runs, "fashion-mnist", "small")
     assert table["shift"].nunique() == 11
     assert {path: path.stat().st_mtime_ns for path in kept} == before
     # With other label shares nothing kept counts.
-    protocol.estimates(setting.runs, "fashion-mnist", "small", marginal="uniform")
+    protocol.estimates_sweep(marginal="uniform").run(setting.runs, "fashion-mnist", "small")
     assert all(path.stat().st_mtime_ns != before[path] for path in kept)
 
 

@@ -9,9 +9,10 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from shiftgauge.errors import FileError, InputError  # noqa: E402
+from shiftgauge.experiments import bench  # noqa: E402
 from shiftgauge.experiments.checkpoints import load_checkpoint  # noqa: E402
 from shiftgauge.experiments.examples import ArrayImages, FileImages, Texts, crop_and_mirror  # noqa: E402
-from shiftgauge.experiments.networks import NETWORKS, build  # noqa: E402
+from shiftgauge.experiments.networks import NETWORKS, Network, build  # noqa: E402
 from shiftgauge.experiments.projnorm import PAPER, distance, parameters_of, projnorm  # noqa: E402
 from shiftgauge.experiments.recipes import RECIPES, SEEDS, Recipe, recipe  # noqa: E402
 from shiftgauge.experiments.refit import TorchRefit  # noqa: E402
@@ -404,8 +405,15 @@ def test_projnorms_cosine_is_torchs():
     assert PAPER.steps_for(10_000) == 1000
 
 
-def test_every_network_is_described():
-    assert all(what for _, _, what in NETWORKS.values())
+def test_a_network_says_in_one_line_what_it_starts_from_and_reads(tmp_path, monkeypatch):
+    """Public weights and texts belong to the entry in the registry: nothing else names networks."""
+    monkeypatch.setitem(NETWORKS, "mine", Network(".resnet", "resnet18", weights="mine.pth"))
+    pretrained = bench.setting("cifar10", tmp_path, tmp_path, "mine", "cifar10-pretrained")
+    assert pretrained.initial_weights() == tmp_path / "weights" / "mine.pth"
+    monkeypatch.setitem(NETWORKS, "reader", Network(".distilbert", "distilbert", text=True))
+    assert bench.setting("amazon", tmp_path, tmp_path, "reader").network == "reader"
+    with pytest.raises(InputError, match="choose one of --network distilbert, reader"):
+        bench.setting("amazon", tmp_path, tmp_path, "mine")
 
 
 def test_distilbert_trains_and_scores_texts(tmp_path):

@@ -20,13 +20,16 @@ app = typer.Typer(
     add_completion=False,
 )
 
-Name = Annotated[str, typer.Argument(help="Data set; see `shiftgauge bench list`.")]
+Name = Annotated[str, typer.Argument(help="Data set (see `bench list`), or your own as my_module:DATASET.")]
 Data = Annotated[
     Path, typer.Option("--datasets", envvar="SHIFTGAUGE_DATASETS", help="Directory that holds the data sets.")
 ]
 Runs = Annotated[Path, typer.Option("--runs", help="Directory for checkpoints, scores and single estimates.")]
 Out = Annotated[Path, typer.Option("--results", help="Directory for estimates, tables and figures.")]
-Network = Annotated[str | None, typer.Option("--network", help="Network; default: the data set's own.")]
+Network = Annotated[
+    str | None,
+    typer.Option("--network", help="Network, or your own as my_module:network; default: the data set's."),
+]
 RecipeName = Annotated[str | None, typer.Option("--recipe", help="Recipe; default: the data set's own.")]
 Seeds = Annotated[
     list[int] | None, typer.Option("--seed", min=0, help="Seed, a number, repeatable; default: 0, 1, 10.")
@@ -282,7 +285,9 @@ def all_(
         )  # fmt: skip
         # Checked before hours of training.
         bench.marginal_of(setting.dataset, marginal)
-        bench.check_results(bench.results_folder(out, name, setting.network), setting.recipe.settings())
+        bench.check_results(
+            bench.results_folder(out, setting.dataset.name, setting.network), setting.recipe.settings()
+        )
         _print_cache_size(setting)
         _collect().collect_scores(setting, seed, projnorm, projnorm_steps)
         folder = bench.run(

@@ -20,6 +20,7 @@ from shiftgauge.experiments.digests import difference
 from shiftgauge.experiments.kept_scores import FOLDER as KEPT
 from shiftgauge.experiments.kept_scores import keep, restore, score_files
 from shiftgauge.experiments.manifest import notes_of, recipe_of, results_manifest
+from shiftgauge.experiments.networks import check_network
 from shiftgauge.experiments.progress import Progress, silent
 from shiftgauge.experiments.recipes import recipe
 from shiftgauge.experiments.scores import MANIFEST, ScoreFolder, seeds_of
@@ -92,10 +93,14 @@ def setting(
     **options: Any,
 ) -> Setting:
     """The data set with its own network and recipe, or the given ones."""
+    known, network = resolve(name, network)
+    return Setting(known, network, recipe(recipe_name or known.recipe), root, runs, **options)
+
+
+def resolve(name: str, network: str | None) -> tuple[Dataset, str]:
+    """The data set, and the name of its own network or of the given one."""
     known = dataset(name)
-    return Setting(
-        known, network or known.network, recipe(recipe_name or known.recipe), root, runs, **options
-    )
+    return known, check_network(network or known.network)
 
 
 def marginal_of(known: Dataset, marginal: str | None) -> str:
@@ -114,8 +119,8 @@ def run(
     results, for ``remake``. A shard computes its part only; the tables are written by a run without a shard, after
     merging.
     """
-    known = dataset(name)
-    network, marginal = network or known.network, marginal_of(known, marginal)
+    known, network = resolve(name, network)
+    name, marginal = known.name, marginal_of(known, marginal)
     check_folder(out)
     folder = results_folder(out, name, network)
     for seed in seeds_of(runs, name, network):
@@ -190,8 +195,8 @@ def outdated(folder: Path) -> bool:
 
 def table(name: str, out: Path, network: str | None = None) -> list[Path]:
     """Tables of the results of ``run``, as Markdown, LaTeX and CSV."""
-    known = dataset(name)
-    folder = results_folder(out, name, network or known.network)
+    known, network = resolve(name, network)
+    folder = results_folder(out, known.name, network)
     estimates, facts = read_table(folder / ESTIMATES, protocol.ESTIMATES), manifest(folder)
     notes = notes_of(facts, known.note)
     batches = read_table(folder / BATCHES, protocol.BATCHES)
@@ -215,8 +220,8 @@ def table(name: str, out: Path, network: str | None = None) -> list[Path]:
 
 def figures(name: str, runs: Path, out: Path, network: str | None = None) -> list[Path]:
     """Figures of the results of ``run`` and of the first seed's scores, as PNG and SVG."""
-    known = dataset(name)
-    network = network or known.network
+    known, network = resolve(name, network)
+    name = known.name
     folder = results_folder(out, name, network)
     estimates, facts = read_table(folder / ESTIMATES, protocol.ESTIMATES), manifest(folder)
     seed = seeds_of(runs, name, network)[0]
@@ -241,5 +246,6 @@ def figures(name: str, runs: Path, out: Path, network: str | None = None) -> lis
 
 def summary(name: str, out: Path, network: str | None = None) -> list[dict[str, Any]]:
     """The main table as records, errors as fractions: method, MAE, deviation, worst, the paper's MAE."""
-    folder = results_folder(out, name, network or dataset(name).network)
+    known, network = resolve(name, network)
+    folder = results_folder(out, known.name, network)
     return tables.main_table(read_table(folder / ESTIMATES, protocol.ESTIMATES)).data

@@ -28,7 +28,7 @@ from shiftgauge.experiments.digests import (
     weights_digest,
 )
 from shiftgauge.experiments.examples import Examples
-from shiftgauge.experiments.networks import build, network_module, public_weights
+from shiftgauge.experiments.networks import NETWORKS, build, network_module, takes
 from shiftgauge.experiments.projnorm import (
     PAPER,
     Parameters,
@@ -67,7 +67,7 @@ def initial_network(setting: Setting, seed: int, pretrained: str | None = "") ->
     start = setting.initial_weights(pretrained)
     if start is not None:
         options["weights"] = start
-    if public_weights(setting.network) and not setting.network.endswith("-224"):
+    if takes(setting.network, "statistics"):
         options["statistics"] = setting.dataset.statistics
     return build(setting.network, setting.dataset.classes, seed, **options)
 
@@ -246,7 +246,7 @@ def _load_shift(setting: Setting, shift: ShiftedSet) -> Examples:
 
 def check_form(setting: Setting, form: ProjNormForm) -> None:
     """Refuse a form of ProjNorm that the network cannot have, before anything is trained for it."""
-    if form.pretrained and public_weights(setting.network) is None:
+    if form.pretrained and NETWORKS[setting.network].weights is None:
         raise InputError(
             f"the paper's ProjNorm starts from public ImageNet weights and {setting.network} has none; choose another "
             "--network, or our short form with --projnorm-steps"

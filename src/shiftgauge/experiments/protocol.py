@@ -7,10 +7,7 @@ of 10,000 rows drawn with replacement, as the paper computes them for larger tar
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
-from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +15,7 @@ from numpy.typing import NDArray
 
 from shiftgauge.calibration import fit_calibration
 from shiftgauge.errors import InputError
+from shiftgauge.experiments.imports import import_object
 from shiftgauge.experiments.scores import ScoredSet
 from shiftgauge.experiments.sweep import Record, Sweep, Unit
 from shiftgauge.labelshift import dirichlet_shares, resample_to
@@ -64,16 +62,8 @@ def label_shares(marginal: str, labels: NDArray[np.int64], classes: int) -> NDAr
 
 
 def load_method(text: str) -> type[Estimator]:
-    """The estimator class that ``module:Class`` names; modules of the working directory are found too."""
-    module_name, _, class_name = text.partition(":")
-    if not module_name or not class_name:
-        raise InputError(f"--method is {text!r}; it must be like my_module:MyEstimator")
-    if "" not in sys.path:
-        sys.path.insert(0, "")
-    try:
-        method = getattr(import_module(module_name), class_name)
-    except (ImportError, AttributeError) as error:
-        raise InputError(f"--method is {text!r}, and it cannot be imported ({error})") from None
+    """The estimator class that ``my_module:MyEstimator`` names."""
+    method = import_object(text, "--method")
     if not (isinstance(method, type) and issubclass(method, Estimator)):
         raise InputError(f"--method is {text!r}, which is not a subclass of shiftgauge.methods.Estimator")
     if METHODS.get(method.name, method) is not method:
@@ -253,8 +243,3 @@ def pseudo_label_shift(target: ScoredSet) -> float:
     k, n = target.scores.shape[1], len(target.labels)
     predicted = np.bincount(target.predictions, minlength=k) / n
     return total_variation(predicted, np.bincount(target.labels, minlength=k) / n)
-
-
-def estimates(runs: Path, dataset: str, network: str, **options: Any) -> Any:
-    """The table of every method on every collected shift of every seed; options as of ``estimates_sweep``."""
-    return estimates_sweep(**options).run(runs, dataset, network)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from shiftgauge.errors import InputError
 from shiftgauge.experiments.datasets import Dataset
-from shiftgauge.experiments.networks import NETWORKS, TEXT, check_network, need_torch, public_weights
+from shiftgauge.experiments.networks import NETWORKS, check_network, need_torch
 from shiftgauge.experiments.progress import Progress, silent
 from shiftgauge.experiments.recipes import Recipe
 from shiftgauge.experiments.shards import Shard
@@ -52,15 +52,16 @@ class Setting:
     def __post_init__(self) -> None:
         """Refuse a data set, network and recipe that do not fit, and an unknown device, before anything is read."""
         name, network, texts = self.dataset.name, check_network(self.network), self.dataset.text
-        if texts != (network in TEXT):
-            content, wanted = ("texts", TEXT) if texts else ("images", [n for n in NETWORKS if n not in TEXT])
+        if texts != NETWORKS[network].text:
+            content = "texts" if texts else "images"
+            wanted = ", ".join(other for other, known in NETWORKS.items() if known.text == texts)
             raise InputError(
-                f"{name} holds {content}, and {network} reads none; choose one of --network {', '.join(wanted)}"
+                f"{name} holds {content}, and {network} reads none; choose one of --network {wanted}"
             )
         if self.recipe.max_tokens and not texts:
             raise InputError(f"{name} holds images, and the recipe is one for texts; choose another --recipe")
-        if self.recipe.pretrained and not texts and public_weights(network) is None:
-            able = [n for n in NETWORKS if public_weights(n)]
+        if self.recipe.pretrained and not texts and NETWORKS[network].weights is None:
+            able = [other for other, known in NETWORKS.items() if known.weights]
             raise InputError(
                 f"the recipe starts from public {self.recipe.pretrained} weights, and {network} has none; "
                 f"choose one of --network {', '.join(able)}, or another --recipe"
@@ -85,8 +86,8 @@ class Setting:
         name = self.recipe.pretrained if pretrained == "" else pretrained
         if not name:
             return None
-        if self.network in TEXT:
+        if NETWORKS[self.network].text:
             local = self.root / "weights" / name
             return local if local.exists() else name
-        file = public_weights(self.network)
+        file = NETWORKS[self.network].weights
         return None if file is None else self.root / "weights" / file

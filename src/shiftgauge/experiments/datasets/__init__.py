@@ -22,6 +22,7 @@ from shiftgauge.experiments.datasets import (
 )
 from shiftgauge.experiments.datasets.base import Dataset, ShiftedSet
 from shiftgauge.experiments.datasets.tables import TableDataset
+from shiftgauge.experiments.imports import import_object
 
 __all__ = ["DATASETS", "TABLE_DATASETS", "Dataset", "ShiftedSet", "TableDataset", "dataset", "table_datasets"]
 
@@ -49,12 +50,20 @@ TABLE_DATASETS: dict[str, TableDataset] = {
 
 
 def dataset(name: str) -> Dataset:
-    """The data set of images or texts called ``name``."""
+    """The data set of images or texts called ``name``, or your own as ``my_module:MY_DATASET``."""
+    if ":" in name:
+        own = import_object(name, "the data set")
+        if not isinstance(own, Dataset):
+            raise InputError(f"the data set is {name!r}, which is a {type(own).__name__} and not a Dataset")
+        if DATASETS.setdefault(own.name, own) is not own:
+            raise InputError(f"the data set {name!r} is called {own.name!r}, which is taken; rename it")
+        return own
     if name in TABLE_DATASETS:
         raise InputError(f"{name} is a data set of tables; run `shiftgauge bench natural --only {name}`")
     if name not in DATASETS:
         raise InputError(
-            f"no data set is called {name!r}{nearest(name, DATASETS)}; known: {', '.join(DATASETS)}"
+            f"no data set is called {name!r}{nearest(name, DATASETS)}; known: {', '.join(DATASETS)}; "
+            "your own is given as my_module:MY_DATASET"
         )
     return DATASETS[name]
 

@@ -5,51 +5,65 @@ Images enter as floats in [0, 1], shape (n, 3, H, W); every image network normal
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import resolve_name
 from typing import Any
 
 from shiftgauge.errors import InputError, MissingDependencyError, nearest
+from shiftgauge.experiments.imports import import_object
 
-# name -> (module, function, description). Imported on demand, since torch is heavy and optional.
-NETWORKS: dict[str, tuple[str, str, str]] = {
-    "small": ("small", "small", "four convolutions, 70 thousand weights; for 32 x 32 images and a CPU"),
-    "resnet20": ("resnet", "resnet20", "ResNet-20 for 32 x 32 images"),
-    "resnet18": ("resnet", "resnet18", "ResNet-18, ImageNet stem"),
-    "resnet18-cifar": ("resnet", "resnet18_cifar", "ResNet-18, 3 x 3 stem without pooling"),
-    "resnet50": ("resnet", "resnet50", "ResNet-50, ImageNet stem; takes the public weights"),
-    "resnet50-cifar": ("resnet", "resnet50_cifar", "ResNet-50, 3 x 3 stem without pooling"),
-    "vgg11": ("vgg", "vgg11", "VGG-11 as torchvision's; takes the public weights"),
-    "vgg11-bn": (
-        "vgg",
-        "vgg11_bn",
-        "VGG-11 with batch normalisation as torchvision's; takes the public weights",
-    ),
-    "vgg11-cifar": ("vgg", "vgg11_cifar", "VGG-11 with batch normalisation and one linear layer"),
-    "resnet18-224": (
-        "resnet",
-        "resnet18_224",
-        "ResNet-18 on images enlarged to 224, as the authors on CIFAR",
-    ),
-    "resnet50-224": (
-        "resnet",
-        "resnet50_224",
-        "ResNet-50 on images enlarged to 224, as the authors on CIFAR",
-    ),
-    "vgg11-224": ("vgg", "vgg11_224", "VGG-11 on images enlarged to 224, as the authors on CIFAR"),
-    "distilbert": ("distilbert", "distilbert", "DistilBERT-base-uncased for text, through transformers"),
+
+@dataclass(frozen=True)
+class Network:
+    """A network: its module (one of this package begins with a dot), and a function ``(classes, **options)`` there.
+
+    ``weights`` is the file of public ImageNet weights that it can start from, if any. ``text`` says that it reads
+    texts; other networks read images.
+    """
+
+    module: str
+    function: str
+    weights: str | None = None
+    text: bool = False
+
+
+# Imported on demand, since torch is heavy and optional.
+NETWORKS: dict[str, Network] = {
+    "small": Network(".small", "small"),
+    "resnet20": Network(".resnet", "resnet20"),
+    "resnet18": Network(".resnet", "resnet18", weights="resnet18.pth"),
+    "resnet18-cifar": Network(".resnet", "resnet18_cifar"),
+    "resnet18-224": Network(".resnet", "resnet18_224", weights="resnet18.pth"),
+    "resnet50": Network(".resnet", "resnet50", weights="resnet50.pth"),
+    "resnet50-cifar": Network(".resnet", "resnet50_cifar"),
+    "resnet50-224": Network(".resnet", "resnet50_224", weights="resnet50.pth"),
+    "vgg11": Network(".vgg", "vgg11", weights="vgg11.pth"),
+    "vgg11-bn": Network(".vgg", "vgg11_bn", weights="vgg11-bn.pth"),
+    "vgg11-cifar": Network(".vgg", "vgg11_cifar"),
+    "vgg11-224": Network(".vgg", "vgg11_224", weights="vgg11.pth"),
+    "distilbert": Network(".distilbert", "distilbert", text=True),
 }
 
 
-TEXT = ("distilbert",)
-"""The networks that read texts; the others read images."""
-
-
 def check_network(name: str) -> str:
-    """``name``, if there is such a network."""
+    """The name of a network that is known, or of the function that ``my_module:my_network`` names."""
+    if ":" in name:
+        function = import_object(name, "--network")
+        if not inspect.isroutine(function):
+            raise InputError(
+                f"--network is {name!r}, which is a {type(function).__name__} and not a function"
+            )
+        own = Network(function.__module__, function.__name__)
+        if NETWORKS.setdefault(own.function, own) != own:
+            raise InputError(f"--network is {name!r}, and another network has that name; rename the function")
+        return own.function
     if name not in NETWORKS:
         raise InputError(
-            f"no network is called {name!r}{nearest(name, NETWORKS)}; known: {', '.join(NETWORKS)}"
+            f"no network is called {name!r}{nearest(name, NETWORKS)}; known: {', '.join(NETWORKS)}; "
+            "your own is given as my_module:my_network"
         )
     return name
 
@@ -69,23 +83,23 @@ def network_module(name: str) -> str:
     >>> network_module("resnet20")
     'shiftgauge.experiments.networks.resnet'
     """
-    return f"{__name__}.{NETWORKS[check_network(name)][0]}"
+    return resolve_name(NETWORKS[check_network(name)].module, __name__)
+
+
+def _function(name: str) -> Callable[..., Any]:
+    make: Callable[..., Any] = getattr(import_module(network_module(name)), NETWORKS[name].function)
+    return make
+
+
+def takes(name: str, option: str) -> bool:
+    """Whether the function that makes a network has this parameter."""
+    return option in inspect.signature(_function(name)).parameters
 
 
 def build(name: str, classes: int, seed: int = 0, **options: Any) -> Any:
     """Make a network with weights drawn from ``seed``; torch's global generator is left as it was."""
     torch = need_torch()
-    make: Callable[..., Any] = getattr(import_module(network_module(name)), NETWORKS[name][1])
+    make = _function(name)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return make(classes, **options)
-
-
-def public_weights(name: str) -> str | None:
-    """File name of the public ImageNet weights a network can start from, or None.
-
-    >>> public_weights("resnet18-224"), public_weights("small")
-    ('resnet18.pth', None)
-    """
-    base = name.removesuffix("-224")
-    return f"{base}.pth" if base in ("resnet18", "resnet50", "vgg11", "vgg11-bn") else None
