@@ -25,7 +25,7 @@ from shiftgauge.methods import Pair
 
 LEVEL = 0.95
 #: The target's shares, and how far classes lie apart.
-WORLDS = {3: ([0.7, 0.25, 0.05], 1.5), 10: ([0.05] * 6 + [0.1, 0.15, 0.2, 0.25], 2.5)}
+SETTINGS = {3: ([0.7, 0.25, 0.05], 1.5), 10: ([0.05] * 6 + [0.1, 0.15, 0.2, 0.25], 2.5)}
 
 
 def rows(rng: np.random.Generator, n: int, shares: np.ndarray, apart: float) -> tuple[np.ndarray, np.ndarray]:
@@ -45,7 +45,7 @@ def basic(drawn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def simulate(task: tuple[str, int, int, int, int]) -> np.ndarray:
     """(3, K) of one data set: held by the interval, held by the basic one, estimated as 0."""
     method, k, n, replicates, number = task
-    shares, apart = WORLDS[k]
+    shares, apart = SETTINGS[k]
     truth = np.array(shares)
     rng = np.random.default_rng([k, n, 0, number])
     z, y = rows(rng, n, np.full(k, 1 / k), apart)
@@ -64,7 +64,7 @@ def main() -> None:
     parser.add_argument("--simulations", type=int, default=400)
     parser.add_argument("--replicates", type=int, default=100)
     parser.add_argument("--rows", type=int, nargs="+", default=[400])
-    parser.add_argument("--classes", type=int, nargs="+", default=[3, 10], choices=list(WORLDS))
+    parser.add_argument("--classes", type=int, nargs="+", default=[3, 10], choices=list(SETTINGS))
     parser.add_argument("--methods", nargs="+", default=["bbse", "rlls", "mlls", "bcts"])
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--quick", action="store_true", help="20 simulations of 3 classes")
@@ -76,12 +76,12 @@ def main() -> None:
     print(f"{'method':8}{'classes':>8}{'rows':>6}{'share':>7}{'coverage':>10}{'basic':>8}{'zero':>7}   (%)")
     with ProcessPoolExecutor(given.processes) as pool:
         for k in given.classes:
-            truth = np.array(WORLDS[k][0])
+            truth = np.array(SETTINGS[k][0])
             for n in given.rows:
                 for method in given.methods:
                     tasks = [(method, k, n, given.replicates, i) for i in range(given.simulations)]
                     mean = 100 * np.mean(list(pool.map(simulate, tasks, chunksize=5)), axis=0)
-                    for share in sorted(set(WORLDS[k][0])):
+                    for share in sorted(set(SETTINGS[k][0])):
                         held, by_basic, zero = mean[:, truth == share].mean(axis=1)
                         print(
                             f"{method:8}{k:>8}{n:>6}{100 * share:>7.0f}{held:>10.1f}{by_basic:>8.1f}{zero:>7.1f}"

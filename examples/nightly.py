@@ -28,10 +28,10 @@ def publish(made, out):
 
 def alarm(made, limit):
     """Why somebody should look, or nothing."""
-    answer, verdict = made.summary["answer"], made.summary["verdict"]
+    answer, diagnosis = made.summary["answer"], made.summary["diagnosis"]
     if answer["error"] > limit:
         return f"estimated error {answer['error']:.1%} is above the limit of {limit:.1%}"
-    return f"the doctor says stop: {verdict['reasons'][0]}" if verdict["level"] == "stop" else ""
+    return f"the doctor says stop: {diagnosis['reasons'][0]}" if diagnosis["level"] == "stop" else ""
 
 
 def main(source, target, out, limit="0.25"):

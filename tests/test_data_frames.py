@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import shiftgauge as sg
-from shiftgauge.adapters import Collected
+from shiftgauge.adapters import CollectedScores
 
 pd = pytest.importorskip("pandas")
 N, NAMES = 400, ["ant", "bee", "cat"]
@@ -108,7 +108,7 @@ def test_without_pandas_the_message_says_what_to_install(samples, monkeypatch):
 def test_completion_shows_every_option():
     """No public function hides its options behind **kwargs."""
     functions = [getattr(sg, name) for name in sg.__all__ if callable(getattr(sg, name))]
-    functions += [Collected.source, Collected.target]
+    functions += [CollectedScores.source, CollectedScores.target]
     hidden = [
         f.__qualname__
         for f in functions

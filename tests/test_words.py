@@ -12,7 +12,9 @@ PHRASES = (
     r"at the door",
     r"(bring|brings|brought|come|comes|came) home",
     r"(came|come|comes) by mail",
-    r"nothing beside (it|them)",
+    r"nothing beside",
+    r"next to nothing",
+    r"counts as nothing",
     r"has not the",
     r"is no class of",
     r"our fault",
@@ -24,10 +26,11 @@ PHRASES = (
 )
 #: Names that nothing may be bound to, with or without leading underscores.
 IDENTIFIERS = {
-    "ascribed", "bag", "Belief", "bids", "blunt", "Book", "carried", "crew", "door", "doubt", "FAMILIAR", "facing",
-    "handed", "Handed", "Held", "home", "landed", "lockstep", "LUCID", "meant", "novelty", "Pile", "rehearsal",
-    "remark", "seal", "shelf", "shelves", "Spread", "strange", "taken", "tilt", "told", "unlike", "verb", "weighed",
-    "WILD",
+    "ascribed", "bag", "Belief", "bids", "blunt", "Book", "carried", "Collected", "Counted", "crew", "Cut", "DEAR",
+    "dishonest", "door", "doubt", "FAMILIAR", "facing", "handed", "Handed", "Held", "home", "honest", "HONEST",
+    "landed", "lockstep", "LUCID", "meant", "NEXT_TO_NOTHING", "novelty", "PATIENCE", "Pile", "Ranked", "rehearsal",
+    "remark", "seal", "shelf", "shelves", "Spread", "strange", "taken", "tilt", "timid", "told", "unlike", "verb",
+    "verdict", "weighed", "WILD", "WORLDS",
 }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Ranges of a proportion that stay honest near 0 and 1."""
+"""Ranges of a proportion that keep their coverage near 0 and 1."""
 
 from __future__ import annotations
 

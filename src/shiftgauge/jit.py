@@ -21,7 +21,7 @@ OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 #: halve the time of a search.
 LEAN: dict[str, Any] = {**OPTIONS, "_nrt": False, "forceinline": True}
 #: Seconds that Python may run kernels in this process before they are compiled after all: compiling takes longer.
-PATIENCE = 3.0
+PYTHON_SECONDS = 3.0
 
 
 def compiled(function: F) -> F:
@@ -78,11 +78,11 @@ def quickest(module: ModuleType, main: str) -> ModuleType:
     """A module's kernels, compiled; or as Python runs them if that ends sooner for a small problem.
 
     That is: while the kernel `main`, which takes longest to compile, has no machine code, neither here nor on disk,
-    and Python has not spent `PATIENCE` seconds on kernels.
+    and Python has not spent `PYTHON_SECONDS` seconds on kernels.
     """
     kernel = getattr(module, main)
     jit = hasattr(kernel, "overloads")
-    if not jit or kernel.overloads or _Python.seconds > PATIENCE or _on_disk(kernel):
+    if not jit or kernel.overloads or _Python.seconds > PYTHON_SECONDS or _on_disk(kernel):
         return module
     name = module.__name__
     if name not in _Python.modules:

@@ -420,13 +420,14 @@ def _notes(where: str, checked: validation.Scores, lost: int) -> tuple[str, ...]
             f"rows sum to 1 within {checked.correction:.2g} and were renormalised"
         )
     if lost:
-        rows = "1 row weighs" if lost == 1 else f"{lost:,} rows weigh"
-        notes.append(f"{rows} next to nothing beside the {where}'s heaviest row, and counts as nothing")
+        rows = "1 weight" if lost == 1 else f"{lost:,} weights"
+        below = f"below {validation.SMALLEST_WEIGHT:g} of the largest"
+        notes.append(f"{rows} of the {where} {below} {'is' if lost == 1 else 'are'} treated as zero")
     return tuple(map(Note, notes))
 
 
 def meeting_notes(source: Source, target: Any) -> tuple[str, ...]:
-    """What whoever reads an answer about the two should know of how they came in.
+    """What the reader of an answer should know of how source and target were read.
 
     The notes of both, how often deployed decisions differ from the argmax, and a warning where only one side
     has such decisions: then the source's errors are those of another classifier than the target's.

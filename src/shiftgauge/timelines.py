@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from shiftgauge import plots, validation
-from shiftgauge.adapters.collected import index_ids
 from shiftgauge.adapters.frames import Columns, frame_column, from_dataframe
+from shiftgauge.adapters.scores import index_ids
 from shiftgauge.errors import InputError, Note
 from shiftgauge.inference.columns import is_missing, one_per_row, row_times
 from shiftgauge.inference.estimates import estimate

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import shiftgauge as sg
-from shiftgauge.adapters import Collected, collect
+from shiftgauge.adapters import CollectedScores, collect
 
 torch = pytest.importorskip("torch")
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset  # noqa: E402
@@ -148,7 +148,10 @@ def test_what_cannot_be_used_is_refused(model, data, call, words):
 
 
 def test_collected_says_what_it_is(data):
-    assert repr(Collected(np.zeros((2, 3), np.float32))) == "Collected(logits, 2 rows x 3 classes, no labels)"
+    assert (
+        repr(CollectedScores(np.zeros((2, 3), np.float32)))
+        == "CollectedScores(logits, 2 rows x 3 classes, no labels)"
+    )
 
 
 def test_progress_is_called_with_a_text_as_everywhere(model, data, capfd):

@@ -61,7 +61,7 @@ def test_the_error_of_calibration_weighs_its_rows(weighted):
 
 
 def test_each_end_of_the_temperature_has_its_own_reason():
-    assert "far surer than they are right" in Temperature(20.0).warnings()[0]
+    assert "strongly overconfident" in Temperature(20.0).warnings()[0]
     assert "no errors" in Temperature(0.05).warnings()[0]
     assert Temperature(19.9).warnings() == ()
 
@@ -73,7 +73,7 @@ def test_scores_without_errors_run_to_the_bounds():
     assert fit_temperature(z, z.argmin(1), mass).temperature == 20.0
     near = np.array(
         [[1e-4, 0.0], [0.0, 1e-4]]
-    )  # timid scores: the likelihood rises up to the scale of 20 and beyond
+    )  # underconfident scores: the likelihood rises up to the scale of 20 and beyond
     assert bias_corrected(near, np.array([0, 1]), np.full(2, 0.5)).scale == 20.0
     np.testing.assert_array_equal(fit_vector(near, np.array([0, 1]), np.full(2, 0.5)).scale, [20.0, 20.0])
     wrong = np.array([[9.0, 0.0], [0.0, 9.0]])

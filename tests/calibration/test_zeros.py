@@ -50,7 +50,7 @@ def test_a_few_lost_labels_do_not_decide_how_sure_everything_is(calibration):
     assert abs(found.details["overconfidence"]) < 0.04
 
 
-def test_zeros_without_a_label_count_as_next_to_nothing():
+def test_zeros_without_a_label_count_as_almost_zero():
     probs, labels = votes(2000, 10, missed=0.0)
     found = fit_calibration("temperature", sg.Source(probs=probs, labels=labels))
     assert found.zero == 1e-12

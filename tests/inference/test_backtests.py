@@ -70,8 +70,8 @@ def test_made_shifts_recommend_nothing(source):
     found = backtest(source, methods=("ac", "scot"), repeats=1)
     assert (found.recommended, found.sureness) == (None, None)
     assert "no method is recommended" in repr(found)
-    assert "--by" in found.verdict
-    assert "--time" in found.verdict
+    assert "--by" in found.recommendation
+    assert "--time" in found.recommendation
     assert json.loads(found.to_json())["recommended"] is None
     assert not any(t.natural for t in found.trials)
 

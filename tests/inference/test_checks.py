@@ -131,22 +131,22 @@ def test_progress_names_the_steps_and_bad_options_are_refused_first(samples):
     assert steps == []
 
 
-def test_the_sentence_of_each_verdict(samples):
+def test_the_sentence_of_each_diagnosis(samples):
     whole = doctor(*samples)
 
-    def verdict(**levels):
+    def diagnosis(**levels):
         made = tuple(
             Check(name, level, None, "", "do")
             for name, level in {"range of the answer": "ok", **levels}.items()
         )
         return Diagnosis(made, whole.shift_test)
 
-    assert verdict(a="ok").sentence == "ok: no check says stop"
-    assert verdict(a="caution").sentence == "ok: no check says stop; caution: a"
-    graded = verdict(**{"range of the answer": "caution", "a": "ok", "b": "caution"})
+    assert diagnosis(a="ok").sentence == "ok: no check says stop"
+    assert diagnosis(a="caution").sentence == "ok: no check says stop; caution: a"
+    graded = diagnosis(**{"range of the answer": "caution", "a": "ok", "b": "caution"})
     assert graded.sentence == "caution: take an estimate with care; see range of the answer, b"
-    assert verdict(a="stop", b="caution").sentence == "stop: do not rely on an estimate; see a"
-    worst = verdict(a="caution", b="stop")
+    assert diagnosis(a="stop", b="caution").sentence == "stop: do not rely on an estimate; see a"
+    worst = diagnosis(a="caution", b="stop")
     assert [check.name for check in worst.ranked] == ["b", "a", "range of the answer"]
     assert [check.advice for check in worst.ranked] == [
         "do",

@@ -95,19 +95,19 @@ def test_the_critics_noise_by_hand(quiet):
 
 def test_suitability_in_three_words(quiet):
     source, target, _ = quiet
-    assert sg.suitable(source, target, 0.15).verdict == "suitable"
-    assert sg.suitable(source, target, 0.001).verdict == "cannot say"
+    assert sg.suitable(source, target, 0.15).decision == "suitable"
+    assert sg.suitable(source, target, 0.001).decision == "cannot say"
     broken, _ = sample(3, scale=0.05)
     found = sg.suitable(source, sg.Target(logits=broken), 0.01)
-    assert found.verdict == "not suitable"
+    assert found.decision == "not suitable"
     assert found.low > found.limit == pytest.approx(source.error + 0.01)
     assert "limit" in found.sentence()
-    assert json.loads(found.to_json())["verdict"] == "not suitable"
+    assert json.loads(found.to_json())["decision"] == "not suitable"
 
 
 def test_a_higher_level_never_says_more(quiet):
     source, target, _ = quiet
-    words = [sg.suitable(source, target, 0.06, level=level).verdict for level in (0.5, 0.8, 0.95, 0.99)]
+    words = [sg.suitable(source, target, 0.06, level=level).decision for level in (0.5, 0.8, 0.95, 0.99)]
     assert words == sorted(words, reverse=True)  # "suitable" first, then "cannot say"
     assert set(words) == {"suitable", "cannot say"}
 
@@ -232,14 +232,14 @@ def test_a_limit_that_is_met_is_not_exceeded(quiet):
     source, target, _ = quiet
     found = sg.suitable(source, target)
     at_high, at_low = found.high - source.error, found.low - source.error
-    assert sg.suitable(source, target, at_high + 1e-12).verdict == "suitable"
-    assert sg.suitable(source, target, at_high - 1e-6).verdict == "cannot say"
+    assert sg.suitable(source, target, at_high + 1e-12).decision == "suitable"
+    assert sg.suitable(source, target, at_high - 1e-6).decision == "cannot say"
     assert (found.low, found.high) == (
         sg.estimate(source, target).range.low,
         sg.estimate(source, target).range.high,
     )
     if at_low > 0.0:
-        assert sg.suitable(source, target, at_low - 1e-6).verdict == "not suitable"
+        assert sg.suitable(source, target, at_low - 1e-6).decision == "not suitable"
 
 
 @pytest.mark.parametrize(

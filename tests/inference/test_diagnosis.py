@@ -139,7 +139,7 @@ def test_the_whole_shift_test_and_its_bounds_are_there(healthy):
     assert f"at least {100 * alone.cot_bound:.1f}%" in said
 
 
-def test_the_verdict_is_that_of_auto():
+def test_the_status_is_that_of_auto():
     """No difference beyond noise by `explained`, though the two-sample p-value happens to be small."""
     rng = np.random.default_rng(112)
     z = rng.normal(size=(150, 4)) * 2
@@ -179,7 +179,7 @@ def test_heavy_rows_count_so_often_where_confidence_meets_accuracy(healthy):
     assert found.status == "stop"
 
 
-def test_the_worst_comes_first_and_the_verdict_names_it(healthy):
+def test_the_worst_comes_first_and_the_sentence_names_it(healthy):
     z, _, z_t = healthy
     found = doctor(sg.Source(logits=z[:200], labels=z[:200].argmax(1)), sg.Target(logits=z_t))
     ranks = [["stop", "caution", "ok"].index(check.status) for check in found.ranked]

@@ -302,14 +302,14 @@ def test_progress_until_the_aim(data):
     assert found.to_dict()["done"] is True
 
 
-@pytest.mark.parametrize(("decide", "verdict"), [(0.03, "above"), (0.7, "below")])
-def test_progress_decides(data, decide, verdict):
+@pytest.mark.parametrize(("decide", "decision"), [(0.03, "above"), (0.7, "below")])
+def test_progress_decides(data, decide, decision):
     source, target, truth, _ = data
     plan = sg.label_plan(source, target, decide=decide)
-    assert plan.progress({}).verdict is None
+    assert plan.progress({}).decision is None
     found = plan.progress({plan.ids[i]: truth[plan.rows[i]] for i in range(100)})
-    assert (found.verdict, found.done) == (verdict, True)
-    assert f"stop: the error is {verdict} {100 * decide:.1f}%" in repr(found)
+    assert (found.decision, found.done) == (decision, True)
+    assert f"stop: the error is {decision} {100 * decide:.1f}%" in repr(found)
     assert plan.expected_labels <= 100
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from array_shares import label_shares
 
 import shiftgauge as sg
-from shiftgauge.labelshift import label_shares, rlls, shrink
+from shiftgauge.labelshift import rlls, shrink
 from shiftgauge.labelshift.regularised import penalty
 
 
@@ -36,7 +37,7 @@ def test_a_method_tells_the_shrinkage_which_size_is_whose(method):
 
 @pytest.mark.parametrize("seed", [6, 16, 56, 107, 209])
 def test_more_passes_never_lower_the_likelihood(seed):
-    """An extrapolation that overshoots is not taken; these samples each have one."""
+    """A step that overshoots is not taken."""
     rng = np.random.default_rng(seed)
     k = rng.integers(2, 7)
     p = rng.dirichlet(np.ones(k) * rng.choice([0.05, 0.2, 1, 5]), size=rng.integers(5, 60))

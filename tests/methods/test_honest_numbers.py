@@ -152,7 +152,7 @@ class TestNoErrorsAmongFewRows:
     def test_no_decision_rests_on_them(self, flawless):
         source, target, n = flawless
         if n <= 20:
-            assert sg.suitable(source, target).verdict == "cannot say"
+            assert sg.suitable(source, target).decision == "cannot say"
             assert sg.estimate(source, target).details["grade"] != "ok"
             assert sg.ceiling(source, target).value > 0.15
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import shiftgauge as sg
-from shiftgauge.methods.threshold import TIE, cut_at_share
+from shiftgauge.methods.threshold import TIE, threshold_at_share
 
 
 def share_beyond(values, mass, cut):
@@ -17,7 +17,7 @@ def share_beyond(values, mass, cut):
 def test_no_other_cut_is_nearer(values, share):
     values = np.array(values)
     mass = np.full(len(values), 1 / len(values))
-    cut = cut_at_share(values, mass, share)
+    cut = threshold_at_share(values, mass, share)
     assert share_beyond(values, mass, cut.value) == pytest.approx(cut.share)
     for other in [*values, 2.0]:
         there = share_beyond(values, mass, other)
@@ -27,7 +27,7 @@ def test_no_other_cut_is_nearer(values, share):
 
 
 def test_without_errors_the_cut_lies_beyond_the_source():
-    cut = cut_at_share(np.array([0.2, 0.4]), np.array([0.5, 0.5]), 0.0)
+    cut = threshold_at_share(np.array([0.2, 0.4]), np.array([0.5, 0.5]), 0.0)
     assert not cut.identified
     assert 0.4 < cut.value < 0.4 + 1e-11
 
@@ -53,5 +53,5 @@ def test_all_rows_equal_takes_the_nearer_side():
 
 def test_weights_move_the_cut():
     values = np.array([0.9, 0.5, 0.1])
-    assert cut_at_share(values, np.array([0.1, 0.6, 0.3]), 0.1).value == 0.9
-    assert cut_at_share(values, np.array([0.1, 0.6, 0.3]), 0.7).value == 0.5
+    assert threshold_at_share(values, np.array([0.1, 0.6, 0.3]), 0.1).value == 0.9
+    assert threshold_at_share(values, np.array([0.1, 0.6, 0.3]), 0.7).value == 0.5

@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import linear_sum_assignment
 
 import shiftgauge as sg
-from shiftgauge.methods.threshold import cut_at_share
+from shiftgauge.methods.threshold import threshold_at_share
 
 ot = pytest.importorskip("ot")
 
@@ -83,7 +83,9 @@ def test_tie_mass_covers_every_optimal_plan(seed):
         sg.Source(probs=p, labels=labels), sg.Target(probs=shifted), method="cott", calibration="none"
     )
     error = np.mean(p.argmax(1) != labels)
-    cuts = {cut_at_share(costs, np.full(6, 1 / 6), error).value for costs in optimal_plans(p, [2, 2, 2])}
+    cuts = {
+        threshold_at_share(costs, np.full(6, 1 / 6), error).value for costs in optimal_plans(p, [2, 2, 2])
+    }
     shares = [np.mean(costs >= cut - 1e-12) for costs in optimal_plans(shifted, [2, 2, 2]) for cut in cuts]
     assert min(shares) - 1e-9 <= found.error <= max(shares) + 1e-9
     assert max(shares) - min(shares) <= found.details["tie_mass"] + 1e-9

@@ -8,7 +8,7 @@ from shiftgauge.inference.checks import RANGE
 from shiftgauge.methods import Pair
 from shiftgauge.methods.posterior import row_posterior
 from shiftgauge.reports import report
-from shiftgauge.reports.findings import LEVELS, findings, verdict
+from shiftgauge.reports.findings import LEVELS, diagnosis, findings
 from shiftgauge.reports.slices import MOST_SLICES, class_table, slice_tables
 from shiftgauge.rows import run
 
@@ -29,12 +29,12 @@ def test_findings_come_worst_first(troubled):
     assert (own["check"], own["level"]) == ("scot", "caution")
 
 
-def test_the_worst_finding_is_the_verdict_and_its_reason():
+def test_the_worst_finding_is_the_diagnosis_and_its_reason():
     found = [
         {"check": level, "level": level, "meaning": "why", "action": "mend it"}
         for level in ("ok", "stop", "caution")
     ]
-    assert verdict(found) == {
+    assert diagnosis(found) == {
         "level": "stop",
         "headline": "Do not rely on it.",
         "reasons": ["stop: why"],
@@ -45,16 +45,16 @@ def test_the_worst_finding_is_the_verdict_and_its_reason():
         {"check": RANGE, "level": level, "meaning": "wide", "action": "label some rows"}
         for level in ("ok", "caution", "stop")
     ]
-    assert verdict([*found[::2], graded[0]])["level"] == "ok"
-    assert verdict([found[0], graded[1]]) == {
+    assert diagnosis([*found[::2], graded[0]])["level"] == "ok"
+    assert diagnosis([found[0], graded[1]]) == {
         "level": "caution",
         "headline": "Take it with care.",
         "reasons": [f"{RANGE}: wide"],
         "advice": "Label some rows before you act on it (shiftgauge label-plan).",
     }
-    assert verdict([graded[2]])["level"] == "stop"
-    assert verdict([graded[0], found[1]])["level"] == "stop"  # a narrow range excuses nothing
-    assert verdict(found[:1])["reasons"] == []
+    assert diagnosis([graded[2]])["level"] == "stop"
+    assert diagnosis([graded[0], found[1]])["level"] == "stop"  # a narrow range excuses nothing
+    assert diagnosis(found[:1])["reasons"] == []
 
 
 def test_the_report_repeats_what_its_method_warns_of(troubled):

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from shiftgauge.labelshift import label_shares, mlls
-from shiftgauge.rows import run, sum_in_order
+from shiftgauge.labelshift import mlls
+from shiftgauge.rows import Block, Rows, run, sum_in_order
 from shiftgauge.rows import subsample as rows_module
 from shiftgauge.transport import Problem, exact, exact_transport, soft, soft_transport, solve
 
@@ -143,7 +143,8 @@ def test_random_cuts_give_the_same_soft_plan_and_shares(path, data, seed, weight
     np.testing.assert_allclose(posterior, expected, atol=1e-7)
     assert plan.kept == pytest.approx(share @ posterior[np.arange(n), p.argmax(axis=1)], abs=1e-12)
     prior = rng.dirichlet(np.full(k, 20.0))
-    found, oracle = run(mlls(rows, prior)), label_shares(p, prior, share, tol=1e-11)
+    found = run(mlls(rows, prior))
+    oracle = run(mlls(Rows.of_block(Block(p, weights=share)), prior, tol=1e-11))
     assert found.gap <= 1e-9
     assert likelihood(p, share, prior, found.shares) == pytest.approx(
         likelihood(p, share, prior, oracle.shares), abs=2e-9

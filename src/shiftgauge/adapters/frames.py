@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from shiftgauge.adapters.collected import Collected, index_ids
+from shiftgauge.adapters.scores import CollectedScores, index_ids
 from shiftgauge.errors import InputError
 from shiftgauge.io.batches import arrow_table
 from shiftgauge.io.frames import WHERE, as_table
@@ -30,7 +30,7 @@ def from_dataframe(
     predictions: str | None = "prediction",
     second: str | None = None,
     ids: str | None = None,
-) -> Collected:
+) -> CollectedScores:
     """Read scores by column names; `.source()` and `.target()` of the result go on from there.
 
     Args:
@@ -77,7 +77,7 @@ def from_dataframe(
         word: held[name] if word == "ids" else parse_labels(held[name], classes)
         for word, name in texts.items()
     }
-    return Collected(
+    return CollectedScores(
         scores=_matrix(matrix, columns, kind),
         kind=kind,
         classes=classes,

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from shiftgauge import validation
-from shiftgauge.adapters.collected import Collected
 from shiftgauge.adapters.pytorch import collect, import_torch
+from shiftgauge.adapters.scores import CollectedScores
 from shiftgauge.errors import InputError
 
 
@@ -29,7 +29,7 @@ def collect_texts(
     precision: str | None = None,
     out: str | Path | None = None,
     progress: Callable[[str], None] | None = None,
-) -> Collected:
+) -> CollectedScores:
     """Score texts with a `transformers` sequence classifier, batch by batch.
 
     Args:
@@ -64,7 +64,7 @@ def collect_texts(
     )
 
 
-def from_trainer(output: Any, *, classes: Sequence[Hashable] | None = None) -> Collected:
+def from_trainer(output: Any, *, classes: Sequence[Hashable] | None = None) -> CollectedScores:
     """What `Trainer.predict` returned (`predictions`, `label_ids`), ready to be a source or a target.
 
     >>> from types import SimpleNamespace
@@ -85,7 +85,7 @@ def from_trainer(output: Any, *, classes: Sequence[Hashable] | None = None) -> C
         )
     array = np.asarray(scores, dtype=np.float32)
     labels = getattr(output, "label_ids", None)
-    return Collected(
+    return CollectedScores(
         scores=array,
         labels=None if labels is None else np.asarray(labels),
         classes=validation.check_classes(classes, array.shape[1], "from_trainer"),

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from shiftgauge import validation
-from shiftgauge.adapters._rows import ScoreSink, open_rows
-from shiftgauge.adapters.collected import Collected, check_kind
+from shiftgauge.adapters._sinks import ScoreSink, open_sink
+from shiftgauge.adapters.scores import CollectedScores, check_kind
 from shiftgauge.errors import InputError, optional
 
 #: A batch taken apart: what the model is called with, and labels or None.
@@ -32,7 +32,7 @@ def collect(
     unpack: Callable[[Any], Unpacked] | None = None,
     out: str | Path | None = None,
     progress: Callable[[str], None] | None = None,
-) -> Collected:
+) -> CollectedScores:
     """Score every batch of a loader with a module; `.source()` and `.target()` of the result go on from there.
 
     The module runs in eval mode without gradients; the mode of every submodule and the module's device are
@@ -58,7 +58,7 @@ def collect(
     place = _device(torch, model, device)
     labels: list[npt.NDArray[Any]] = []
     others: list[npt.NDArray[np.intp]] = []
-    with _evaluating(models, place), open_rows(out, _row_bound(loader)) as rows:
+    with _evaluating(models, place), open_sink(out, _row_bound(loader)) as rows:
         for inputs, truth in _batches(loader, unpack or _unpack, progress):
             inputs = _moved(inputs, place)
             with torch.inference_mode(), _autocast(torch, place, precision):
@@ -70,7 +70,7 @@ def collect(
                 others.append(found[1].argmax(axis=1))
         _check_labels(labels, rows)
     scores = rows.array()
-    return Collected(
+    return CollectedScores(
         scores=scores,
         kind=kind,
         labels=np.concatenate(labels) if labels else None,

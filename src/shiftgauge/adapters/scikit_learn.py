@@ -8,11 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from shiftgauge import validation
-from shiftgauge.adapters.collected import Collected, index_ids
+from shiftgauge.adapters.scores import CollectedScores, index_ids
 from shiftgauge.errors import InputError
 
 
-def from_sklearn(model: Any, X: Any, y: Any = None, *, weights: Any = None, second: Any = None) -> Collected:
+def from_sklearn(
+    model: Any, X: Any, y: Any = None, *, weights: Any = None, second: Any = None
+) -> CollectedScores:
     """Score X with a fitted classifier; functions take the result as a source if it has labels, else as a target.
 
     Probabilities come from `predict_proba`; a model without it gives logits by `decision_function` (one
@@ -39,7 +41,7 @@ def from_sklearn(model: Any, X: Any, y: Any = None, *, weights: Any = None, seco
     """
     classes = _classes(model)
     kind, scores = _scores(model, X, len(classes))
-    return Collected(
+    return CollectedScores(
         scores=scores,
         kind=kind,
         labels=None if y is None else validation.as_array(y, "from_sklearn: y"),

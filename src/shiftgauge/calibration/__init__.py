@@ -1,4 +1,4 @@
-"""Making confidence honest on the source: temperature and vector scaling, ECE and NLL."""
+"""Calibration of confidence on the source: temperature and vector scaling, ECE and NLL."""
 
 from shiftgauge.calibration.fit import (
     CALIBRATIONS,

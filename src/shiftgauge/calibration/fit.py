@@ -62,7 +62,7 @@ CALIBRATIONS: dict[str, Fit] = {"temperature": fit_temperature, "vector": fit_ve
 
 
 #: How far mean confidence may lie from accuracy on the source without a word, beyond two standard errors.
-HONEST = 0.1
+LARGEST_GAP = 0.1
 #: Rows of the source with the smallest probabilities, by mass, that do not decide what a zero counts as.
 RARE = 0.01
 #: Blocks of more entries than this are calibrated by compiled code; compiling is not worth it for fewer.
@@ -97,17 +97,17 @@ class Calibration:
 
     def warnings(self) -> tuple[str, ...]:
         """What its user should know."""
-        return (*self.calibrator.warnings(), *self._dishonest())
+        return (*self.calibrator.warnings(), *self._miscalibration())
 
-    def _dishonest(self) -> tuple[str, ...]:
+    def _miscalibration(self) -> tuple[str, ...]:
         """A sentence where confidence is far from accuracy after all."""
         gap = self.report.get("overconfidence", 0.0)
-        if abs(gap) <= HONEST + 1.0 / np.sqrt(self.rows):
+        if abs(gap) <= LARGEST_GAP + 1.0 / np.sqrt(self.rows):
             return ()
         side = "above" if gap > 0.0 else "below"
         return (
             f"calibrated confidence on the source lies {100 * abs(gap):.0f} points {side} its accuracy: ac, cot, scot "
-            "and label-shift, which take it at its word, miss by as much; try calibration='vector', or auto",
+            "and label-shift, which rely on it, are off by as much; try calibration='vector', or auto",
         )
 
     def probs(self, scores: npt.NDArray[Any], kind: str) -> npt.NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""Temperature scaling: one number that makes confidence honest on the source."""
+"""Temperature scaling: one number that calibrates confidence on the source."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class Temperature:
         if LOWEST < self.temperature < HIGHEST:
             return ()
         why = (
-            "the scores are far surer than they are right, or not those of the labels (wrong order of rows?)"
+            "the scores are strongly overconfident, or not those of the labels (wrong order of rows?)"
             if self.temperature >= HIGHEST
-            else "the source has no errors, or its scores are far too timid"
+            else "the source has no errors, or its scores are strongly underconfident"
         )
         return (
             f"the temperature ran to its bound {self.temperature:g}: {why}; confidences are not calibrated",

@@ -84,8 +84,8 @@ def backtest(
 def _print(result: Backtest) -> None:
     rows = result.table()
     out = console()
-    if result.verdict:
-        print_lines(out, wrapped("", use_option_names(result.verdict), "  "), "bold")
+    if result.recommendation:
+        print_lines(out, wrapped("", use_option_names(result.recommendation), "  "), "bold")
     out.print("mean absolute error (largest), in percentage points")
     for some in _beside(rows):
         out.print(_table(rows, some))

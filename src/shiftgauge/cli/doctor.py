@@ -51,7 +51,7 @@ def doctor(
 
 
 def _print(diagnosis: Diagnosis, verbose: bool) -> None:
-    """Print the verdict, and what is not ok with what to do about it; every check if verbose."""
+    """Print the status, and what is not ok with what to do about it; every check if verbose."""
     out = console()
     for line in wrapped("", diagnosis.sentence, " " * 9):
         out.print(line, style=STYLES[diagnosis.status])

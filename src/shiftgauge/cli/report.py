@@ -97,12 +97,12 @@ def report(
 
 
 def _print(document: Report, wanted: str, out: Path | None) -> None:
-    """Print the report, or its answer and verdict and where it was written."""
+    """Print the report, or its answer and diagnosis and where it was written."""
     if out is None:
         typer.echo(document.render(wanted), nl=False)
         return
     summary, screen = document.summary, console()
-    for line in (summary["answer"]["sentence"], summary["verdict"]["headline"], f"written to {out}"):
+    for line in (summary["answer"]["sentence"], summary["diagnosis"]["headline"], f"written to {out}"):
         screen.print(printable(line))
 
 

@@ -83,7 +83,7 @@ def checkpointed(engine: Engine, folder: str | Path, data: Any) -> Checkpoint:
     """The engine with checkpoints in a folder, which must not be among the data's own files."""
     if isinstance(data, str | Path) and Path(data).is_dir():
         within, place = Path(data).resolve(), Path(folder).resolve()
-        # Whoever reads the data skips hidden folders.
+        # Readers of the data skip hidden folders.
         if place.is_relative_to(within) and not any(p[0] in "._" for p in place.relative_to(within).parts):
             raise InputError(
                 f"checkpoint {folder}: lies in {data}, where every file is read as rows; wanted a folder elsewhere"

@@ -19,7 +19,7 @@ from shiftgauge.experiments.summaries import with_absolute_error
 from shiftgauge.experiments.tables import title_of
 from shiftgauge.labelshift.marginal import total_variation
 from shiftgauge.methods import Pair
-from shiftgauge.methods.threshold import cut_at_share
+from shiftgauge.methods.threshold import threshold_at_share
 from shiftgauge.rows import Block, Rows, run
 from shiftgauge.transport import exact_transport
 
@@ -135,4 +135,4 @@ def _costs(rows: Rows, block: Block, masses: Any) -> Any:
 
 
 def _cut(costs: Any, share: float) -> float:
-    return float(cut_at_share(costs, np.full(len(costs), 1 / len(costs)), share).value)
+    return float(threshold_at_share(costs, np.full(len(costs), 1 / len(costs)), share).value)

@@ -102,7 +102,7 @@ class Backtest(Table):
     not_tried: tuple[NotTried, ...] = ()
 
     @property
-    def verdict(self) -> str:
+    def recommendation(self) -> str:
         """The recommendation and how sure it is, as a sentence; empty where one method stands alone."""
         if len({t.method for t in self.trials}) == 1:
             return ""
@@ -154,7 +154,7 @@ class Backtest(Table):
 
     def heading(self) -> str:
         """What it recommends."""
-        return self.verdict or f"backtest of {self.trials[0].method}"
+        return self.recommendation or f"backtest of {self.trials[0].method}"
 
     def table_rows(self) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
         """One row per kind of shift and method; errors in percentage points."""

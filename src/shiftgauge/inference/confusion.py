@@ -15,7 +15,7 @@ from shiftgauge.inference.estimates import estimate
 from shiftgauge.inference.pairs import SourceOrPair, to_pair
 from shiftgauge.inference.scenarios import (
     FEW,
-    Counted,
+    LabelCounts,
     Scenarios,
     binomial_noise,
     scenarios,
@@ -296,7 +296,9 @@ def metrics(
     noise: dict[str, Array] = {}
     for one in numbers(pair, sums, costs):
         centre = _average_centre(one.name, values) if one.kind == "average" else None
-        own, found = cases.ranges(one.kind, one.values, one.noise, one.rows, one.counted, one.bounds, centre)
+        own, found = cases.ranges(
+            one.kind, one.values, one.noise, one.rows, one.label_counts, one.bounds, centre
+        )
         noise[one.name] = one.noise
         if one.name == "f1":  # J, the share of right rows among those of the class or predicted as it
             noise["f1"] = 2.0 * one.noise / (1.0 + own) ** 2
@@ -362,7 +364,7 @@ class Number:
     values: Array
     noise: Array
     rows: Array
-    counted: Counted | None = None
+    label_counts: LabelCounts | None = None
     bounds: tuple[float, float] = (0.0, 1.0)
 
 
@@ -427,8 +429,8 @@ def numbers(pair: Pair, sums: MetricSums, costs: Array | None = None) -> Iterato
     source_share = pair.source_sample.label_marginal * n_source
     share = sums.share[0]
     union = predicted + share - sums.tp[0]
-    counted = _counted(sums, union)
-    known = counted["share"].fraction
+    label_counts = _label_counts(sums, union)
+    known = label_counts["share"].fraction
     per_class = [_per_class(tp, own, predicted) for tp, own in zip(sums.tp, sums.share, strict=True)]
     values = {name: np.array([one[name] for one in per_class]) for name in (*AVERAGED, "share", "jaccard")}
     behind = {
@@ -439,11 +441,11 @@ def numbers(pair: Pair, sums: MetricSums, costs: Array | None = None) -> Iterato
     noise: dict[str, Array] = {}
     for name, (rows, of_source) in behind.items():
         own = values["jaccard" if name == "f1" else name]
-        noise[name] = binomial_noise(own[0], rows, of_source, counted[name].fraction)
-        yield Number(name, name, own, noise[name], rows, counted[name])
+        noise[name] = binomial_noise(own[0], rows, of_source, label_counts[name].fraction)
+        yield Number(name, name, own, noise[name], rows, label_counts[name])
     ratio = n / joint_rows(n_source, n)
     of_share = np.sqrt(sums.share_variance * ratio + (1.0 - known) / n**2)
-    yield Number("share", "share", values["share"], of_share, np.full(k, n), counted["share"])
+    yield Number("share", "share", values["share"], of_share, np.full(k, n), label_counts["share"])
     one, all_rows = np.ones(1), np.array([n])
     for name in AVERAGED:
         of_class = noise[name]
@@ -521,7 +523,7 @@ def _sum_to_one(shares: Array, found: Ranges) -> tuple[Array, Ranges]:
     return own, tuple(r and Range(r.level, min(r.low, x), max(r.high, x), r.kind) for x, r in ends)
 
 
-def _counted(sums: MetricSums, union: Array) -> dict[str, Counted]:
+def _label_counts(sums: MetricSums, union: Array) -> dict[str, LabelCounts]:
     """The labelled rows behind precision, recall, F1 and shares of each class."""
     predictions, classes, mass = (np.asarray(column) for column in sums.labelled)
     k, total = len(union), float(mass.sum())
@@ -541,16 +543,16 @@ def _counted(sums: MetricSums, union: Array) -> dict[str, Counted]:
         fraction = np.minimum(1.0, _ratio(both[0] / sums.mass, all_mass))
         fraction = np.where(total >= sums.mass * (1.0 - 1e-9), 1.0, fraction)
         shared = both[0] / max(total, 1e-300)
-        out[name] = Counted(both[0], both[1], by(column, mass * right), fraction, shared)
+        out[name] = LabelCounts(both[0], both[1], by(column, mass * right), fraction, shared)
     fraction = np.full(k, min(1.0, total / sums.mass))
     everything = (np.full(k, total), np.full(k, float((mass**2).sum())))
-    out["share"] = Counted(*everything, by(classes, mass), fraction, np.zeros(k))
+    out["share"] = LabelCounts(*everything, by(classes, mass), fraction, np.zeros(k))
     return out
 
 
-def _all(known: Array) -> Counted:
+def _all(known: Array) -> LabelCounts:
     """For a number of all rows that labels do not update directly: only how many rows are labelled."""
-    return Counted(np.zeros(1), np.zeros(1), np.zeros(1), known[:1], np.zeros(1))
+    return LabelCounts(np.zeros(1), np.zeros(1), np.zeros(1), known[:1], np.zeros(1))
 
 
 def soft_confusion(posterior: Array, predictions: npt.NDArray[np.intp], mass: Array) -> Array:

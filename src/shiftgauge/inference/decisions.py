@@ -25,7 +25,7 @@ __all__ = [
     "OK",
     "STOP",
     "Ceiling",
-    "Ranked",
+    "RankedModel",
     "Ranking",
     "Suitability",
     "ceiling",
@@ -183,17 +183,17 @@ def ceiling(
 
 @dataclass(frozen=True, repr=False)
 class Suitability(Result):
-    """The verdict on "the error is at most the source's plus the margin".
+    """The decision on "the error is at most the source's plus the margin".
 
     Attributes:
-        verdict: `"suitable"`, `"not suitable"` or `"cannot say"`.
+        decision: `"suitable"`, `"not suitable"` or `"cannot say"`.
         error, low, high: the estimate, and the two ends of its range at the level.
         limit: the source error plus the margin.
         margin, level: what was asked for.
         warnings: those of the estimate.
     """
 
-    verdict: str
+    decision: str
     error: float
     low: float
     high: float
@@ -203,16 +203,16 @@ class Suitability(Result):
     warnings: tuple[str, ...] = ()
 
     def sentence(self) -> str:
-        """The verdict in one line."""
+        """The decision in one line."""
         between = f"{percent(self.low)} to {percent(self.high)}"
-        return f"{self.verdict}: the error is {between}, the limit {percent(self.limit)}"
+        return f"{self.decision}: the error is {between}, the limit {percent(self.limit)}"
 
     def content(self) -> dict[str, Any]:
-        """The verdict as plain values."""
+        """The decision as plain values."""
         return {**vars(self), "warnings": list(self.warnings), "sentence": self.sentence()}
 
     def heading(self) -> str:
-        """The verdict in one line."""
+        """The decision in one line."""
         return self.sentence()
 
     def __repr__(self) -> str:
@@ -254,14 +254,14 @@ def suitable(
     found = Answer(to_pair("suitable", source, target, calibration, 0, labels, labels_chosen), proportions)
     limits, _ = found.at(level)
     limit = min(1.0, found.source_error + margin)
-    verdict = SUITABLE if limits.high <= limit else NOT if limits.low > limit else UNSURE
+    decision = SUITABLE if limits.high <= limit else NOT if limits.low > limit else UNSURE
     return Suitability(
-        verdict, found.error, limits.low, limits.high, limit, margin, level, found.estimate.warnings
+        decision, found.error, limits.low, limits.high, limit, margin, level, found.estimate.warnings
     )
 
 
 @dataclass(frozen=True)
-class Ranked:
+class RankedModel:
     """One model of a ranking.
 
     Attributes:
@@ -288,7 +288,7 @@ class Ranking(Table):
         warnings: those of the models' estimates, each after the model's name.
     """
 
-    models: tuple[Ranked, ...]
+    models: tuple[RankedModel, ...]
     sure: float
     warnings: tuple[str, ...] = ()
 
@@ -354,7 +354,7 @@ def rank(
         raise InputError(
             "rank: the targets have different numbers of rows; wanted the same rows for every model"
         )
-    ranked = sorted((_ranked(name, a) for name, a in found.items()), key=lambda m: m.expected)
+    ranked = sorted((_ranked_model(name, a) for name, a in found.items()), key=lambda m: m.expected)
     return Ranking(
         tuple(ranked),
         _sure(found[ranked[0].name], found[ranked[1].name], ranked[1].expected - ranked[0].expected),
@@ -370,8 +370,8 @@ def _model_pair(name: str, given: Any, calibration: str) -> Pair:
     return Pair(given[0], given[1], calibration, function=f"rank ({name})")
 
 
-def _ranked(name: str, found: Answer) -> Ranked:
-    return Ranked(name, (found.error + found.source_error) / 2, found.error, found.source_error)
+def _ranked_model(name: str, found: Answer) -> RankedModel:
+    return RankedModel(name, (found.error + found.source_error) / 2, found.error, found.source_error)
 
 
 def _sure(first: Answer, second: Answer, difference: float) -> float:

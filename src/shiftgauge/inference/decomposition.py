@@ -29,7 +29,7 @@ from shiftgauge.errors import InputError
 from shiftgauge.inference.columns import as_texts, one_per_row
 from shiftgauge.inference.estimates import estimate
 from shiftgauge.inference.pairs import SourceOrPair, to_pair
-from shiftgauge.inference.scenarios import Counted, Scenarios, scenarios
+from shiftgauge.inference.scenarios import LabelCounts, Scenarios, scenarios
 from shiftgauge.inference.segments import (
     FEWEST_EACH,
     SEEN,
@@ -528,8 +528,8 @@ class _Split:
         """
         centre = constant + float(coefficients @ self.t)
         low, high = (constant + float(sign(coefficients, 0.0).sum()) for sign in (np.minimum, np.maximum))
-        known = float(self.q @ sums.counted.fraction)
-        unknown = 1.0 - sums.counted.fraction
+        known = float(self.q @ sums.label_counts.fraction)
+        unknown = 1.0 - sums.label_counts.fraction
         off = float(coefficients @ (missed[0] * unknown))
         noise = np.where(self.q > 0.0, np.hypot(slice_noise(pair, sums), missed[1] * unknown), 0.0)
         none = np.zeros(1)
@@ -538,7 +538,7 @@ class _Split:
             (constant + sums.errors @ coefficients)[:, None],
             np.array([float(np.linalg.norm(coefficients * noise))]),
             np.array([pair.target.n_effective]),
-            Counted(none, none, none, np.array([known]), none),
+            LabelCounts(none, none, none, np.array([known]), none),
             bounds=(low, high),
             centre=np.array([centre]),
         )

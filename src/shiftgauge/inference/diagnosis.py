@@ -18,7 +18,7 @@ from shiftgauge.inference.checks import (
 from shiftgauge.inference.pairs import SourceOrPair, to_pair
 from shiftgauge.methods.auto import check_proportions
 from shiftgauge.methods.range import CAUTION, OK, STOP
-from shiftgauge.methods.shift import ShiftVerdict
+from shiftgauge.methods.shift import ShiftTestResult
 from shiftgauge.results import Table, p_value, render
 from shiftgauge.rows import AnyTarget
 from shiftgauge.validation.target_labels import RANDOM
@@ -37,7 +37,7 @@ class Diagnosis(Table):
     """
 
     checks: tuple[Check, ...]
-    shift_test: ShiftVerdict
+    shift_test: ShiftTestResult
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -46,7 +46,7 @@ class Diagnosis(Table):
 
     @property
     def status(self) -> str:
-        """The verdict: `"stop"` if any check says so, else the grade of the answer's range.
+        """The status: `"stop"` if any check says so, else the grade of the answer's range.
 
         Many checks advise caution and few of them concern the answer: only the range's grade was calibrated on data
         (`benchmarks/silent.py`).
@@ -63,7 +63,7 @@ class Diagnosis(Table):
 
     @property
     def sentence(self) -> str:
-        """The verdict in one sentence."""
+        """The status in one sentence."""
         worst = [check.name for check in self.checks if check.status == self.status]
         if self.status == OK:
             others = [check.name for check in self.checks if check.status == CAUTION]
@@ -95,7 +95,7 @@ class Diagnosis(Table):
         ]
 
     def heading(self) -> str:
-        """The verdict."""
+        """The status."""
         return self.sentence
 
     def table_rows(self) -> tuple[Sequence[str], Sequence[Sequence[str]]]:

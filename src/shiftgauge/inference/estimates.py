@@ -18,7 +18,7 @@ from shiftgauge.methods.labels import at_level
 from shiftgauge.methods.pair import Pair, accepted_options
 from shiftgauge.methods.range import RANGE_LEVEL, check_level
 from shiftgauge.methods.registry import DEFAULT, METHODS, accepts, find
-from shiftgauge.methods.shift import ShiftVerdict
+from shiftgauge.methods.shift import ShiftTestResult
 from shiftgauge.results import Comparison, Estimate
 from shiftgauge.rows import AnyTarget, Block, RowBuffer, Rows, run, to_target
 from shiftgauge.samples import Source
@@ -165,7 +165,7 @@ def shift_test(
     calibration: str = "temperature",
     false_alarms: float = 0.05,
     seed: int = 0,
-) -> ShiftVerdict:
+) -> ShiftTestResult:
     """Test whether the target is the source with other class proportions.
 
     Args:

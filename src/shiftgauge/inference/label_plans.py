@@ -26,13 +26,13 @@ from shiftgauge.validation.target_labels import check_target_labels
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 
-#: Rows to label unless somebody asks for another number.
+#: Rows to label by default.
 LABELS = 20
 #: Errors on the grid that a confidence sequence is computed on, at most.
 GRID = 2001
-#: Worlds drawn from the prior for the expected number of labels, numbers of labels looked at in each, and errors on
+#: Errors drawn from the prior for the expected number of labels, numbers of labels tried with each, and errors on
 #: the grid there.
-WORLDS, LOOKS, COARSE_GRID = 200, 60, 501
+SIMULATIONS, LOOKS, COARSE_GRID = 200, 60, 501
 #: Error probabilities that differ by more than this are those of another target.
 ROUNDED = 1e-3
 #: The first words of a saved plan.
@@ -184,18 +184,18 @@ class LabelPlan(Table, RowPlan):
         wrong, gap = self._in_order(labels)
         low, high = confidence_sequence(wrong, self.n_target, self.prior, self.range.level)
         done = len(wrong) == self.n_target
-        verdict = None
+        decision = None
         if self.until_width is not None:
             done = done or high - low <= self.until_width
         elif self.decide is not None:
-            verdict = "above" if low > self.decide else "below" if high < self.decide else None
-            done = done or verdict is not None
+            decision = "above" if low > self.decide else "below" if high < self.decide else None
+            done = done or decision is not None
         return Progress(
             labels=len(wrong),
             errors=int(wrong.sum()),
             range=Range(self.range.level, low, high, "confidence sequence, valid at every look"),
             done=done,
-            verdict=verdict,
+            decision=decision,
             decide=self.decide,
             warnings=(gap,) if gap else (),
         )
@@ -294,7 +294,7 @@ class Progress(Result):
         labels, errors: labelled rows that were used, and those whose prediction is wrong.
         range: a confidence sequence for the error of exactly these target rows.
         done: whether the plan's aim is reached.
-        verdict: `"above"` or `"below"` the error to decide on; None while it is open, or if there is none.
+        decision: `"above"` or `"below"` the error to decide on; None while it is open, or if there is none.
         decide: that error, or None.
         warnings: what the reader should know.
     """
@@ -303,15 +303,15 @@ class Progress(Result):
     errors: int
     range: Range
     done: bool
-    verdict: str | None
+    decision: str | None
     decide: float | None
     warnings: tuple[str, ...] = ()
 
     def sentence(self) -> str:
         """The progress in one line."""
         so_far = f"{self.labels:,} labels, {self.errors:,} errors: the error is {self.range}"
-        if self.verdict is not None:
-            return f"stop: the error is {self.verdict} {percent(self.decide or 0.0)}; {so_far}"
+        if self.decision is not None:
+            return f"stop: the error is {self.decision} {percent(self.decide or 0.0)}; {so_far}"
         return f"{'stop' if self.done else 'go on'}: {so_far}"
 
     def content(self) -> dict[str, Any]:
@@ -515,7 +515,7 @@ def expected_labels(
     decide: float | None,
     rng: np.random.Generator,
 ) -> int:
-    """The median number of labels until the aim is reached, over worlds drawn from the prior."""
+    """The median number of labels until the aim is reached, over errors drawn from the prior."""
     from scipy.special import gammaln
 
     errors, mass = _grid(n, prior, COARSE_GRID)
@@ -524,7 +524,7 @@ def expected_labels(
     looks = np.unique(np.geomspace(1, n, LOOKS).astype(np.intp))
     looks = looks[looks < n]  # with all labels every aim is reached
     needed = []
-    for _ in range(WORLDS):
+    for _ in range(SIMULATIONS):
         truth = round(n * prior.quantile(float(rng.random())))
         k = _cumulated_errors(truth, n, looks, rng)
         # (looks, errors) log-probability of k errors among t draws, up to a constant

@@ -41,7 +41,7 @@ Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 R = TypeVar("R")
 
-#: Replicates unless somebody asks for another number.
+#: Replicates by default.
 REPLICATES = 200
 #: More than this is probably a typing error: it would run for hours.
 MOST_REPLICATES = 100_000
@@ -82,7 +82,7 @@ class Resampling:
 
 
 def group_numbers(values: Any, n: int, what: str) -> Indices | None:
-    """(n,) group numbers 0..G-1; a missing group is refused, since nobody knows what it belongs to."""
+    """(n,) group numbers 0..G-1; a missing group is refused."""
     if values is None:
         return None
     array = one_per_row(values, n, what)

@@ -54,7 +54,7 @@ HYPOTHESES: Final[dict[str, tuple[tuple[str, dict[str, Any]], ...]]] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Counted:
+class LabelCounts:
     """(m,) each, of the labelled rows behind m numbers: their mass, the sum of its squares, and the mass that counts.
 
     Attributes:
@@ -109,7 +109,7 @@ class Scenarios:
         values: Array,
         noise: Array,
         rows: Array,
-        counted: Counted | None = None,
+        label_counts: LabelCounts | None = None,
         bounds: tuple[float, float] = (0.0, 1.0),
         centre: Array | None = None,
     ) -> tuple[Array, tuple[Range | None, ...]]:
@@ -120,7 +120,7 @@ class Scenarios:
             values: (S, m) the numbers in each scenario.
             noise: (m,) standard deviations of sampling error and label noise.
             rows: (m,) the effective rows behind each.
-            counted: the labelled rows behind each, where the number is a share of them.
+            label_counts: the labelled rows behind each, where the number is a share of them.
             bounds: between which all values lie.
             centre: (m,) the numbers, if not those of the first scenario.
         """
@@ -129,27 +129,27 @@ class Scenarios:
         middle = unit[0] if centre is None else (centre - low) / width
         if not self.measured:
             return low + width * middle, (None,) * len(middle)
-        known = np.zeros(len(middle)) if counted is None else counted.fraction
+        known = np.zeros(len(middle)) if label_counts is None else label_counts.fraction
         below, above = scales(kind, unit, noise / width, known)
         out, found = middle.copy(), []
         for i in range(len(middle)):
             around = ErrorDistribution(float(np.clip(middle[i], 0.0, 1.0)), float(below[i]), float(above[i]))
-            ends, out[i] = self._range(around, counted, i, rows[i])
+            ends, out[i] = self._range(around, label_counts, i, rows[i])
             found.append(
                 ends and replace(ends, low=low + width * ends.low, high=low + width * ends.high),
             )
         return low + width * out, tuple(found)
 
     def _range(
-        self, around: ErrorDistribution, counted: Counted | None, i: int, rows: float
+        self, around: ErrorDistribution, label_counts: LabelCounts | None, i: int, rows: float
     ) -> tuple[Range | None, float]:
         """The range of one number on the unit scale, and the number."""
         value = around.error
         if max(around.scale_low, around.scale_high) <= 1e-12:
             return Range(self.level, value, value, ALL_KIND), value
         distribution: Distribution = around
-        if counted is not None and self.use_labels and counted.mass[i] > 0.0:
-            evidence = _evidence(counted, i)
+        if label_counts is not None and self.use_labels and label_counts.mass[i] > 0.0:
+            evidence = _evidence(label_counts, i)
             if evidence.effective > 0.0:
                 distribution = update(around, evidence)
                 value = distribution.quantile(0.5)
@@ -158,15 +158,15 @@ class Scenarios:
         return range_of(distribution, self.level, KIND), value
 
 
-def _evidence(counted: Counted, i: int) -> LabelEvidence:
+def _evidence(label_counts: LabelCounts, i: int) -> LabelEvidence:
     """What the labelled rows behind one number say of it; labels that the error rests on already count for less."""
-    share = float(counted.hits[i] / counted.mass[i])
-    fraction = float(min(counted.fraction[i], 1.0))
+    share = float(label_counts.hits[i] / label_counts.mass[i])
+    fraction = float(min(label_counts.fraction[i], 1.0))
     least = share * fraction
-    count = float(counted.mass[i] ** 2 / counted.squares[i])
+    count = float(label_counts.mass[i] ** 2 / label_counts.squares[i])
     return LabelEvidence(
         error=share,
-        effective=count * (1.0 - float(counted.shared[i])),
+        effective=count * (1.0 - float(label_counts.shared[i])),
         fraction=fraction,
         least=least,
         most=1.0 - (fraction - least),

@@ -21,7 +21,7 @@ from shiftgauge.inference.resampling import FEWEST, REPLICATES, Replicates, Resa
 from shiftgauge.inference.scenarios import FEW as SMALL
 from shiftgauge.inference.scenarios import KIND as MEASURED
 from shiftgauge.inference.scenarios import TOO_FEW as FEW
-from shiftgauge.inference.scenarios import Counted, Scenarios, binomial_noise, scenarios
+from shiftgauge.inference.scenarios import LabelCounts, Scenarios, binomial_noise, scenarios
 from shiftgauge.labelshift import Marginal
 from shiftgauge.methods.pair import Pair, resolve_method
 from shiftgauge.methods.posterior import mean_posterior, recalibrate_to, row_posterior
@@ -240,9 +240,9 @@ def slices(
         drawn = _draw(replicated, pair.parts(name, **options), sums.drawn, len(cut.names))
         kind = SAMPLING if missed is None else f"simultaneous, sampling error, {SEEN}"
         errors, ranges = _intervals(pair, sums, drawn, missed, level, kind)
-    few = ~sums.enough & (sums.counted.fraction < 1.0)
+    few = ~sums.enough & (sums.label_counts.fraction < 1.0)
     if pair.source.n < FEWEST:
-        few = sums.counted.fraction < 1.0
+        few = sums.label_counts.fraction < 1.0
         warnings.append(
             f"no ranges: {pair.source.n} source rows cannot show how far chance goes; wanted at least {FEWEST}"
         )
@@ -277,7 +277,7 @@ def _slices(
 
 def slice_noise(pair: Pair, sums: SliceSums) -> Array:
     """(G,) the sampling error and label noise of each slice's error."""
-    return binomial_noise(sums.errors[0], sums.effective, pair.source.n_effective, sums.counted.fraction)
+    return binomial_noise(sums.errors[0], sums.effective, pair.source.n_effective, sums.label_counts.fraction)
 
 
 def _ranges(
@@ -287,7 +287,7 @@ def _ranges(
     noise = slice_noise(pair, sums)
     if missed is not None:
         noise = np.hypot(noise, missed[1])
-    errors, found = cases.ranges("slice", sums.errors, noise, sums.effective, sums.counted)
+    errors, found = cases.ranges("slice", sums.errors, noise, sums.effective, sums.label_counts)
     if missed is None:
         return errors, found
     off = missed[0].tolist()
@@ -327,7 +327,7 @@ class SliceSums:
     Attributes:
         mass, rows, effective: (G,) each.
         errors: (S, G) in each scenario; 0 without mass.
-        counted: the labelled rows of each slice.
+        label_counts: the labelled rows of each slice.
         drawn: (b,) the slice of each row that is resampled.
     """
 
@@ -335,7 +335,7 @@ class SliceSums:
     rows: Indices
     effective: Array
     errors: Array
-    counted: Counted
+    label_counts: LabelCounts
     drawn: Indices
 
     @property
@@ -397,9 +397,11 @@ class Grouping:
             for w in (row_mass, row_mass**2, row_mass * (predictions != classes))
         )
         shared = mine / max(float(row_mass.sum()), 1e-300)
-        counted = Counted(mine, mine2, hits, np.minimum(1.0, np.nan_to_num(_ratio(mine, mass))), shared)
+        label_counts = LabelCounts(
+            mine, mine2, hits, np.minimum(1.0, np.nan_to_num(_ratio(mine, mass))), shared
+        )
         return SliceSums(
-            mass / mass.sum(), rows.astype(np.intp), effective, errors, counted, buffer.joined()[0]
+            mass / mass.sum(), rows.astype(np.intp), effective, errors, label_counts, buffer.joined()[0]
         )
 
 

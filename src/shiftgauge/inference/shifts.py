@@ -64,8 +64,8 @@ def made_shifts(pool: Source, groups: Sequence[Groups], seed: int) -> Iterator[S
     score space; rows of lower confidence; sharper scores; noisier scores; two confusable classes in excess.
 
     Sharper scores leave every decision as it was. Noisier scores move a decision that was the largest score
-    to the largest noisy one; a deployed decision that was not the largest score stays, as nobody knows the
-    rule behind it.
+    to the largest noisy one; a deployed decision that was not the largest score stays: the rule
+    behind it is not known.
     """
     rng = np.random.default_rng(seed)
     z = log_scores(pool.scores, pool.kind)

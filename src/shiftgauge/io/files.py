@@ -42,7 +42,7 @@ class FileVersion:
     def check(self) -> None:
         """Refuse a file that has changed since."""
         if FileVersion.of(self.file) != self:
-            raise FileError(f"{self.file}: changed between two passes; start again when nobody writes to it")
+            raise FileError(f"{self.file}: changed between two passes; start again when nothing writes to it")
 
 
 def is_glob(path: Path) -> bool:

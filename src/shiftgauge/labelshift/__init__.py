@@ -4,7 +4,7 @@ from shiftgauge.labelshift.black_box import bbse
 from shiftgauge.labelshift.cells import RunnerUps, confidence_cells
 from shiftgauge.labelshift.confusion import joint_confusion
 from shiftgauge.labelshift.dirichlet import dirichlet_shares, resample_to
-from shiftgauge.labelshift.likelihood import LabelShares, label_shares, mlls, reweighted
+from shiftgauge.labelshift.likelihood import LabelShares, mlls, reweighted
 from shiftgauge.labelshift.marginal import (
     LABEL_SHIFT,
     MARGINALS,
@@ -29,7 +29,6 @@ __all__ = [
     "dirichlet_shares",
     "j_test",
     "joint_confusion",
-    "label_shares",
     "mlls",
     "resample_to",
     "reweighted",

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from shiftgauge.labelshift.confusion import Array
 from shiftgauge.labelshift.simplex import bounded_minimum
-from shiftgauge.rows import Block, Rows, run
+from shiftgauge.rows import Rows
 from shiftgauge.transport import posterior_sums, thinned
 
 Mask = npt.NDArray[np.bool_]
@@ -21,9 +21,9 @@ TINY = 1e-300
 #: Shares are kept above this, so that none is locked at zero.
 LEAST = 1e-12
 #: The share of classes left out, small enough that thousands of them together do not widen the certified gap.
-NEXT_TO_NOTHING = 1e-20
-#: EM leaves the rest to Newton's method at this gap, or after this many passes.
-EM_GAP, EM_PASSES = 1e-5, 30
+SHARE_LEFT_OUT = 1e-20
+#: EM steps before Newton's method.
+EM_STEPS = 5
 #: The search ends where the gap is small and the next step changes no share by more than this.
 STEP = 1e-10
 #: Added to the curvature, whose diagonal is 1, so that it can be inverted where the likelihood is flat.
@@ -53,9 +53,9 @@ async def mlls(rows: Rows, prior: Array, *, tol: float = 1e-9, max_passes: int =
     """Maximise sum_i mass_i log sum_c p_ic pi_c / prior_c over label shares pi, to convergence.
 
     Thinned rows give shares to start from; of few rows a few EM steps begin: the E-step is the posterior
-    r_ic = p_ic w_c / sum_k p_ik w_k with w = pi / prior, the M-step pi_c = sum_i mass_i r_ic; two are extrapolated at a
-    time (SQUAREM). Newton steps follow (`most_likely`). At the maximum the target's mean re-weighted posterior is pi
-    itself, so SCOT at this marginal has the same plan.
+    r_ic = p_ic w_c / sum_k p_ik w_k with w = pi / prior, the M-step pi_c = sum_i mass_i r_ic. Newton steps follow
+    (`most_likely`). At the maximum the target's mean re-weighted posterior is pi itself, so SCOT at this marginal has
+    the same plan.
 
     Args:
         rows: the target's rows with calibrated probabilities.
@@ -67,21 +67,14 @@ async def mlls(rows: Rows, prior: Array, *, tol: float = 1e-9, max_passes: int =
     References: Saerens, Latinne and Decaestecker, Adjusting the Outputs of a Classifier to New a Priori
     Probabilities, 2002; Alexandari, Kundaje and Shrikumar, Maximum Likelihood with Bias-Corrected
     Calibration is Hard-to-Beat at Label Shift Adaptation, 2020.
+
+    >>> from shiftgauge.rows import Block, run
+    >>> rows = Rows.of_block(Block(np.array([[.9, .1]] * 3 + [[.1, .9]])))
+    >>> run(mlls(rows, np.array([.5, .5]))).shares.round(4).tolist()
+    [0.8125, 0.1875]
     """
     key = ("mlls", prior.tobytes(), tol, max_passes)
     return await rows.once(key, _mlls, rows, prior, tol, max_passes)
-
-
-def label_shares(
-    probs: Array, prior: Array, mass: Array | None = None, *, tol: float = 1e-9, max_passes: int = 500
-) -> LabelShares:
-    """`mlls` of an array: (n, K) probabilities, and (n,) row masses, equal by default.
-
-    >>> p = np.array([[.9, .1]] * 3 + [[.1, .9]])
-    >>> label_shares(p, np.array([.5, .5])).shares.round(4).tolist()
-    [0.8125, 0.1875]
-    """
-    return run(mlls(Rows.of_block(Block(probs, weights=mass)), prior, tol=tol, max_passes=max_passes))
 
 
 async def _mlls(rows: Rows, prior: Array, tol: float, max_passes: int) -> LabelShares:
@@ -100,14 +93,15 @@ async def _mlls(rows: Rows, prior: Array, tol: float, max_passes: int) -> LabelS
     def more() -> bool:
         return passes < max_passes
 
-    first = prior[live] / prior[live].sum()
     thin = await thinned(rows)
     if thin is not rows:
         start = (await mlls(thin, prior, tol=tol, max_passes=max_passes)).shares[live]
         pi, gap = await most_likely(read, start, tol, more)
     else:
-        start = await _em(read, first, max(tol, EM_GAP), lambda: passes < min(EM_PASSES, max_passes))
-        few = 4 * rows.n < len(first)  # a Newton step among all classes costs K^3
+        start = prior[live] / prior[live].sum()
+        while passes < min(EM_STEPS, max_passes - 1):
+            start = _inside((await read(start, False)).held)
+        few = 4 * rows.n < len(start)  # a Newton step among all classes costs K^3
         pi, gap = await (
             _most_likely_of_few(read, start, rows.n, tol, more)
             if few
@@ -189,7 +183,7 @@ async def _most_likely_of_few(
     among[np.argsort(-pi, kind="stable")[:n]] = True
     while True:
         shares, _ = await most_likely(partial(read, among=among), pi[among] / pi[among].sum(), tol, more)
-        pi = np.full(len(pi), NEXT_TO_NOTHING)
+        pi = np.full(len(pi), SHARE_LEFT_OUT)
         pi[among] = shares
         D = (await read(pi, False)).held / pi
         gap = float(max(D.max() - 1.0, 0.0))
@@ -205,30 +199,6 @@ def reweighted(probs: Array, weights: Array) -> Array:
     r = probs * weights
     total = r.sum(axis=1, keepdims=True)
     return np.asarray(np.divide(r, total, out=probs.copy(), where=total > 0.0))
-
-
-async def _em(read: Read, pi: Array, tol: float, more: Callable[[], bool]) -> Array:
-    """(K,) the shares after some steps of EM, two of them extrapolated at a time."""
-    here = await read(pi, False)
-    while (here.held / pi).max() - 1.0 > tol and more():
-        first = here.held
-        second = (await read(_inside(first), False)).held
-        trial = _inside(_extrapolate(pi, first, second))
-        there = await read(trial, False)
-        if there.value < here.value:  # it went too far
-            trial = _inside(second)
-            there = await read(trial, False)
-        pi, here = trial, there
-    return pi
-
-
-def _extrapolate(x0: Array, x1: Array, x2: Array) -> Array:
-    r, v = x1 - x0, (x2 - x1) - (x1 - x0)
-    size = float(np.linalg.norm(v))
-    if size == 0.0:
-        return x2
-    alpha = min(-float(np.linalg.norm(r)) / size, -1.0)
-    return np.asarray(x0 - 2.0 * alpha * r + alpha**2 * v)
 
 
 def _inside(pi: Array) -> npt.NDArray[np.float64]:

@@ -48,11 +48,6 @@ def rlls(confusion: Array, pseudo_labels: Array, n_source: float, rho: float | N
     return normalised(q * (1.0 + theta), q)
 
 
-def objective(confusion: Array, b: Array, rho: float, theta: Array) -> float:
-    """|C theta - b| + rho |theta|."""
-    return float(np.linalg.norm(confusion @ theta - b) + rho * np.linalg.norm(theta))
-
-
 def minimise_penalised(C: Array, b: Array, rho: float, rounds: int = 500) -> Array:
     """(K,) the theta >= -1 that minimises ||C theta - b|| + rho ||theta||."""
     k = len(b)

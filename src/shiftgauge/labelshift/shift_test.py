@@ -11,7 +11,7 @@ from shiftgauge.labelshift.counts import TURNS, Counts, count, minimum, shares_g
 
 #: Fewer source rows per class than this, or fewer target rows per cell, and the p-value is bootstrapped.
 SPARSE_ROWS, SPARSE_CELL = 300, 10.0
-#: Below this chi-square p-value no correction for sparse counts could change the verdict.
+#: Below this chi-square p-value no correction for sparse counts could change the result.
 HOPELESS = 1e-12
 #: Replicates of the parametric bootstrap; fewer for many classes, to do about so much work in all.
 REPLICATES, FEWEST, WORK = 199, 10, 1.5e10

@@ -8,7 +8,7 @@ import numpy.typing as npt
 Array = npt.NDArray[np.float64]
 
 #: How often a whole block may change sides without progress before single classes do.
-PATIENCE = 3
+FULL_EXCHANGES = 3
 #: Pivots of one bounded minimum.
 MOST_PIVOTS = 60
 
@@ -43,7 +43,7 @@ def _pivoted(N: Array, b: Array) -> Array:
     slack = 1e-11 * (np.abs(N).max(axis=(1, 2)) + np.abs(b).max(axis=1))
     inside = np.ones((m, k), dtype=bool)
     pi = np.zeros((m, k))
-    fewest, patience = np.full(m, k + 1), np.full(m, PATIENCE)
+    fewest, exchanges = np.full(m, k + 1), np.full(m, FULL_EXCHANGES)
     todo = np.arange(m)
     for _ in range(20 + 5 * k):
         pi[todo], level = _equality(N[todo], b[todo], inside[todo])
@@ -55,8 +55,8 @@ def _pivoted(N: Array, b: Array) -> Array:
         if not len(todo):
             break
         better = count < fewest[todo]
-        stuck = ~better & (patience[todo] == 0)
-        patience[todo] = np.where(better, PATIENCE, np.maximum(patience[todo] - 1, 0))
+        stuck = ~better & (exchanges[todo] == 0)
+        exchanges[todo] = np.where(better, FULL_EXCHANGES, np.maximum(exchanges[todo] - 1, 0))
         fewest[todo] = np.minimum(fewest[todo], count)
         last = k - 1 - wrong[:, ::-1].argmax(axis=1)
         wrong[stuck] = np.arange(k) == last[stuck, None]
@@ -79,14 +79,14 @@ def _equality(N: Array, b: Array, inside: npt.NDArray[np.bool_]) -> tuple[Array,
 def bounded_minimum(N: Array, g: Array, lower: Array) -> Array:
     """argmin d' N d / 2 - g' d over d >= lower, for N (K, K) positive definite; block pivoting as above.
 
-    After MOST_PIVOTS a point within the bounds is returned as it is: whoever takes a step to it checks the step.
+    After MOST_PIVOTS the point within the bounds is returned as it is: the caller checks the step to it.
 
     >>> bounded_minimum(np.eye(2), np.array([1., -3.]), np.array([-2., -2.])).tolist()
     [1.0, -2.0]
     """
     k = len(g)
     slack = 1e-12 * (np.abs(g) + np.abs(N) @ np.abs(lower))
-    inside, fewest, patience = g > np.diag(N) * lower, k + 1, PATIENCE  # right if N were diagonal
+    inside, fewest, exchanges = g > np.diag(N) * lower, k + 1, FULL_EXCHANGES  # right if N were diagonal
     d = lower.copy()
     for _ in range(MOST_PIVOTS):
         d = lower.copy()
@@ -97,9 +97,9 @@ def bounded_minimum(N: Array, g: Array, lower: Array) -> Array:
         if not len(wrong):
             break
         if len(wrong) < fewest:
-            fewest, patience = len(wrong), PATIENCE
-        elif patience:
-            patience -= 1
+            fewest, exchanges = len(wrong), FULL_EXCHANGES
+        elif exchanges:
+            exchanges -= 1
         else:
             wrong = wrong[-1:]
         inside[wrong] ^= True

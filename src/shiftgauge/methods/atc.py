@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shiftgauge.methods.base import Estimator, Reading
-from shiftgauge.methods.threshold import TIE, cut_at_share
+from shiftgauge.methods.threshold import TIE, threshold_at_share
 from shiftgauge.rows import Block, Rows
 
 
@@ -26,13 +26,13 @@ class _ATC(Estimator):
     async def learn(self, source: Rows) -> None:
         """The threshold beyond which the source has its share of errors."""
         rows = await source.collect()
-        cut = cut_at_share(self.uncertainty(rows), rows.row_share, self.source_error_)
-        self.threshold_, self.identified_ = cut.value, cut.identified
+        threshold = threshold_at_share(self.uncertainty(rows), rows.row_share, self.source_error_)
+        self.threshold_, self.identified_ = threshold.value, threshold.identified
 
     async def read(self, target: Rows) -> Reading:
         """The share of rows at or beyond the threshold."""
-        uncertainty, cut = self.uncertainty, self.threshold_ - TIE
-        error = await target.share(lambda rows: uncertainty(rows) >= cut)
+        uncertainty, threshold = self.uncertainty, self.threshold_ - TIE
+        error = await target.share(lambda rows: uncertainty(rows) >= threshold)
         reading = Reading(error=error, details={"threshold": -self.threshold_})
         if not self.identified_:
             reading.warnings.append(

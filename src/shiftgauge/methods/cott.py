@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shiftgauge.methods.base import Reading
 from shiftgauge.methods.marginal import MarginalEstimator, unproved
-from shiftgauge.methods.threshold import TIE, cut_at_share
+from shiftgauge.methods.threshold import TIE, threshold_at_share
 from shiftgauge.rows import Block, Rows, Totals
 from shiftgauge.transport import SmoothedTransport, Transport, exact_transport
 
@@ -37,11 +37,11 @@ class COTT(MarginalEstimator):
         e, rows = self.source_error_, await source.collect()
         plan = await exact_transport(source, self.label_marginal_)
         pieces = plan.pieces(rows)
-        cut = cut_at_share(pieces.cost, pieces.mass / rows.mass.sum(), e)
-        self.threshold_, self.identified_ = cut.value, cut.identified
+        threshold = threshold_at_share(pieces.cost, pieces.mass / rows.mass.sum(), e)
+        self.threshold_, self.identified_ = threshold.value, threshold.identified
         low, high = plan.cost_range(rows)
-        self.threshold_low_ = min(cut.value, cut_at_share(low, rows.row_share, e).value)
-        self.threshold_high_ = max(cut.value, cut_at_share(high, rows.row_share, e).value)
+        self.threshold_low_ = min(threshold.value, threshold_at_share(low, rows.row_share, e).value)
+        self.threshold_high_ = max(threshold.value, threshold_at_share(high, rows.row_share, e).value)
 
     async def read(self, target: Rows) -> Reading:
         """The share of mass whose cost reaches the threshold."""

@@ -23,7 +23,7 @@ from shiftgauge.methods.base import Estimator, target_rows
 from shiftgauge.methods.labels import with_labels
 from shiftgauge.methods.posterior import Posterior, mean_posterior, recalibrate_to, row_posterior
 from shiftgauge.methods.registry import DEFAULT, accepts, find, make
-from shiftgauge.methods.shift import ShiftVerdict, shift_verdict
+from shiftgauge.methods.shift import ShiftTestResult, shift_test_result
 from shiftgauge.results import Estimate
 from shiftgauge.rows import AnySource, AnyTarget, Block, Rows, gather, run, to_source, to_target
 from shiftgauge.samples import Source, Target, class_order, meeting_notes
@@ -228,16 +228,16 @@ class Pair:
         return meeting_notes(self.source_sample, self.target)
 
     @property
-    def shift(self) -> ShiftVerdict:
+    def shift(self) -> ShiftTestResult:
         """Which shift it is: the label-shift test."""
         return run(self._shift())
 
-    async def _shift(self) -> ShiftVerdict:
-        return await self.target.once(("shift verdict", self.seed), self._test_shift)
+    async def _shift(self) -> ShiftTestResult:
+        return await self.target.once(("shift test", self.seed), self._test_shift)
 
-    async def _test_shift(self) -> ShiftVerdict:
-        verdict = await shift_verdict(self.source, self.target, seed=self.seed)
-        return replace(verdict, warnings=self.notes)
+    async def _test_shift(self) -> ShiftTestResult:
+        result = await shift_test_result(self.source, self.target, seed=self.seed)
+        return replace(result, warnings=self.notes)
 
     @property
     def label_shares(self) -> LabelShares:

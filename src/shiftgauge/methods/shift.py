@@ -16,7 +16,7 @@ from shiftgauge.rows import Rows, gather
 
 
 @dataclass(frozen=True, repr=False)
-class ShiftVerdict(Result):
+class ShiftTestResult(Result):
     """What kind of shift the scores show.
 
     Attributes:
@@ -40,7 +40,7 @@ class ShiftVerdict(Result):
     warnings: tuple[str, ...] = ()
 
     def sentence(self) -> str:
-        """The verdict in one line."""
+        """The result in one line."""
         p = self.test.p_value
         if p is None:
             return "cannot tell label shift from other shift: too few rows per class for the test"
@@ -54,7 +54,7 @@ class ShiftVerdict(Result):
         return says[self.kind]
 
     def content(self) -> dict[str, Any]:
-        """The verdict as plain values."""
+        """The result as plain values."""
         t = self.test
         return {
             "kind": self.kind,
@@ -76,12 +76,12 @@ class ShiftVerdict(Result):
             "warnings": list(self.warnings),
         }
 
-    def at(self, false_alarms: float) -> ShiftVerdict:
+    def at(self, false_alarms: float) -> ShiftTestResult:
         """The same test with another share of false alarms."""
         return replace(self, kind=self.test.kind(false_alarms), false_alarms=false_alarms)
 
     def __repr__(self) -> str:
-        return f"ShiftVerdict({self.kind}: {self.sentence()})"
+        return f"ShiftTestResult({self.kind}: {self.sentence()})"
 
 
 class LabelledColumns(Protocol):
@@ -104,14 +104,14 @@ class LabelledColumns(Protocol):
         """(n,) row masses that sum to 1."""
 
 
-async def shift_verdict(source: Rows, target: Rows, *, seed: int = 0) -> ShiftVerdict:
+async def shift_test_result(source: Rows, target: Rows, *, seed: int = 0) -> ShiftTestResult:
     """The J test on cells of (predicted class, confidence quartile), and the bounds."""
     rows = await source.collect()
     assert rows.labels is not None
     (test, *_), moments = await gather(label_shift_test(rows, target, seed), target.moments())
     labels = np.bincount(rows.labels, rows.row_share, rows.k).astype(np.float64)
     shift = total_variation(moments.pseudo_labels, labels)
-    return ShiftVerdict(test.kind(LEVEL), test, shift, shift / 2, shift, LEVEL)
+    return ShiftTestResult(test.kind(LEVEL), test, shift, shift / 2, shift, LEVEL)
 
 
 async def label_shift_test(

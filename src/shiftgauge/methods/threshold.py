@@ -1,4 +1,4 @@
-"""The cut shared by ATC and COTT: as much of the source beyond it as the source has errors."""
+"""The threshold shared by ATC and COTT: as much of the source beyond it as the source has errors."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ TIE = 1e-12
 
 
 @dataclass(frozen=True)
-class Cut:
+class Threshold:
     """Values at or above `value` count as errors.
 
     Attributes:
-        value: the cut.
+        value: the threshold.
         share: the share of the source at or above it.
-        identified: False where the cut lies just beyond every source value.
+        identified: False where it lies just beyond every source value.
     """
 
     value: float
@@ -28,10 +28,10 @@ class Cut:
     identified: bool
 
 
-def cut_at_share(values: Array, mass: Array, share: float) -> Cut:
-    """The cut whose share of the mass, at or above it, is nearest to `share`; equally near, the larger.
+def threshold_at_share(values: Array, mass: Array, share: float) -> Threshold:
+    """The threshold whose share of the mass, at or above it, is nearest to `share`; equally near, the larger.
 
-    Rows with equal values stay on one side. The empty share is allowed: its cut lies just above the
+    Rows with equal values stay on one side. The empty share is allowed: its threshold lies just above the
     largest value.
 
     Args:
@@ -39,10 +39,10 @@ def cut_at_share(values: Array, mass: Array, share: float) -> Cut:
         mass: (m,) masses that sum to 1.
         share: the source error.
 
-    >>> cut_at_share(np.array([.1, .4, .4, .9]), np.full(4, .25), .25)
-    Cut(value=0.9, share=0.25, identified=True)
-    >>> cut_at_share(np.array([.1, .4, .4, .9]), np.full(4, .25), .5)  # 1/4 and 3/4 are equally near
-    Cut(value=0.4, share=0.75, identified=True)
+    >>> threshold_at_share(np.array([.1, .4, .4, .9]), np.full(4, .25), .25)
+    Threshold(value=0.9, share=0.25, identified=True)
+    >>> threshold_at_share(np.array([.1, .4, .4, .9]), np.full(4, .25), .5)  # 1/4 and 3/4 are equally near
+    Threshold(value=0.4, share=0.75, identified=True)
     """
     order = np.argsort(-values, kind="stable")
     order = order[mass[order] > 0.0]
@@ -53,5 +53,5 @@ def cut_at_share(values: Array, mass: Array, share: float) -> Cut:
     distance = np.abs(shares - share)
     best = int(np.flatnonzero(distance <= distance.min() + TIE)[-1])
     if best == 0:
-        return Cut(float(falling[0] + 2 * TIE), 0.0, False)
-    return Cut(float(levels[best - 1]), float(min(shares[best], 1.0)), True)
+        return Threshold(float(falling[0] + 2 * TIE), 0.0, False)
+    return Threshold(float(levels[best - 1]), float(min(shares[best], 1.0)), True)

@@ -72,7 +72,7 @@ def draw_confidence(table: dict[str, Any]) -> Any:
 
 
 def draw_costs(table: dict[str, Any]) -> Any:
-    """Draw `evidence.costs_table`; shares on a logarithmic scale, for most rows cost next to nothing."""
+    """Draw `evidence.costs_table`; shares on a logarithmic scale, because most rows cost almost 0."""
     figure, ax = _one()
     _steps(ax, table)
     cut = table["threshold"]

@@ -76,8 +76,8 @@ class Report(Result):
         )
 
     def __repr__(self) -> str:
-        answer, verdict = self.summary["answer"], self.summary["verdict"]
-        return render([f"Report({answer['sentence']} {verdict['headline']})"])
+        answer, diagnosis = self.summary["answer"], self.summary["diagnosis"]
+        return render([f"Report({answer['sentence']} {diagnosis['headline']})"])
 
 
 def report(

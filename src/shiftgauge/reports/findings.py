@@ -1,4 +1,4 @@
-"""What speaks for and against the number: the doctor's findings, the method's own warnings, the verdict."""
+"""What speaks for and against the number: the doctor's findings, the method's own warnings, the diagnosis."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def findings(
     proportions: str = "unknown",
 ) -> list[dict[str, Any]]:
     """One entry per check: its level, the measured value, what it means, what to do; the worst first."""
-    diagnosis = doctor(pair, proportions=proportions, progress=progress)
+    examined = doctor(pair, proportions=proportions, progress=progress)
     found: list[dict[str, Any]] = []
-    for check in diagnosis.checks:
+    for check in examined.checks:
         found.append(
             {
                 "check": check.name,
@@ -51,7 +51,7 @@ def findings(
     return sorted(found, key=lambda one: -LEVELS.index(one["level"]))
 
 
-def verdict(found: list[dict[str, Any]]) -> dict[str, Any]:
+def diagnosis(found: list[dict[str, Any]]) -> dict[str, Any]:
     """`stop` if any finding says so, else the grade of the answer's range; with what brought it there as reasons."""
     graded = [one["level"] for one in found if one["level"] == "stop" or one["check"] == RANGE]
     level = max(graded, key=LEVELS.index, default="ok")

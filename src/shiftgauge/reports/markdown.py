@@ -12,16 +12,16 @@ from shiftgauge.reports.page import MARKS, percent, points
 def markdown(summary: dict[str, Any]) -> str:
     """Render the Markdown; every given text is escaped."""
     answer, comparison, origin = summary["answer"], summary["comparison"], summary["provenance"]
-    verdict = summary["verdict"]
+    diagnosis = summary["diagnosis"]
     lines = [
         f"## Estimated error {percent(answer['error'])}",
         "",
         escape(answer["sentence"]),
         "",
-        f"**{MARKS[verdict['level']]} {verdict['level']}: {escape(verdict['headline'])}**",
-        *(f"- {escape(reason)}" for reason in verdict["reasons"]),
+        f"**{MARKS[diagnosis['level']]} {diagnosis['level']}: {escape(diagnosis['headline'])}**",
+        *(f"- {escape(reason)}" for reason in diagnosis["reasons"]),
         "",
-        f"What to do: {escape(verdict['advice'])}",
+        f"What to do: {escape(diagnosis['advice'])}",
         "",
         *_choice(answer["details"]),
         *_methods(comparison, answer["method"]),

@@ -74,7 +74,7 @@ def points(value: float, ends: dict[str, Any] | None) -> str:
 
 
 def _escape(value: Any) -> Any:
-    """The same values; names in texts cannot steer the terminal of whoever looks at the page's source."""
+    """The same values; names in texts cannot control the terminal that shows the page's source."""
     if isinstance(value, dict):
         return {key: _escape(one) for key, one in value.items()}
     if isinstance(value, list | tuple):

@@ -15,7 +15,7 @@ from shiftgauge.methods.marginal import MarginalEstimator
 from shiftgauge.methods.pair import accepted_options
 from shiftgauge.methods.registry import find
 from shiftgauge.plots.evidence import confidence_table, costs_table, proportions_table, reliability_table
-from shiftgauge.reports.findings import findings, verdict
+from shiftgauge.reports.findings import diagnosis, findings
 from shiftgauge.reports.provenance import provenance
 from shiftgauge.reports.slices import class_table, driver_table, slice_tables
 from shiftgauge.results import SCHEMA, Comparison, Estimate, percent
@@ -81,7 +81,7 @@ def summarise(
             **_answer(answer, pair.source_sample, about),
             "interval_notes": [text for text in answer.warnings if text not in warnings],
         },
-        "verdict": verdict(found),
+        "diagnosis": diagnosis(found),
         "comparison": comparison.to_dict(),
         "marginals": _marginals(pair, method),
         "confidence": confidence_table(pair),

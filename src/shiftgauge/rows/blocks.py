@@ -98,7 +98,7 @@ class Block:
         return block
 
     def with_probs(self, probs: Floats, weights: Floats | None = None) -> Block:
-        """The same rows with probabilities that somebody computed already, and other weights."""
+        """The same rows with probabilities that were computed already, and other weights."""
         made = replace(self, weights=self.weights if weights is None else weights)
         vars(made)["_probs_and_largest"] = (probs, self.predictions)
         return made
@@ -123,7 +123,7 @@ class Block:
     def probs(self) -> Array:
         """(b, K) p, calibrated probabilities."""
         if self.calibration is None and "_probs_and_largest" not in vars(self):
-            return self.scores  # nobody asked for the largest
+            return self.scores  # the largest was not asked for
         return self._probs_and_largest[0]
 
     @property

@@ -35,7 +35,7 @@ class Request(Generic[T]):
     columns: tuple[str, ...] = ()
 
     def __await__(self) -> Generator[Any, Any, T]:
-        # The answer comes in a list, so that nobody but the coroutine holds it, which may be many rows.
+        # The answer comes in a list, so that only the coroutine refers to it: it may be many rows.
         answer: list[T] = yield self
         return answer.pop()
 

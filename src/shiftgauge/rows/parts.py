@@ -48,7 +48,7 @@ class Engine(Protocol):
     def reduce(
         self, task: Task, parts: Sequence[Part], starts: Sequence[int], done: Callable[[int], None]
     ) -> Any:
-        """Return the sum of `task(part, start)` over all parts, in their order, whoever was first.
+        """Return the sum of `task(part, start)` over all parts, in their order, whichever was computed first.
 
         `done` is called with the number of rows of each part as its result arrives.
         """

@@ -75,7 +75,7 @@ class PassState:
         for part, start in zip(rows.parts, rows.starts, strict=True):
             if digests.get(start) != self.digests.get(start):
                 raise FileError(
-                    f"{part.name}: changed between two passes; start again when nobody writes to it"
+                    f"{part.name}: changed between two passes; start again when nothing writes to it"
                 )
 
     def _admit(self, rows: Rows, who: str, summary: RowSummary) -> None:

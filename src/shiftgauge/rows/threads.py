@@ -1,4 +1,4 @@
-"""Threads of this process: how many, their results in order, and how they stop when nobody waits for them."""
+"""Threads of this process: how many, their results in order, and how they stop when their results are not needed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _local = threading.local()
 
 
 class Stopped(BaseException):
-    """Raised in a worker thread whose result nobody waits for any more, for example after Ctrl-C."""
+    """Raised in a worker thread whose result is not needed any more, for example after Ctrl-C."""
 
 
 def check_stopped() -> None:

@@ -5,7 +5,7 @@ Rows i have scores s_ij, and v are K log-weights. The dual of entropic transport
     minimise  F(v) = sum_i mass_i log sum_j exp(s_ij + v_j) - sum_j q_j v_j,
 
 with the gradient (mass that each class holds) - q and the Hessian diag(held) - sum_i mass_i x_i x_i', where
-x_i = softmax(s_i + v) is the row's plan. SCOT has s = log p, smoothed transport s = p / eps. Whoever calls
+x_i = softmax(s_i + v) is the row's plan. SCOT has s = log p, smoothed transport s = p / eps. The caller of
 `newton` says how F is read at v, in memory or in passes over files.
 """
 

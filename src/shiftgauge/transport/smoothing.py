@@ -26,8 +26,8 @@ EPS = 0.004
 MISSED = 5e-5
 #: Readings of the dual at most.
 ROUNDS = 40
-#: A class without mass costs this much: dearer than any class that has some, so that no row goes there.
-DEAR = 4.0
+#: The price of a class without mass: above that of any class with mass, so that no row goes there.
+PRICE_WITHOUT_MASS = 4.0
 
 
 @dataclass(frozen=True)
@@ -77,10 +77,10 @@ async def smoothed_transport(rows: Rows, class_mass: Floats, prices: Floats) -> 
     True
     """
     before, live = rows.passes, class_mass > 0.0
-    start = np.where(live, prices, DEAR)[live]
+    start = np.where(live, prices, PRICE_WITHOUT_MASS)[live]
 
     def priced(v: Floats) -> Floats:
-        out = np.full(rows.k, DEAR)
+        out = np.full(rows.k, PRICE_WITHOUT_MASS)
         out[live] = -EPS * v
         return out
 

@@ -117,7 +117,7 @@ def solve(problem: Problem, *, prices: npt.ArrayLike | None = None, threads: int
 
 
 def audit(problem: Problem, plan: Solution) -> Certificate:
-    """Check a plan against the problem it claims to solve, whoever made it.
+    """Check a plan against the problem it claims to solve.
 
     Everything is computed again from the plan's classes, the parts of its split rows and its prices; what the
     plan says of itself (its costs, its value) is only compared. So damage of any kind shows: a class or a row

@@ -198,7 +198,7 @@ def _named(value: Any, row: int, by_name: dict[Hashable, int], what: str) -> int
 def spellings(value: Any) -> list[str]:
     """How a value may be written as a class name, likeliest first.
 
-    Texts are read as what they were before somebody wrote them down: a column of whole numbers with a gap is
+    Texts are read as what they were before they were written as text: a column of whole numbers with a gap is
     written as "2.0" by most, and truth values as "True" or "TRUE".
 
     >>> spellings(2.0), spellings(True), spellings("2.0")

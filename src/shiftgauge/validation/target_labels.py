@@ -17,7 +17,7 @@ from shiftgauge.validation.labels import IntArray, check_labels, is_missing, mis
 RANDOM, UNKNOWN = "random", "unknown"
 CHOSEN: Final = {
     RANDOM: "the labelled rows are a random sample of the target's rows",
-    UNKNOWN: "nobody knows why these rows have labels, as with complaints or chargebacks",
+    UNKNOWN: "it is not known why these rows have labels, as with complaints or chargebacks",
 }
 
 

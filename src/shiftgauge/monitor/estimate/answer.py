@@ -113,14 +113,14 @@ def estimate_rows(
         "scores_low": scores.low if scores else None,
         "scores_high": scores.high if scores else None,
         "shift": details.get("shift"),
-        "status": made["verdict"]["level"],
+        "status": made["diagnosis"]["level"],
     }
     kept = {
         "choice": details.get("choice"),
         "reason": details.get("reason"),
         "answers": details.get("answers"),
         "range": ends["kind"] if ends else None,
-        "doctor": made["verdict"]["reasons"],
+        "doctor": made["diagnosis"]["reasons"],
         "drivers": _drivers(made["drivers"]),
     }
     segments = [segment for table in made["slices"] for segment in _segments(table)]

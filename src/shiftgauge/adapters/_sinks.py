@@ -1,4 +1,4 @@
-"""ScoreSink that grow: into memory that is reserved once, or straight into a `.npy` file."""
+"""Where collected scores go: into memory that is reserved once, or straight into a `.npy` file."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class ScoreSink(Protocol):
         ...
 
     def array(self) -> Array:
-        """All rows, (n, K), once the block of `open_rows` has ended."""
+        """All rows, (n, K), once the block of `open_sink` has ended."""
         ...
 
 
 @contextmanager
-def open_rows(out: str | Path | None, bound: int | None) -> Iterator[ScoreSink]:
-    """ScoreSink in memory, or in the file `out`, which appears only when it is complete."""
+def open_sink(out: str | Path | None, bound: int | None) -> Iterator[ScoreSink]:
+    """A sink in memory, or in the file `out`, which appears only when it is complete."""
     if out is None:
         yield InMemory(bound)
         return

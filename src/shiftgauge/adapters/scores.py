@@ -15,7 +15,7 @@ from shiftgauge.samples import RawScores, Source, Target
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Collected(RawScores):
+class CollectedScores(RawScores):
     """Scores as they came out of the model, one row per example in the order they came in.
 
     Functions take it as it is: labelled scores as a source, others as a target.
@@ -131,7 +131,7 @@ class Collected(RawScores):
     def __repr__(self) -> str:
         n, k = self.scores.shape
         labels = "no labels" if self.labels is None else "labels"
-        return f"Collected({self.kind}, {n} rows x {k} classes, {labels})"
+        return f"CollectedScores({self.kind}, {n} rows x {k} classes, {labels})"
 
 
 def index_ids(frame: Any, n: int) -> npt.NDArray[Any] | None:
