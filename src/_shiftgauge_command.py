@@ -9,16 +9,14 @@ import sys
 
 def main() -> None:
     """Run the command."""
-    exit_on_interrupt()
+    listens = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # a background job may ignore it
+    if listens:
+        signal.signal(signal.SIGINT, _exit)
     from shiftgauge.cli.app import main as run
 
+    if listens:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     run()
-
-
-def exit_on_interrupt() -> None:
-    """Exit with one line on Ctrl-C, until the command begins."""
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # a background job may ignore it
-        signal.signal(signal.SIGINT, _exit)
 
 
 def _exit(*_: object) -> None:

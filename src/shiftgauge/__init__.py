@@ -7,14 +7,6 @@
 0.3667
 """
 
-import sys
-
-if getattr(sys, "argv", [])[:1] == ["-m"] and sys.orig_argv[-len(sys.argv)] == "shiftgauge":
-    # `python -m shiftgauge` imports what follows before __main__; Ctrl-C meanwhile prints one line too.
-    from _shiftgauge_command import exit_on_interrupt
-
-    exit_on_interrupt()
-
 from shiftgauge import methods, plots
 from shiftgauge._version import __version__
 from shiftgauge.adapters import collect, collect_texts, from_dataframe, from_sklearn, from_trainer, log_mlflow

@@ -100,7 +100,7 @@ def test_an_option_stands_where_it_belongs():
 
 @pytest.mark.parametrize(
     "words",
-    [["estimate"], ["slices"], ["push", "labels"], ["monitor", "token", "create"], ["bench", "merge"]],
+    [["estimate"], ["slices"], ["label-progress"]],
 )
 def test_arguments_are_shown_in_capitals_and_flags_without_a_value(narrow, words):
     text = narrow(*words, "--help")
@@ -110,12 +110,26 @@ def test_arguments_are_shown_in_capitals_and_flags_without_a_value(narrow, words
             assert (one.metavar or one.name.upper()) in text.split("Arguments")[0]
 
 
+def test_help_is_short_and_commands_stand_in_groups(shiftgauge, monkeypatch):
+    monkeypatch.setenv("TERMINAL_WIDTH", "80")
+    assert len(shiftgauge("estimate", "--help").out.splitlines()) <= 70
+    text = shiftgauge("--help").out
+    panels = [text.index(f"─ {name} ─") for name in ("Start", "Look closer", "Labels", "Service", "Research")]
+    assert panels == sorted(panels)
+    first = text[panels[0] : panels[1]]
+    assert "demo" in first
+    assert "estimate" in first
+    assert "bench" in text[panels[-1] :]
+
+
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_has_its_line(shiftgauge, name):
     lines = shiftgauge("methods").out.splitlines()
-    (line,) = [line for line in lines if line.split()[:1] == [name]]
-    assert METHODS[name].meaning in line
-    assert ("second" in line.split()[-1:]) == METHODS[name].needs_second
+    assert max(map(len, lines)) <= 80
+    assert len([line for line in lines if line.split()[:1] == [name]]) == 1
+    assert f"{name} {METHODS[name].meaning} " in " ".join(" ".join(lines).split())
+    (second,) = [line for line in lines if line.startswith("--second")]
+    assert (name in second.split(": ")[1].split(", ")) == METHODS[name].needs_second
 
 
 def test_methods_as_json(shiftgauge):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -44,48 +43,63 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 COMMANDS: dict[str, Callable[..., None]] = {
-    "estimate": estimate.estimate,
-    "compare": compare.compare,
-    "methods": methods.methods,
-    "warm-up": warm_up.warm_up,
     "demo": demo.demo,
+    "estimate": estimate.estimate,
     "report": report.report,
-    "doctor": doctor.doctor,
+    "compare": compare.compare,
     "metrics": metrics.metrics,
     "slices": slices.slices,
     "drivers": drivers.drivers,
     "timeline": timeline.timeline,
-    "backtest": backtest.backtest,
+    "doctor": doctor.doctor,
     "label-plan": label_plan.label_plan,
     "label-progress": label_plan.label_progress,
+    "warm-up": warm_up.warm_up,
+    "methods": methods.methods,
+    "backtest": backtest.backtest,
 }
-#: An example of each, at the end of its help.
-EXAMPLES = {
-    "estimate": "val.csv new.csv --labels twenty.csv",
-    "compare": "val.csv new.csv -m auto -m scot --check",
-    "methods": "",
-    "warm-up": "",
-    "demo": "",
-    "report": "val.csv new.csv --by region -o report.html",
-    "doctor": "val.csv new.csv",
-    "metrics": "val.csv new.csv --confusion",
-    "slices": "val.csv new.csv --by region",
-    "drivers": "val.csv new.csv --by age --by region",
-    "timeline": "val.csv new.csv --time date --every week",
-    "backtest": "val.csv --by region",
-    "label-plan": "val.csv new.csv -n 20 -o rows.csv",
-    "label-progress": "plan.json rows.csv",
+GROUPS = {"monitor": monitor.app, "push": push.app, "bench": bench.app}
+#: The commands of each panel of the help, what each does in one line, and how it is called.
+PANELS = {
+    "Start": {
+        "demo": ("See estimates beside the truth on recorded data", ""),
+        "estimate": ("Estimate the error on new data", "val.csv new.csv --labels twenty.csv"),
+        "report": ("Write one page to show to a colleague", "val.csv new.csv --by region -o report.html"),
+    },
+    "Look closer": {
+        "compare": ("Estimate the error by several methods", "val.csv new.csv -m auto -m scot --check"),
+        "metrics": ("Precision, recall, F1 and more", "val.csv new.csv --confusion"),
+        "slices": ("The error of each slice", "val.csv new.csv --by region"),
+        "drivers": ("Which columns changed, and what it did", "val.csv new.csv --by age --by region"),
+        "timeline": ("The error of each day, week or month", "val.csv new.csv --time date --every week"),
+        "doctor": ("Check the data for reasons not to trust it", "val.csv new.csv"),
+    },
+    "Labels": {
+        "label-plan": ("Choose which rows to label", "val.csv new.csv -n 20 -o rows.csv"),
+        "label-progress": ("Say when labelling may stop", "plan.json rows.csv"),
+    },
+    "Service": {
+        "warm-up": ("Compile the solvers, for container images", ""),
+        "monitor": ("Follow deployed models: pages, alerts, labels", ""),
+        "push": ("Send a file to a monitor", ""),
+    },
+    "Research": {
+        "methods": ("List the methods", ""),
+        "backtest": ("Try the methods on shifts of your own rows", "val.csv --by region"),
+        "bench": ("Reproduce the paper's experiments", ""),
+    },
 }
-for _name, _function in COMMANDS.items():
-    app.command(_name, epilog=f"Example: shiftgauge {_name} {EXAMPLES[_name]}".rstrip())(_function)
-app.add_typer(push.app, name="push")
-app.add_typer(bench.app, name="bench")
-app.add_typer(monitor.app, name="monitor")
+for _panel, _commands in PANELS.items():
+    for _name, (_short, _example) in _commands.items():
+        if _name in COMMANDS:
+            _epilog = f"Example: shiftgauge {_name} {_example}".rstrip()
+            app.command(_name, short_help=_short, epilog=_epilog, rich_help_panel=_panel)(COMMANDS[_name])
+        else:
+            app.add_typer(GROUPS[_name], name=_name, short_help=_short, rich_help_panel=_panel)
 add_quiet(app)
 
 #: The exit code after Ctrl-C, as in a shell.
 INTERRUPTED = 130
-_interrupts: list[int] = []
 # Newer releases of typer contain their own click, so its class comes from one that typer always exports.
 _UsageError: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
 
@@ -107,23 +121,7 @@ def _root(
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command and exit with 0 (fine), 1 (a stated limit was exceeded) or 2 (bad usage or data)."""
-    _interrupts.clear()
-    with contextlib.suppress(ValueError):  # not the main thread, which alone receives signals
-        if signal.getsignal(signal.SIGINT) not in (signal.SIG_IGN, None):  # a background job may ignore it
-            signal.signal(signal.SIGINT, _interrupt)
-    code = run(arguments)
-    if _interrupts:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C
-        # If the interrupt left code in `exec`, as in dataclasses, `python -m` would end by the signal, whatever the
-        # exit code. The next `exec` clears that state.
-        exec("")
-    raise SystemExit(code)
-
-
-def _interrupt(number: int, frame: Any) -> None:
-    """Record the interrupt before raising it: a library may turn it into an error of its own."""
-    _interrupts.append(number)
-    signal.default_int_handler(number, frame)
+    raise SystemExit(run(arguments))
 
 
 def run(arguments: list[str] | None = None) -> int:
@@ -141,9 +139,7 @@ def run(arguments: list[str] | None = None) -> int:
 
 @cache
 def _command() -> Any:
-    command = typer.main.get_command(app)
-    _set_metavars(command)
-    return command
+    return typer.main.get_command(app)
 
 
 def _run(arguments: list[str] | None) -> int:
@@ -155,22 +151,10 @@ def _run(arguments: list[str] | None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return _fail("interrupted", code=INTERRUPTED)
     except Exception as problem:  # exit code 1 means that a limit was exceeded, so nothing else may return it
-        if _interrupts or type(problem).__name__ == "ArrowCancelled":
+        # A library may turn an interrupt into an error of its own.
+        if isinstance(problem.__context__, KeyboardInterrupt) or type(problem).__name__ == "ArrowCancelled":
             return _fail("interrupted", code=INTERRUPTED)
         return _explain(problem)
-
-
-def _set_metavars(command: Any) -> None:
-    """In the help, show arguments in capitals, as the texts do, and no value after a flag."""
-    for parameter in command.params:
-        if parameter.param_type_name == "argument":
-            parameter.metavar = parameter.metavar or parameter.name.upper()
-        elif parameter.is_flag:
-            parameter.metavar = ""
-        elif parameter.multiple:
-            parameter.metavar = "TEXT"
-    for one in getattr(command, "commands", {}).values():
-        _set_metavars(one)
 
 
 def _explain(problem: Exception) -> int:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 SaveRows = Annotated[
     Path | None,
-    options.output_option(help="Write one line per target row to this .csv .parquet .arrow .npz"),
+    options.output_option(help="Write a line per row: .csv .parquet .npz ..."),
 ]
 
 
@@ -35,7 +35,7 @@ def estimate(
     target: options.TargetFile,
     method: Annotated[
         list[str] | None,
-        typer.Option("--method", "-m", help=options.METHOD_HELP, show_default="auto"),
+        typer.Option("--method", "-m", help=options.METHOD_HELP),
     ] = None,
     calibration: options.Calibration = "temperature",
     marginal: options.Marginal = "source",

@@ -18,14 +18,13 @@ ON = {
     "error": "the estimate",
     "ceiling": "the upper end of the range",
 }
-FailAbove = Annotated[
-    float | None, typer.Option(help="Exit with code 1 if the estimate is above this fraction")
-]
+FailAbove = Annotated[float | None, typer.Option(help="Exit with code 1 if the estimate is above")]
 On = Annotated[
     str,
     typer.Option(
         "--on",
-        help="What --fail-above looks at: error, or low or ceiling (the lower or upper end of the range)",
+        help="Limit on: low, error (default) or ceiling",
+        show_default=False,
     ),
 ]
 

@@ -111,20 +111,16 @@ class LabelOptions:
 
     labels: Annotated[
         Path | None,
-        labels_option(
-            help="Labels of some TARGET rows, which change the answer: a file with the columns id or row, and label"
-        ),
+        labels_option(help="Labels of some rows: columns id or row, label"),
     ] = None
-    use_labels: Annotated[
-        bool, labels_option("--use-labels", help="Use the label column of TARGET, where rows have a label")
-    ] = False
+    use_labels: Annotated[bool, labels_option("--use-labels", help="Use TARGET's own label column")] = False
     labels_chosen: Annotated[
         str | None,
-        labels_option(help="How the labelled rows were chosen: random, or unknown", show_default="random"),
+        labels_option(help="Rows chosen: random (default) or unknown"),
     ] = None
     plan: Annotated[
         Path | None,
-        labels_option(help="The plan that chose them, as label-plan --save-plan wrote it"),
+        labels_option(help="The plan that chose them (label-plan)"),
     ] = None
 
     def __post_init__(self) -> None:
@@ -160,13 +156,9 @@ class CheckOptions(LabelOptions):
 
     check: Annotated[
         bool,
-        labels_option(
-            "--check", help="Compare with the label column of TARGET; does not change the estimate"
-        ),
+        labels_option("--check", help="Only compare with TARGET's label column"),
     ] = False
-    truth: Annotated[
-        Path | None, labels_option(help="Compare with the labels in this file; does not change the estimate")
-    ] = None
+    truth: Annotated[Path | None, labels_option(help="Only compare with the labels in this file")] = None
 
 
 @dataclass(frozen=True)
@@ -175,38 +167,28 @@ class InputOptions:
 
     logits: Annotated[bool, data_option("--logits", help="The scores are logits")] = False
     probs: Annotated[bool, data_option("--probs", help="The scores are probabilities")] = False
-    insist: Annotated[
-        bool, data_option("--insist", help="They are logits, though they look like probabilities")
-    ] = False
-    source_labels: Annotated[Path | None, data_option(help="SOURCE's labels, in a separate file")] = None
-    label_column: Annotated[str, data_option(help="The label column of a table")] = "label"
-    logit_prefix: Annotated[str, data_option(help="Prefix of logit columns")] = "logit_"
-    prob_prefix: Annotated[str, data_option(help="Prefix of probability columns")] = "prob_"
-    positive: Annotated[str | None, data_option(help="Two classes, one column 'prob': its class")] = None
-    negative: Annotated[str | None, data_option(help="Two classes, one column 'prob': the other class")] = (
-        None
-    )
-    weight_column: Annotated[str | None, data_option(help="The column of row weights")] = None
-    prediction_column: Annotated[
-        str, data_option(help="The column of deployed predictions, read if it exists; '' for none")
-    ] = "prediction"
-    id: Annotated[str | None, data_option("--id", help="The column of row ids, copied to tables of rows")] = (
-        None
-    )
+    insist: Annotated[bool, data_option("--insist", help="They are logits, even if rows sum to 1")] = False
+    source_labels: Annotated[Path | None, data_option(help="SOURCE's labels, in another file")] = None
+    label_column: Annotated[str, data_option(help="Labels")] = "label"
+    logit_prefix: Annotated[str, data_option(help="Logits")] = "logit_"
+    prob_prefix: Annotated[str, data_option(help="Probabilities")] = "prob_"
+    positive: Annotated[str | None, data_option(help="One column 'prob': its class")] = None
+    negative: Annotated[str | None, data_option(help="One column 'prob': the other class")] = None
+    weight_column: Annotated[str | None, data_option(help="Row weights")] = None
+    prediction_column: Annotated[str, data_option(help="Decisions")] = "prediction"
+    id: Annotated[str | None, data_option("--id", help="Row ids, copied to written rows")] = None
     threshold: Annotated[
         str | None,
-        data_option(help="Two classes: predict the second, or NAME=, from this probability on"),
+        data_option(help="Two classes: decide by 0.9, or NAME=0.9"),
     ] = None
     tolerance: Annotated[float | None, data_option(help="How far probabilities may sum from 1")] = None
     drop_unlabelled: Annotated[
         bool, data_option("--drop-unlabelled", help="Drop SOURCE's rows without a label")
     ] = False
-    dask: Annotated[
-        str | None, data_option(help="Address of a Dask scheduler whose workers read TARGET (extra dask)")
-    ] = None
+    dask: Annotated[str | None, data_option(help="Dask scheduler that reads TARGET")] = None
     checkpoint: Annotated[
         Path | None,
-        data_option(help="A folder for finished passes over a large TARGET: a killed run continues there"),
+        data_option(help="Folder that keeps finished passes"),
     ] = None
 
     def __post_init__(self) -> None:

@@ -33,9 +33,12 @@ Decide = Annotated[
 SavePlan = Annotated[
     Path | None, options.output_option(help="Write the plan (.json), for --plan and label-progress")
 ]
-PlanFile = Annotated[Path, typer.Argument(help="The plan, as label-plan --save-plan wrote it")]
+PlanFile = Annotated[
+    Path, typer.Argument(metavar="PLAN", help="The plan, as label-plan --save-plan wrote it")
+]
 LabelsFile = Annotated[
-    Path, typer.Argument(help="The labels so far: a file with the columns id or row, and label")
+    Path,
+    typer.Argument(metavar="LABELS", help="The labels so far: a file with the columns id or row, and label"),
 ]
 
 

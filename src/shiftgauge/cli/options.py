@@ -18,7 +18,7 @@ from shiftgauge.validation import check_count
 #: Panels of the help; the few options that matter most are in its first one.
 LABELS, METHOD, BOOTSTRAP = "Labels of TARGET", "The method", "Bootstrap"
 OUTPUT, DATA = "Output", "How the files are read"
-_MARGINALS = "source, shrunk, bbse, rlls, mlls, or a file (class,mass CSV or 1-D .npy)"
+_MARGINALS = "source, shrunk, bbse, rlls, mlls or a file (class,mass CSV or 1-D .npy)"
 
 
 def at_least(least: int) -> Callable[[typer.CallbackParam, int], int]:
@@ -58,13 +58,11 @@ def output_option(*names: str, help: str, **more: Any) -> Any:
 
 SourceFile = Annotated[
     Path,
-    typer.Argument(
-        help="Scores with labels: .npz .npy .csv .jsonl .parquet .arrow .pt, or - for standard input"
-    ),
+    typer.Argument(metavar="SOURCE", help="Scores with labels: a file, or - (stdin)"),
 ]
-TargetFile = Annotated[Path, typer.Argument(help="Scores without labels, in any of the same formats")]
+TargetFile = Annotated[Path, typer.Argument(metavar="TARGET", help="Scores without labels")]
 
-METHOD_HELP = "auto, or a method by its name: shiftgauge methods lists them"
+METHOD_HELP = "auto, or a name (shiftgauge methods)"
 Method = Annotated[str, typer.Option("--method", "-m", help=METHOD_HELP)]
 PosteriorMethod = Annotated[
     str | None,
@@ -75,12 +73,12 @@ PosteriorMethod = Annotated[
         show_default="auto; scot if --marginal is given",
     ),
 ]
-Calibration = Annotated[str, method_option(help="temperature, vector or none")]
-Marginal = Annotated[str, method_option(help=f"The target's label shares: {_MARGINALS}")]
-OptionalMarginal = Annotated[str | None, method_option(help=f"The target's label shares: {_MARGINALS}")]
+Calibration = Annotated[str, method_option(help="temperature (default), vector or none", show_default=False)]
+Marginal = Annotated[str, method_option(help=f"Label shares: {_MARGINALS}", show_default=False)]
+OptionalMarginal = Annotated[str | None, method_option(help=f"Label shares: {_MARGINALS}")]
 Proportions = Annotated[
     str,
-    typer.Option(help="For auto: what you know of TARGET's class proportions: same, changed or unknown"),
+    typer.Option(help="Class mix: same, changed, unknown (default)", show_default=False),
 ]
 By = Annotated[
     list[str] | None,
@@ -88,29 +86,23 @@ By = Annotated[
 ]
 Groups = Annotated[
     str | None,
-    bootstrap_option(
-        help="TARGET's column (or .npz key) of dependent rows, such as those of a user: resampled together"
-    ),
+    bootstrap_option(help="Column of dependent rows, such as users"),
 ]
 SourceGroups = Annotated[str | None, bootstrap_option(help="The same for SOURCE")]
-Replicates = Annotated[int, bootstrap_option(help="Bootstrap replicates for intervals; 0 for none")]
+Replicates = Annotated[int, bootstrap_option(help="For intervals; 0 for none")]
 IntervalReplicates = Annotated[
     int, bootstrap_option(callback=at_least(20), help="Bootstrap replicates for intervals")
 ]
-Level = Annotated[float, typer.Option(help="Level of ranges and intervals, a fraction")]
+Level = Annotated[float, typer.Option(help="Level of ranges")]
 Seed = Annotated[int, bootstrap_option(callback=at_least(0), help="Seed of all random numbers")]
-Second = Annotated[
-    Path | None, method_option(help="A second model's scores or predictions on TARGET, for gde")
-]
+Second = Annotated[Path | None, method_option(help="A second model's scores on TARGET, for gde")]
 
-Verbose = Annotated[
-    bool, output_option("--verbose", "-v", help="Also print how the answer was computed, and every note")
-]
+Verbose = Annotated[bool, output_option("--verbose", "-v", help="Also print how it was computed, all notes")]
 AsJson = Annotated[bool, output_option("--json", help="Print JSON instead of text")]
 Out = Annotated[Path | None, output_option("--out", "-o", help="The file to write")]
 Quiet = Annotated[
     bool,
-    output_option("--quiet", "-q", help="Print no progress and no text: only JSON if requested, and errors"),
+    output_option("--quiet", "-q", help="Print only errors, and JSON if requested"),
 ]
 
 
