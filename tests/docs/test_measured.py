@@ -48,3 +48,17 @@ def test_the_page_on_labels_quotes_the_measured_errors():
             f"{mean(sets, n, 'miss'):.1f} ({mean(sets, n, 'alone'):.1f})" for n in (10, 20, 50, 100, 200)
         ]
         assert shown == [f"{mean(sets, 0, 'miss'):.1f}", *measured]
+
+
+def test_the_comparison_with_peers_quotes_what_was_measured():
+    page = DOCS / "explanation" / "comparison.md"
+    measured = json.loads((ROOT / "benchmarks" / "peers" / "measured.json").read_text(encoding="utf-8"))
+    tools = [measured[name] for name in ("nannyml", "evidently", "shiftgauge")]
+    seconds = [one.get("cpu_seconds_least_of_3") or min(one["cpu_seconds"]) for one in tools]
+    sizes = [one.get("page_mb") or f"{one['page_bytes'] / 1e6:.2f}" for one in tools]
+    assert cells(page, "lines of code")[1:] == [str(one["lines"]) for one in tools]
+    assert cells(page, "processor seconds")[1:] == [f"{value:.1f}" for value in seconds]
+    assert cells(page, "page, MB")[1:] == [str(size) for size in sizes]
+    assert cells(page, "packages")[1:] == [str(one["packages"]) for one in tools]
+    installed = [re.match(r"[\d,]+", cell)[0] for cell in cells(page, "installed, MB")[1:]]
+    assert installed == [f"{one['installed_mb']:,}" for one in tools]
