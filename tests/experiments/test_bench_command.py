@@ -180,8 +180,8 @@ def test_without_torch_one_line_says_what_to_install():
             "no data set of tables is called 'natural-91'; did you mean 'natural-90'?",
         ),
         ("natural --method nonsense", "--method is 'nonsense'; it must be like my_module:my_name"),
-        ("natural --method no_module:Mine", "--method is 'no_module:Mine', and it cannot be imported"),
-        ("run cifar10 --method pathlib:Path", "which is not a subclass of shiftgauge.methods.Estimator"),
+        ("natural --estimator no_module:Mine", "--estimator is 'no_module:Mine', and it cannot be imported"),
+        ("run cifar10 --estimator pathlib:Path", "which is not a subclass of shiftgauge.methods.Estimator"),
         (
             "train cifar10 --network resnet18-cifar --recipe cifar10-pretrained",
             "from public imagenet weights, and resnet18-cifar has none; choose one of --network resnet18,",

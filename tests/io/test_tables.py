@@ -185,7 +185,11 @@ def test_one_column_holds_shares_of_one(tmp_path):
             "prob,label",
             "(found prob, label); for two classes with one column of probabilities pass --positive",
         ),
-        ("p_a,label", "(found p_a, label); name the prefix with --logit-prefix or --prob-prefix"),
+        ("p_a,p_b,label", "(found p_a, p_b, label); name the prefix with --logit-prefix or --prob-prefix"),
+        (
+            "p,label",
+            "for two classes name 'p' 'prob' and pass --positive NAME --negative NAME, or write one column",
+        ),
         ("a,b,c,d,e,f,g,h", "(found a, b, c, d, e, f, g, h); name the prefix"),
         ("a,b,c,d,e,f,g,h,i", "(found a, b, c, d, e, f, g, h, ...); name the prefix"),
     ],

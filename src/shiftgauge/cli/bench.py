@@ -40,7 +40,7 @@ Device = Annotated[
 Precision = Annotated[
     str, typer.Option("--precision", help="auto (float16 on a GPU), float32, bfloat16 or float16.")
 ]
-Workers = Annotated[int, typer.Option("--workers", min=0, help="Processes that decode images.")]
+Workers = Annotated[int, typer.Option("--loaders", min=0, help="Processes that decode images.")]
 Threads = Annotated[int | None, typer.Option("--threads", min=1, help="CPU threads for torch.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text; errors are fractions.")]
 RowLimit = Annotated[
@@ -64,7 +64,7 @@ Marginal = Annotated[
 Methods = Annotated[
     list[str] | None,
     typer.Option(
-        "--method", help="Your own estimator beside the others, as my_module:MyEstimator; repeatable."
+        "--estimator", help="Your own estimator beside the others, as my_module:MyEstimator; repeatable."
     ),
 ]
 Only = Annotated[

@@ -12,7 +12,7 @@ from shiftgauge.errors import InputError
 def import_object(text: str, option: str) -> Any:
     """The object that ``module:name`` names; modules of the working directory are found too.
 
-    >>> import_object("math:pi", "--method")
+    >>> import_object("math:pi", "--estimator")
     3.141592653589793
     """
     module, _, name = text.partition(":")

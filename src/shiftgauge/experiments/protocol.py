@@ -63,11 +63,11 @@ def label_shares(marginal: str, labels: NDArray[np.int64], classes: int) -> NDAr
 
 def load_method(text: str) -> type[Estimator]:
     """The estimator class that ``my_module:MyEstimator`` names."""
-    method = import_object(text, "--method")
+    method = import_object(text, "--estimator")
     if not (isinstance(method, type) and issubclass(method, Estimator)):
-        raise InputError(f"--method is {text!r}, which is not a subclass of shiftgauge.methods.Estimator")
+        raise InputError(f"--estimator is {text!r}, which is not a subclass of shiftgauge.methods.Estimator")
     if METHODS.get(method.name, method) is not method:
-        raise InputError(f"--method is {text!r}, whose name {method.name!r} is taken; give it another `name`")
+        raise InputError(f"--estimator is {text!r}, whose name {method.name!r} is taken; give it another `name`")
     return method
 
 

@@ -276,11 +276,15 @@ def score_columns(
     }
     kinds = [kind for kind, names_of_kind in columns.items() if names_of_kind]
     if not kinds:
-        hint = (
-            "; for two classes with one column of probabilities pass --positive NAME --negative NAME"
-            if "prob" in names
-            else "; name the prefix with --logit-prefix or --prob-prefix"
-        )
+        others = [name for name in names if name not in special]
+        hint = "; name the prefix with --logit-prefix or --prob-prefix"
+        if "prob" in names:
+            hint = "; for two classes with one column of probabilities pass --positive NAME --negative NAME"
+        elif len(others) == 1:
+            hint = (
+                f"; for two classes name {others[0]!r} 'prob' and pass --positive NAME --negative NAME, or write one "
+                f"column per class: {options.prob_prefix}NAME"
+            )
         raise FileError(
             f"{path}: no columns begin with {options.logit_prefix!r} or {options.prob_prefix!r} "
             f"(found {format_names(names)}){hint}"
