@@ -146,7 +146,7 @@ def test_results_of_another_recipe_are_not_written_over(setting, first, then, mo
     other = dataclasses.replace(setting, recipe=changed, runs=setting.root / "other")
     collect.collect(other, [0])
     held = (folder / "estimates.csv").read_bytes()
-    said = f"small holds results of a recipe with other {next(iter(then))}; .* with --results"
+    said = f"small was made with other {next(iter(then))}; .* with --results"
     with pytest.raises(FileError, match=said):
         run(other)
     assert (folder / "estimates.csv").read_bytes() == held
@@ -155,7 +155,7 @@ def test_results_of_another_recipe_are_not_written_over(setting, first, then, mo
     monkeypatch.setitem(RECIPES, NAME, changed)
     places = ("--datasets", setting.root, "--runs", setting.root / "new", "--results", setting.root / "out")
     assert command(["bench", "all", NAME, *map(str, places)]) == 2
-    assert "holds results of a recipe with other" in capsys.readouterr().err
+    assert "was made with other" in capsys.readouterr().err
     assert not (setting.root / "new").exists()
 
 

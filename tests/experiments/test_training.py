@@ -172,9 +172,9 @@ def test_another_seed_is_another_network_and_another_recipe_is_refused(images, t
     first = weights(train(build("small", 4, 0), images, SHORT, 0, run))
     other = weights(train(build("small", 4, 0), images, SHORT, 1, Run(stop_after=2)))
     assert not torch.equal(first["1.weight"], other["1.weight"])
-    with pytest.raises(FileError, match=r"another recipe .rate 0.1, now 0.2"):
+    with pytest.raises(FileError, match=r"was made with other rate; delete it"):
         train(build("small", 4, 0), images, dataclasses.replace(SHORT, rate=0.2), 0, run)
-    with pytest.raises(FileError, match="another precision"):
+    with pytest.raises(FileError, match="was made with other precision"):
         train(build("small", 4, 0), images, SHORT, 0, dataclasses.replace(run, precision="bfloat16"))
     # A note is no setting.
     train(build("small", 4, 0), images, dataclasses.replace(SHORT, note="other words"), 0, run)

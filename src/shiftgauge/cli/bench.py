@@ -232,7 +232,8 @@ def remake(out: Out = Path("results"), as_json: Json = False) -> None:
 
     with shown() as show:
         folders = [str(path) for path in bench.remake(out, show)]
-    joint_results.make(out)
+    if any(out.glob(f"*/*/{bench.ESTIMATES}")):
+        joint_results.make(out)
     _output({"folders": folders}, folders, as_json)
 
 

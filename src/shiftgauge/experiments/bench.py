@@ -14,9 +14,9 @@ import pandas as pd
 
 from shiftgauge.errors import FileError
 from shiftgauge.experiments import figures as drawing
-from shiftgauge.experiments import protocol, tables
+from shiftgauge.experiments import natural, protocol, tables
 from shiftgauge.experiments.datasets import DATASETS, TABLE_DATASETS, Dataset, dataset
-from shiftgauge.experiments.digests import difference
+from shiftgauge.experiments.digests import check_made_by
 from shiftgauge.experiments.kept_scores import FOLDER as KEPT
 from shiftgauge.experiments.kept_scores import keep, restore, score_files
 from shiftgauge.experiments.manifest import notes_of, recipe_of, results_manifest
@@ -146,9 +146,13 @@ def run(
 
 
 def remake(out: Path, progress: Progress = silent) -> list[Path]:
-    """Make estimates, tables and figures anew wherever the results keep their scores; the folders of these results."""
+    """Make everything anew that the results keep the scores of, and the natural tables from their estimates.
+
+    Returns the folders of these results.
+    """
     folders = sorted({path.parent.parent for path in out.glob(f"*/*/{KEPT}/*.npz")})
-    if not folders:
+    natural_estimates = out / natural.FOLDER / ESTIMATES
+    if not folders and not natural_estimates.exists():
         raise FileError(
             f"{out} keeps no scores of any data set; run `shiftgauge bench run NAME --keep-scores` first"
         )
@@ -161,6 +165,9 @@ def remake(out: Path, progress: Progress = silent) -> list[Path]:
             run(name, Path(runs), out, network, marginal, progress=progress, keep_scores=True)
             table(name, out, network)
             figures(name, Path(runs), out, network)
+    if natural_estimates.exists():
+        natural.remake(out)
+        folders.append(natural_estimates.parent)
     return folders
 
 
@@ -168,12 +175,9 @@ def check_results(folder: Path, settings: Mapping[str, Any] | None) -> None:
     """Refuse to overwrite results of another recipe: their folder has the same name."""
     old, new = recipe_of(manifest(folder)), json.loads(json.dumps(settings))
     # In both directions, since a recipe may lack settings that the other has.
-    changed = (difference(old, new) or difference(new, old)) if old and new else ""
-    if changed:
-        raise FileError(
-            f"{folder} holds results of a recipe with other {changed}; delete it, "
-            "or choose another directory with --results"
-        )
+    advice = "delete it, or choose another directory with --results"
+    for one, other in ((old, new), (new, old)) if old and new else ():
+        check_made_by(folder, one, other, advice)
 
 
 def results_folder(out: Path, name: str, network: str) -> Path:

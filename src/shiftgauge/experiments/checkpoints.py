@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from shiftgauge.errors import FileError
+from shiftgauge.experiments.digests import check_made_by
 from shiftgauge.experiments.storage import replacing
 
 PARTS = {"network", "optimiser", "scaler", "step"}
@@ -49,12 +50,7 @@ def resume(path: Path | None, network: Any, optimiser: Any, scaler: Any, setting
     if path is None or not path.exists():
         return 0
     state = load_checkpoint(path)
-    for key, wanted in settings.items():
-        if state.get(key) != wanted:
-            raise FileError(
-                f"{path} was made by another {key} ({_difference(state.get(key), wanted)}); "
-                "delete it, or choose another directory with --runs"
-            )
+    check_made_by(path, _flat(state), _flat(settings), "delete it, or choose another directory with --runs")
     try:
         network.load_state_dict(state["network"])
         optimiser.load_state_dict(state["optimiser"])
@@ -66,8 +62,6 @@ def resume(path: Path | None, network: Any, optimiser: Any, scaler: Any, setting
     return int(state["step"])
 
 
-def _difference(old: Any, new: Any) -> str:
-    if isinstance(old, dict) and isinstance(new, dict):
-        key = next(key for key in {**old, **new} if old.get(key) != new.get(key))
-        return f"{key} {old.get(key)!r}, now {new.get(key)!r}"
-    return f"{old!r}, now {new!r}"
+def _flat(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings with those of the recipe beside them, so that a refusal names the one that differs."""
+    return {**settings, **settings.get("recipe", {}), "recipe": None}

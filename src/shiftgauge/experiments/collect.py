@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from shiftgauge.errors import FileError, InputError
+from shiftgauge.errors import InputError
 from shiftgauge.experiments.corrupted_cache import cached
 from shiftgauge.experiments.corruptions import frost_origin
 from shiftgauge.experiments.datasets import ShiftedSet
 from shiftgauge.experiments.digests import (
+    check_made_by,
     code_digest,
     difference,
     digest,
@@ -199,13 +200,11 @@ def _must_be_made(
     """Whether a file does not exist (``present`` is None), or was made by something else and ``redo`` allows it."""
     if present is None:
         return True
-    changed = difference(present, expected)
-    if changed and not redo:
-        raise FileError(
-            f"{path} was made with other {changed}; make it again with --redo, "
-            "or choose another directory with --runs"
-        )
-    return bool(changed)
+    if redo:
+        return bool(difference(present, expected))
+    advice = "make it again with --redo, or choose another directory with --runs"
+    check_made_by(path, present, expected, advice)
+    return False
 
 
 def _score(

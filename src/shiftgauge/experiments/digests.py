@@ -94,7 +94,8 @@ def code_digest(*modules: str) -> str:
     """Digest of modules and of everything of this package that they import, directly or not.
 
     Comments, docstrings and the version number do not count. Data files count if a module names them and they are
-    beside it. So a new data set, network or method changes no digest but its own.
+    beside it. So a new data set or network changes no digest but its own. The registry of methods belongs to the
+    digest of estimates: a new method changes it, and estimates are computed again, which takes minutes.
     """
     contents: dict[str, Any] = {}
     queue = list(modules)
@@ -166,6 +167,15 @@ def _version(package: str) -> str:
         return version(package)
     except PackageNotFoundError:
         return ""
+
+
+def check_made_by(
+    path: Path, old: Mapping[str, Any], new: Mapping[str, Any], advice: str, than: str = ""
+) -> None:
+    """Refuse a file that was made with other settings than ``new``, and name those that differ."""
+    changed = difference(old, new)
+    if changed:
+        raise FileError(f"{path} was made with other {changed}{than}; {advice}")
 
 
 def difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:

@@ -19,7 +19,7 @@ import pandas as pd
 from shiftgauge.errors import FileError
 from shiftgauge.experiments.datasets import TableDataset, table_datasets
 from shiftgauge.experiments.datasets.tables import ScoredTask, TableWork
-from shiftgauge.experiments.digests import code_digest, digest
+from shiftgauge.experiments.digests import check_made_by, code_digest, digest
 from shiftgauge.experiments.progress import Progress, silent
 from shiftgauge.experiments.protocol import ESTIMATES, estimates_sweep
 from shiftgauge.experiments.scores import MANIFEST, SOURCE, ScoredSet, ScoreFolder
@@ -28,6 +28,8 @@ from shiftgauge.experiments.summaries import with_absolute_error
 from shiftgauge.experiments.tables import ResultTable, in_order, title_of
 from shiftgauge.methods import Estimator
 
+FOLDER = "natural"
+"""The folder below the results."""
 NOTE = "Targets of one task share a model and a source: they are not independent."
 
 
@@ -63,10 +65,14 @@ def _manifest_path(runs: Path, name: str) -> Path:
 
 
 def _manifest(runs: Path, name: str, made_by: dict[str, str]) -> dict[str, Any]:
-    """The manifest of a data set; an empty one if there is none, or if something else made the scores."""
+    """The manifest of a data set, empty if there is none; scores that something else made are refused."""
     path = _manifest_path(runs, name)
-    manifest = read_mapping(path) if path.exists() else {}
-    return manifest if manifest.get("made_by") == made_by else {"made_by": made_by, "parts": {}}
+    if not path.exists():
+        return {"made_by": made_by, "parts": {}}
+    manifest = read_mapping(path)
+    advice = f"delete {path.parent} to train again, or choose another directory with --runs"
+    check_made_by(path, manifest.get("made_by", {}), made_by, advice)
+    return manifest
 
 
 def _write(
@@ -138,14 +144,19 @@ def run(
     """Collect what is missing, estimate, and write the estimates and the tables; returns the written files."""
     check_folder(out)
     collect(names, runs, progress)
-    table = estimates(names, runs, methods, progress)
-    write_table(out / "natural" / "estimates.csv", table)
-    return [out / "natural" / "estimates.csv", *family_table(table).write(out / "natural" / "tables")]
+    path = out / FOLDER / "estimates.csv"
+    write_table(path, estimates(names, runs, methods, progress))
+    return [path, *remake(out)]
+
+
+def remake(out: Path) -> list[Path]:
+    """Write the tables anew from the estimates that ``run`` wrote; returns the written files."""
+    return family_table(read_estimates(out)).write(out / FOLDER / "tables")
 
 
 def read_estimates(out: Path) -> pd.DataFrame:
-    """The estimates that ``run`` wrote."""
-    return read_table(out / "natural" / "estimates.csv", ESTIMATES)
+    """The estimates that ``run`` wrote: one row per target and method."""
+    return read_table(out / FOLDER / "estimates.csv", ESTIMATES)
 
 
 def family_table(table: pd.DataFrame) -> ResultTable:

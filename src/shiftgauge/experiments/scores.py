@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shiftgauge.errors import FileError
-from shiftgauge.experiments.digests import difference, digest
+from shiftgauge.experiments.digests import check_made_by, digest
 from shiftgauge.experiments.storage import read_arrays, read_mapping, write_arrays, write_json
 from shiftgauge.samples import Source, Target
 
@@ -118,12 +118,9 @@ class ScoreFolder:
     def check(self, shift: str | None) -> None:
         """Refuse a file that was not made by what the manifest says."""
         expected = self.manifest.get("made_by", {}).get(shift or SOURCE, {})
-        wrong = difference(self.stamp(shift).get("made_by", {}), expected)
-        if wrong:
-            raise FileError(
-                f"{self.path(shift)} was made with other {wrong} than {self.folder / MANIFEST} says; "
-                "run `shiftgauge bench collect` to its end, with --redo"
-            )
+        present = self.stamp(shift).get("made_by", {})
+        advice = "run `shiftgauge bench collect` to its end, with --redo"
+        check_made_by(self.path(shift), present, expected, advice, f" than {self.folder / MANIFEST} says")
 
     def write(
         self,

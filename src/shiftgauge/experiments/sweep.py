@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from shiftgauge.errors import FileError
-from shiftgauge.experiments.digests import code_digest, difference, digest, files_digest
+from shiftgauge.experiments.digests import check_made_by, code_digest, digest, files_digest
 from shiftgauge.experiments.progress import Progress, silent
 from shiftgauge.experiments.scores import ScoredSet, ScoreFolder, seeds_of
 from shiftgauge.experiments.shards import Shard
@@ -88,12 +88,9 @@ def _check_same_sets(folders: Sequence[ScoreFolder]) -> None:
             made_by = {k: v for k, v in stamp["made_by"].items() if k not in ("weights", "code")}
             facts = recipe | made_by | {"inputs": stamp["inputs"]}
             other, before = first.setdefault(shift, (scores, facts))
-            changed = difference(before, facts)
-            if changed:
-                raise FileError(
-                    f"{scores.path(shift)} was made with other {changed} than {other.path(shift)}, and one table "
-                    "would hold both; collect all seeds alike with --redo, or choose another directory with --runs"
-                )
+            than = f" than {other.path(shift)}, and one table would hold both"
+            advice = "collect all seeds alike with --redo, or choose another directory with --runs"
+            check_made_by(scores.path(shift), before, facts, advice, than)
 
 
 @dataclass(frozen=True)
