@@ -32,10 +32,10 @@ from shiftgauge.inference import (
 from shiftgauge.io import demo_data, read_source, read_target
 from shiftgauge.methods import Pair, aline, load
 from shiftgauge.monitor.client.monitor import Monitor
+from shiftgauge.over_time import timeline
 from shiftgauge.reports import Report, report
 from shiftgauge.results import Comparison, Estimate, Interval, Range
 from shiftgauge.samples import Source, Target
-from shiftgauge.timelines import timeline
 
 __all__ = [
     "Comparison",

@@ -154,6 +154,10 @@ class Sample:
         """The same rows with further notes, and their numbers in what arrived."""
         return self._twin(notes=(*self.notes, *notes), kept=kept)
 
+    def with_classes(self: S, classes: tuple[Hashable, ...] | None) -> S:
+        """The same rows with names for the columns, which were checked already."""
+        return self._twin(classes=classes)
+
     def _twin(self: S, **changes: Any) -> S:
         """The same sample with some fields changed: the one builder besides the constructor."""
         twin = object.__new__(type(self))
@@ -246,29 +250,6 @@ class Source(Sample):
         said = Note(f"{n - len(kept):,} of {n:,} source rows have no label and were dropped")
         self._set(notes=(*self.notes, said))
         return array[kept]
-
-    @classmethod
-    def from_checked_labels(
-        cls,
-        scores: FloatArray,
-        kind: str,
-        labels: IntArray,
-        *,
-        classes: tuple[Hashable, ...] | None,
-        weights: Any,
-        predictions: IntArray | None,
-        ids: Any,
-        tolerance: float | None,
-        insist: bool,
-    ) -> Source:
-        """A source whose labels and decisions are class numbers that were checked already."""
-        made = object.__new__(cls)
-        logits, probs = (scores, None) if kind == "logits" else (None, scores)
-        made._enter("source", logits, probs, classes, weights, None, None, ids, tolerance, insist)
-        if predictions is not None:
-            made._set(decided=validation.decided_share(made.scores, predictions), predictions=predictions)
-        made._set(labels=labels)
-        return made
 
     @classmethod
     def load(cls, path: str | Path) -> Source:

@@ -17,7 +17,7 @@ LAST = {
     "doctor": "shiftgauge.inference:doctor",
     "metrics": "shiftgauge.inference:metrics",
     "slices": "shiftgauge.inference:slices",
-    "timeline": "shiftgauge.timelines:timeline",
+    "timeline": "shiftgauge.over_time:timeline",
     "drivers": "shiftgauge.inference:drivers",
     "backtest": "shiftgauge.inference:backtest",
     "label-plan": "shiftgauge.inference:label_plan",

@@ -10,7 +10,7 @@ from pyarrow import csv, feather, ipc, parquet
 
 import shiftgauge as sg
 from shiftgauge.errors import FileError
-from shiftgauge.io import ReadOptions, open_source, open_target, read_source, read_target
+from shiftgauge.io import ReadOptions, open_labelled_target, open_source, read_source, read_target
 from shiftgauge.rows import Rows
 
 ROWS = 700
@@ -85,12 +85,12 @@ def _column(target, name):
 def test_rows_that_fit_are_held_and_others_are_read_in_passes(form, tmp_path, small_parts, request):
     path = form(labelled(ROWS), tmp_path)
     source = read_source(path, **COLUMNS)
-    held = open_target(path, OPTIONS, source)
+    held = open_labelled_target(path, OPTIONS, source)[0]
     assert isinstance(held, sg.Target)
     same_rows(held, read_target(path, **COLUMNS))
     same_source(open_source(path, OPTIONS), source)
     request.getfixturevalue("few_fit")
-    read = open_target(path, OPTIONS, source)
+    read = open_labelled_target(path, OPTIONS, source)[0]
     assert isinstance(read, Rows)
     assert (read.n, read.classes) == (ROWS, held.classes)
     same_rows(read, held)
@@ -100,7 +100,7 @@ def test_rows_that_fit_are_held_and_others_are_read_in_passes(form, tmp_path, sm
 @pytest.mark.parametrize("form", [csv_file, arrow_stream], ids=lambda f: f.__name__)
 def test_forms_that_do_not_count_their_rows_are_held(form, tmp_path, few_fit):
     path = form(labelled(ROWS), tmp_path)
-    assert isinstance(open_target(path, OPTIONS, read_source(path, **COLUMNS)), sg.Target)
+    assert isinstance(open_labelled_target(path, OPTIONS, read_source(path, **COLUMNS))[0], sg.Target)
 
 
 @pytest.mark.parametrize("files", [1, 3])
@@ -114,9 +114,9 @@ def test_npy_files(files, tmp_path, request):
     options = ReadOptions(kind="logits")
     source = read_source(folder, tmp_path / "labels.npy", kind="logits")
     np.testing.assert_array_equal(source.scores, scores)
-    np.testing.assert_array_equal(open_target(folder, options, source).scores, scores)
+    np.testing.assert_array_equal(open_labelled_target(folder, options, source)[0].scores, scores)
     request.getfixturevalue("few_fit")
-    rows = open_target(folder, options, source)
+    rows = open_labelled_target(folder, options, source)[0]
     assert fold(rows, len) == ROWS
     seen = []
     same_source(
@@ -130,9 +130,9 @@ def test_a_threshold_is_about_the_source_s_second_class_at_any_size(tmp_path, re
     parquet.write_table(pa.table({"prob_yes": p, "prob_no": 1 - p}), tmp_path / "t.parquet")
     source = sg.Source(probs=[[0.5, 0.5]], labels=["no"], classes=["no", "yes"])
     options = ReadOptions(threshold=0.8)
-    held = open_target(tmp_path / "t.parquet", options, source).aligned(source.classes, 2)
+    held = open_labelled_target(tmp_path / "t.parquet", options, source)[0].aligned(source.classes, 2)
     request.getfixturevalue("few_fit")
-    rows = open_target(tmp_path / "t.parquet", options, source).aligned(source.classes, 2)
+    rows = open_labelled_target(tmp_path / "t.parquet", options, source)[0].aligned(source.classes, 2)
     assert (
         fold(rows, lambda block: int(block.predictions.sum())) == held.predictions.sum() == (p >= 0.8).sum()
     )
@@ -162,7 +162,7 @@ def test_what_is_wrong_with_a_file_is_said_at_any_size(large, tmp_path, request)
         path = tmp_path / "t.parquet"
         parquet.write_table(change(labelled(ROWS)), path)
         for opened in (
-            lambda path=path: open_target(path, OPTIONS, source),
+            lambda path=path: open_labelled_target(path, OPTIONS, source)[0],
             lambda path=path: open_source(path, OPTIONS),
         ):
             with pytest.raises(FileError, match=words) as caught:

@@ -14,7 +14,7 @@ from shiftgauge.cli.screen import console, print_table, show_progress, warn
 from shiftgauge.methods.range import RANGE_LEVEL
 
 if TYPE_CHECKING:
-    from shiftgauge.timelines import Timeline
+    from shiftgauge.over_time import Timeline
 
 Time = Annotated[
     str | None, typer.Option("--time", help="TARGET's column (or .npz key) of times: ISO dates or Unix times")
@@ -47,13 +47,13 @@ def timeline(
     inputs: files.InputOptions,
 ) -> None:
     """Estimate the error of each period of TARGET, with ranges, and with the observed error where labels are."""
-    from shiftgauge import timelines
+    from shiftgauge import over_time
 
     labelled.check_method(method)
     with show_progress() as progress:
         samples = inputs.read(source, target, progress, labels=labelled, in_memory=True)
         with samples.files_in_errors():
-            result = timelines.timeline(
+            result = over_time.timeline(
                 samples.source,
                 samples.target,
                 time and files.read_column(target, time, samples.target),

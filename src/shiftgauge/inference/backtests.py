@@ -14,7 +14,7 @@ from shiftgauge import validation
 from shiftgauge.errors import InputError
 from shiftgauge.inference.columns import Groups, row_groups, row_times
 from shiftgauge.inference.resampling import Resampling, with_interval
-from shiftgauge.inference.shifts import LEAST_ROWS, NATURAL, Shift, Untried, made_shifts, natural_splits
+from shiftgauge.inference.shifts import LEAST_ROWS, NATURAL, NotTried, Shift, made_shifts, natural_splits
 from shiftgauge.methods.pair import Pair
 from shiftgauge.methods.registry import find
 from shiftgauge.results import Estimate, Table, render, text_table
@@ -64,20 +64,6 @@ class Trial:
     def to_dict(self) -> dict[str, Any]:
         """The trial as plain values."""
         return {**vars(self), "miss": self.miss, "natural": self.natural}
-
-
-@dataclass(frozen=True)
-class NotTried:
-    """A target that could not be made, why, and in how many of the splits."""
-
-    kind: str
-    strength: str
-    why: str
-    splits: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """The target as plain values."""
-        return dict(vars(self))
 
 
 @dataclass(frozen=True, repr=False)
@@ -217,16 +203,16 @@ def backtest(
     settings = Resampling(replicates, seed=seed) if replicates else None
     columns = row_groups(by, source.n)
     ranks = None if time is None else row_times(time, source.n)
-    untried: Counter[Untried] = Counter()
+    untried: Counter[NotTried] = Counter()
     say = progress or (lambda step: None)
     trials: list[Trial] = []
     for repeat in range(repeats):
         say(f"made shifts, split {repeat + 1} of {repeats}")
         trials += _try_made(source, columns, names, calibration, settings, [seed, repeat], untried, say)
-    missed = [NotTried(u.kind, u.strength, u.why, splits) for u, splits in untried.items()]
+    missed = [replace(target, splits=splits) for target, splits in untried.items()]
     for split in natural_splits(source.n, columns, ranks):
-        why = split.why if isinstance(split, Untried) else _weightless(source, split.known, split.asked)
-        if isinstance(split, Untried) or why:
+        why = split.why if isinstance(split, NotTried) else _weightless(source, split.known, split.asked)
+        if isinstance(split, NotTried) or why:
             missed.append(NotTried(split.kind, split.strength, why, repeats))
             continue
         say(f"{split.kind}, {split.strength}")
@@ -244,7 +230,7 @@ def _try_made(
     calibration: str,
     settings: Resampling | None,
     seed: list[int],
-    untried: Counter[Untried],
+    untried: Counter[NotTried],
     say: Callable[[str], None],
 ) -> list[Trial]:
     """Every method on every target made from one random half; methods are fitted once, on the other half."""
@@ -252,14 +238,14 @@ def _try_made(
     order = rng.permutation(source.n)
     left, right = np.sort(order[: source.n // 2]), np.sort(order[source.n // 2 :])
     if why := _weightless(source, left, right):
-        untried[Untried("made shifts", "all", why)] += 1
+        untried[NotTried("made shifts", "all", why)] += 1
         return []
     pool = source.take(right)
     pair = Pair(source.take(left), Rows.of(pool), calibration)
     shifts = list(made_shifts(pool, [c.of(right) for c in columns], seed=int(rng.integers(2**31))))
     trials: list[Trial] = []
     for number, shift in enumerate(shifts):
-        if isinstance(shift, Untried):
+        if isinstance(shift, NotTried):
             untried[shift] += 1
             continue
         say(f"{shift.kind}, {shift.strength} (target {number + 1} of {len(shifts)}, split {seed[1] + 1})")

@@ -50,7 +50,6 @@ Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 
 NUMBERS, CATEGORIES = "numbers", "categories"
-TESTS = {NUMBERS: "Kolmogorov-Smirnov", CATEGORIES: "total variation, chi-squared"}
 #: Numbers of at most so many different values are categories.
 FEW_VALUES = 10
 #: Quantile bins of numbers.

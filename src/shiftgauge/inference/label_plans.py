@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -37,10 +37,6 @@ SIMULATIONS, LOOKS, COARSE_GRID = 200, 60, 501
 ROUNDED = 1e-3
 #: The first words of a saved plan.
 FORMAT = "shiftgauge-label-plan"
-DESIGNS: Final = {
-    "spread": "one row at random from each of as many equal parts of the rows, sorted by error probability",
-    "random": "rows at random, in an order in which labelling may stop at any time",
-}
 
 
 @dataclass(frozen=True, repr=False)
@@ -50,7 +46,8 @@ class LabelPlan(Table, RowPlan):
     Attributes:
         rows: (m,) the rows to label, in the order in which to label them.
         ids: (m,) their ids, or None if the target's rows have none.
-        design: `"spread"` or `"random"`.
+        design: `"spread"`: one row at random from each of as many equal parts of the rows, sorted by error
+            probability; `"random"`: rows at random, in an order in which labelling may stop at any time.
         error, range: the answer so far, and its range.
         expected_range: the range to expect once they are labelled, if the answer is right.
         until_width, decide: the aim at which labelling may stop; None if there is none.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -49,15 +50,20 @@ class Shift:
 
 
 @dataclass(frozen=True)
-class Untried:
-    """A target that could not be made, and why."""
+class NotTried:
+    """A target that could not be made, why, and in how many of the splits."""
 
     kind: str
     strength: str
     why: str
+    splits: int = 1
+
+    def to_dict(self) -> dict[str, Any]:
+        """The target as plain values."""
+        return dict(vars(self))
 
 
-def made_shifts(pool: Source, groups: Sequence[Groups], seed: int) -> Iterator[Shift | Untried]:
+def made_shifts(pool: Source, groups: Sequence[Groups], seed: int) -> Iterator[Shift | NotTried]:
     """Targets of several kinds and strengths, made from labelled rows; those that cannot be made say why.
 
     Class proportions (Dirichlet); each group given (which is no made shift, but the user's own); clusters in
@@ -74,11 +80,11 @@ def made_shifts(pool: Source, groups: Sequence[Groups], seed: int) -> Iterator[S
 
     def take(
         kind: str, strength: str, rows: Indices, change: Callable[[Array], Array] | None = None
-    ) -> Shift | Untried:
+    ) -> Shift | NotTried:
         if len(rows) < LEAST_ROWS:
-            return Untried(kind, strength, f"fewer than {LEAST_ROWS} rows")
+            return NotTried(kind, strength, f"fewer than {LEAST_ROWS} rows")
         if pool.weights is not None and not pool.weights[rows].any():
-            return Untried(kind, strength, "all rows weigh nothing")
+            return NotTried(kind, strength, "all rows weigh nothing")
         part = z[rows] if change is None else change(z[rows])
         decided = pool.predictions[rows]
         follows = decided == z[rows].argmax(axis=1)
@@ -108,7 +114,9 @@ def made_shifts(pool: Source, groups: Sequence[Groups], seed: int) -> Iterator[S
     pair, why = most_confused(pool)
     for excess in (0.5, 0.8):
         kind, strength = "class confusion", f"share {excess:g}"
-        yield take(kind, strength, with_share(pair, excess, rng)) if not why else Untried(kind, strength, why)
+        yield (
+            take(kind, strength, with_share(pair, excess, rng)) if not why else NotTried(kind, strength, why)
+        )
 
 
 def _scaled(factor: float) -> Callable[[Array], Array]:
@@ -175,7 +183,7 @@ class Split:
     asked: Indices
 
 
-def natural_splits(n: int, groups: Sequence[Groups], ranks: Indices | None) -> Iterator[Split | Untried]:
+def natural_splits(n: int, groups: Sequence[Groups], ranks: Indices | None) -> Iterator[Split | NotTried]:
     """Each group as the target of all others; each part of time as the target of what came before it."""
     for column in groups:
         yield from _groups_left_out(n, column)
@@ -190,19 +198,19 @@ def largest(column: Groups) -> list[tuple[str, Indices]]:
     return [(name, rows) for name, rows in column.rows() if name in kept]
 
 
-def _groups_left_out(n: int, column: Groups) -> Iterator[Split | Untried]:
+def _groups_left_out(n: int, column: Groups) -> Iterator[Split | NotTried]:
     if len(column.names) < 2:
-        yield Untried(NEW_GROUP, column.names[0], "there is no other group to learn from")
+        yield NotTried(NEW_GROUP, column.names[0], "there is no other group to learn from")
         return
     if len(column.names) > MOST_GROUPS:
         rest = len(column.names) - MOST_GROUPS
-        yield Untried(NEW_GROUP, f"{rest} smaller groups", f"only the {MOST_GROUPS} largest of a column are")
+        yield NotTried(NEW_GROUP, f"{rest} smaller groups", f"only the {MOST_GROUPS} largest of a column are")
     for name, rows in largest(column):
         others = np.setdiff1d(np.arange(n), rows, assume_unique=True)
         yield _split(NEW_GROUP, name, others, rows)
 
 
-def _over_time(n: int, ranks: Indices) -> Iterator[Split | Untried]:
+def _over_time(n: int, ranks: Indices) -> Iterator[Split | NotTried]:
     """The later half for the earlier one, and each later part for all before it; equal times stay together."""
     order = np.argsort(ranks, kind="stable")
     edges = [nearest_edge(ranks[order], round(n * part / PARTS)) for part in range(PARTS + 1)]
@@ -223,8 +231,8 @@ def nearest_edge(sorted_ranks: Indices, at: int) -> int:
     return left if at - left <= right - at else right
 
 
-def _split(kind: str, strength: str, known: Indices, asked: Indices) -> Split | Untried:
+def _split(kind: str, strength: str, known: Indices, asked: Indices) -> Split | NotTried:
     for rows, side in ((asked, "of its own"), (known, "to learn from")):
         if len(rows) < LEAST_ROWS:
-            return Untried(kind, strength, f"fewer than {LEAST_ROWS} rows {side}")
+            return NotTried(kind, strength, f"fewer than {LEAST_ROWS} rows {side}")
     return Split(kind, strength, np.sort(known), np.sort(asked))

@@ -1,6 +1,6 @@
 """Read and write files and frames: npz, npy, CSV, JSON lines, Parquet, Arrow, torch. Nothing is unpickled.
 
-`read_source` and `read_target` read all rows into memory, `open_source` and `open_target` only if they fit;
+`read_source` and `read_target` read all rows into memory, `open_source` and `open_labelled_target` only if they fit;
 `open_rows` reads them again in every pass.
 """
 
@@ -25,7 +25,6 @@ from shiftgauge.io.read import (
     open_labelled_target,
     open_rows,
     open_source,
-    open_target,
     read_checked,
     read_labels,
     read_second,
@@ -54,7 +53,6 @@ __all__ = [
     "open_labelled_target",
     "open_rows",
     "open_source",
-    "open_target",
     "read_checked",
     "read_column",
     "read_columns",

@@ -160,17 +160,13 @@ def read_checked(
     return _target(path, options, second, like, content), content.labels
 
 
-def open_target(path: str | Path, options: ReadOptions, like: Source) -> Target | Rows:
-    """As `read_target`, but `Rows`, which are read again in every pass, if the rows do not fit in memory.
+def open_labelled_target(path: str | Path, options: ReadOptions, like: Source) -> tuple[Target | Rows, Any]:
+    """As `read_target`, but `Rows`, which are read again in every pass, if they do not fit in memory; and the labels.
 
     The number of rows comes from the headers and footers of Parquet, Arrow and `.npy` files; files of other formats,
-    and streams, are read into memory.
+    and streams, are read into memory. The labels in the file are None if it has none, or if they are read in passes
+    too.
     """
-    return open_labelled_target(path, options, like)[0]
-
-
-def open_labelled_target(path: str | Path, options: ReadOptions, like: Source) -> tuple[Target | Rows, Any]:
-    """As `open_target`, with the labels in the file; None where it has none, or where they are read in passes too."""
     opened = _open(path, options.for_target(like))
     if isinstance(opened, Rows):
         return opened, None

@@ -60,6 +60,9 @@ class Pair:
         source_sample: the source as it was given.
         source, target: the calibrated `Rows` of each.
 
+    `**options` of its functions are arguments of the method's class in `shiftgauge.methods`, such as `marginal=`: each
+    class has its own, and refuses others. `shiftgauge.estimate` names those that users need.
+
     >>> pair = Pair(Source(probs=[[.9, .1], [.2, .8], [.6, .4]], labels=[0, 1, 1]),
     ...             Target(probs=[[.7, .3], [.4, .6]]), "none")
     >>> round(pair.estimate("ac").error, 3), pair.estimate("ac") is pair.estimate("ac")

@@ -187,17 +187,17 @@ def _make_source(
         truth = labels.astype(np.intp)
     elif numbers is not None:
         truth = truth[numbers]
-    source = Source.from_checked_labels(
-        scores,
-        rows.kind,
+    # Labels and decisions are class numbers here, so the names come afterwards: a class may be called 1.
+    source = Source(
+        scores if rows.kind == "logits" else None,
         truth,
-        classes=rows.classes,
+        probs=scores if rows.kind == "probs" else None,
         weights=weights,
         predictions=None if decisions is None else decisions.astype(np.intp),
         ids=ids,
         tolerance=rows.tolerance,
         insist=rows.insist,
-    )
+    ).with_classes(rows.classes)
     if source.n == rows.n:
         return source
     return source.with_notes(_left_out(rows, source, int(kinds[0]), seed), kept=numbers)

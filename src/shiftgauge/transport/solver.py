@@ -74,15 +74,6 @@ class Solution:
         low, high = (np.concatenate(part) for part in zip(*tiles, strict=True))
         return low, high
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the value, the prices and the certificate as plain numbers."""
-        return {
-            "value": self.value,
-            "prices": self.prices.tolist(),
-            "split_rows": len(np.unique(self.split_rows)),
-            "certificate": self.certificate.to_dict(),
-        }
-
 
 def solve(problem: Problem, *, prices: npt.ArrayLike | None = None, threads: int | None = None) -> Solution:
     """Find the cheapest plan, exactly, with prices that prove it.
