@@ -188,7 +188,7 @@ def test_one_column_holds_shares_of_one(tmp_path):
         ("p_a,p_b,label", "(found p_a, p_b, label); name the prefix with --logit-prefix or --prob-prefix"),
         (
             "p,label",
-            "(found p, label); for two classes name 'p' 'prob' and pass --positive NAME --negative NAME, or write one column",
+            "(found p, label); for two classes name 'p' 'prob' and pass --positive NAME --negative NAME",
         ),
         ("a,b,c,d,e,f,g,h", "(found a, b, c, d, e, f, g, h); name the prefix"),
         ("a,b,c,d,e,f,g,h,i", "(found a, b, c, d, e, f, g, h, ...); name the prefix"),
