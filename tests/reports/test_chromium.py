@@ -5,7 +5,10 @@ import re
 import shutil
 import subprocess
 
+import numpy as np
 import pytest
+
+from shiftgauge.reports import report
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = [
@@ -99,4 +102,24 @@ def test_on_paper(plain, tmp_path):
     plain.save(page)
     browse(tmp_path, f"--print-to-pdf={paper}", "--no-pdf-header-footer", page.as_uri())
     assert paper.read_bytes().startswith(b"%PDF")
+    assert len(re.findall(rb"/Type\s*/Page\b(?!s)", paper.read_bytes())) == 2
+
+
+def test_slices_and_drivers_on_paper(source, target, tmp_path):
+    """Two pages too; counts of values that the source does not have, and what labels say."""
+    rows = np.arange(target.n)
+    by = {"site": np.where(rows % 9, rows % 4, -1).astype(str), "age": 20 + rows % 60}
+    source_by = {"site": (np.arange(source.n) % 4).astype(str), "age": 20 + np.arange(source.n) % 40}
+    labels = {row: int(target.predictions[row]) for row in range(30)}
+    about = {"source": "val.csv", "target": "new.csv"}
+    made = report(source, target, by=by, source_by=source_by, labels=labels, about=about, replicates=0)
+    page, paper = tmp_path / "r.html", tmp_path / "r.pdf"
+    made.save(page)
+    text = page.read_text()
+    assert "new.csv compared with val.csv" in text
+    assert f"site: {(rows % 9 == 0).sum()} target rows have new values" in text
+    assert f"age: {(rows % 60 >= 40).sum()} target rows are outside the source" in text
+    assert "Why: 0 of the labelled rows are wrong; scores alone" in text
+    assert "Why: 0 of the labelled rows are wrong" in made.to_markdown()
+    browse(tmp_path, f"--print-to-pdf={paper}", "--no-pdf-header-footer", page.as_uri())
     assert len(re.findall(rb"/Type\s*/Page\b(?!s)", paper.read_bytes())) == 2

@@ -94,7 +94,7 @@ def test_markdown_says_where_it_came_from(plain, hostile):
     assert fingerprint_of(plain, "source") in last
     assert fingerprint_of(plain, "target") in last  # and no command below, for none was given
     assert hostile.to_markdown().rstrip().splitlines()[-1] == "`shiftgauge report '<s>' 'id' $(id)`"
-    assert "auto chose" not in plain.to_markdown()
+    assert "Why:" not in plain.to_markdown()  # a method was named
 
 
 def fingerprint_of(made, side):

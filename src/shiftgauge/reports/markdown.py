@@ -23,7 +23,7 @@ def markdown(summary: dict[str, Any]) -> str:
         "",
         f"What to do: {escape(diagnosis['advice'])}",
         "",
-        *_choice(answer["details"]),
+        *([f"Why: {escape(answer['why'])}.", ""] if answer["why"] else []),
         *_methods(comparison, answer["method"]),
         "",
         "| assumed label shares | estimated error |",
@@ -72,13 +72,8 @@ def _drivers(found: dict[str, Any]) -> list[str]:
             f"{points(r['within'], r['within_range'])} |"
             for r in found["columns"]
         ),
+        *(f"\n{escape(text)}" for text in found["counts"]),
     ]
-
-
-def _choice(details: dict[str, Any]) -> list[str]:
-    if "reason" not in details:
-        return []
-    return [f"auto chose {escape(details['choice'])}: {escape(details['reason'])}.", ""]
 
 
 def _methods(comparison: dict[str, Any], chosen: str) -> list[str]:

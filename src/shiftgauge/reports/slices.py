@@ -75,7 +75,8 @@ def driver_table(
     both = {name: (source_by[name], values) for name, values in by.items() if name in source_by}
     if not both or not pair.target.in_memory:
         return None
-    return drivers(pair, by=both, proportions=proportions, level=level).content()
+    found = drivers(pair, by=both, proportions=proportions, level=level)
+    return {**found.content(), "counts": found.counts()}
 
 
 def _row(one: Slice) -> dict[str, Any]:

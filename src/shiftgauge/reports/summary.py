@@ -126,6 +126,7 @@ def _answer(answer: Estimate, source: Source, about: dict[str, Any]) -> dict[str
         "title": METHODS[answer.method].title,
         "meaning": METHODS[answer.method].meaning,
         "source_error": source.error,
+        "why": answer.why(),
         **answer.content(),
     }
 
