@@ -9,7 +9,7 @@ from monitor_data import K, client_of, labels_json, rows_json, run_due_jobs
 from test_api import post, put_source, windows
 
 from shiftgauge.monitor.db.store import open_store
-from shiftgauge.monitor.periods import HOUR, now_us, simulated_time
+from shiftgauge.monitor.periods import HOUR, now_us, simulated_time, window_date
 from shiftgauge.monitor.run.worker import Worker
 
 NOT_CONFIRMED = "not confirmed: label some rows"
@@ -109,7 +109,7 @@ def test_thirty_labels_within_the_limit_resolve_it(bad, count, resolved):
     label(bad, chosen(8, 150, wrong=3)[:count])
     assert (firing(bad) == []) == resolved
     if resolved:
-        name = windows(bad)[-1]["window"]
+        name = window_date(windows(bad)[-1]["window"])
         error = 100 * windows(bad)[-1]["error"]
         said = f"the error from scores and labels of v1 is {error:.1f}% in {name}: within 50.0%"
         assert alerts(bad)[0]["resolution"] == said

@@ -101,6 +101,8 @@ def test_from_rows_to_a_signed_message_and_back(client, receiver):
     seen, body = receiver.seen[0]
     message = json.loads(body)
     assert (message["event"], message["model"], message["rule"]) == ("fired", "m", "error")
+    assert message["window"] == f"{iso(days_ago(8))[:10]}.v1"
+    assert message["window"] not in message["message"]  # which is for people, and has the date
     assert standardwebhooks.Webhook(SECRET).verify(body, seen) == message
     with pytest.raises(standardwebhooks.WebhookVerificationError):
         standardwebhooks.Webhook(SECRET).verify(body + b" ", seen)

@@ -514,6 +514,24 @@ def test_responses_are_as_the_openapi_describes_them(lite_client):
     jsonschema.validate(missing, {**form["schema"], "components": schema["components"]})
 
 
+def test_the_openapi_leaves_no_response_untyped(lite_client):
+    """No property is just any object, and every route describes its problems."""
+    schema = lite_client.get("/openapi.json").json()
+
+    def untyped(part):
+        if isinstance(part, dict):
+            if part.get("additionalProperties") is True or part in ({}, {"type": "object"}):
+                return True
+            return any(untyped(value) for name, value in part.items() if name not in ("example", "default"))
+        return isinstance(part, list) and any(map(untyped, part))
+
+    read = {name: one for name, one in schema["components"]["schemas"].items() if untyped(one)}
+    assert list(read) == []
+    for path, methods in schema["paths"].items():
+        for method, route in methods.items():
+            assert "default" in route["responses"], (method, path)
+
+
 def test_bodies_are_as_the_openapi_describes_them(lite_client):
     """The example of every body fits its own form, and the server takes it."""
     put_source(lite_client)

@@ -22,7 +22,7 @@ from test_api import ARROW, PARQUET, arrow_bytes, to_table
 
 #: Damaged copies of each body: 100 in `make test`, 2,000 in `make test-all`.
 DAMAGED = int(os.environ.get("SHIFTGAUGE_DAMAGED", "100"))
-NPZ = "application/x-npz"
+NPZ, JSON = "application/x-npz", "application/json"
 SOURCE = "versions/v1/source"
 
 
@@ -98,6 +98,11 @@ def source_table(n=40):
     )
 
 
+def source_lists():
+    with np.load(io.BytesIO(source_npz(n=40))) as file:
+        return {"logits": file["logits"].tolist(), "labels": file["labels"].tolist()}
+
+
 def packed_npz():
     held = np.load(io.BytesIO(source_npz(n=40)))
     out = io.BytesIO()
@@ -110,6 +115,9 @@ BODIES = {
     "predictions-zstd": ("predictions", PARQUET, lambda: parquet_bytes(rows_table(), compression="zstd")),
     "predictions-arrow": ("predictions", ARROW, lambda: arrow_bytes(rows_table())),
     "predictions-gzip": ("predictions", "gzip", lambda: gzip.compress(json.dumps(rows_json(12)[0]).encode())),
+    "predictions-json": ("predictions", JSON, lambda: json.dumps({"rows": rows_json(12)[0]}).encode()),
+    "labels-json": ("labels", JSON, lambda: json.dumps({"labels": labels_table().to_pylist()}).encode()),
+    "source-json": (SOURCE, JSON, lambda: json.dumps(source_lists()).encode()),
     "labels-parquet": ("labels", PARQUET, lambda: parquet_bytes(labels_table())),
     "labels-arrow": ("labels", ARROW, lambda: arrow_bytes(labels_table())),
     "source-parquet": (SOURCE, PARQUET, lambda: parquet_bytes(source_table())),

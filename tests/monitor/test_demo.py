@@ -45,6 +45,8 @@ def test_a_database_that_was_half_filled_is_filled_to_the_end(store, lite, monke
 
     with pytest.raises(KeyboardInterrupt):
         demo.fill(store, stop)
+    if not store.is_sqlite:
+        assert not store.folder.exists()
     assert len(list_windows(store, demo.MODEL)) == 2
     assert demo.fill(store)
     assert demo.fill(lite)

@@ -85,6 +85,26 @@ def answer(client, truth, ids):
     )
 
 
+@pytest.mark.parametrize("which", [{"id": "r3"}, {"before": "2020-01-01T00:00:00Z"}])
+def test_an_erasure_that_fails_is_not_in_the_audit_log(lite_client, which):
+    """The entry is written with the first thing that is erased, or refused from then on."""
+    put_source(lite_client)
+    post(lite_client, rows_json(20)[0])
+    word = "DELETE FROM batches" if "id" in which else "UPDATE models"
+
+    def fail(connection, cursor, statement, *_):
+        if statement.startswith(word):
+            raise RuntimeError("stopped")
+
+    engine = lite_client.store.engine
+    event.listen(engine, "before_cursor_execute", fail)
+    assert lite_client.delete("/v1/models/m/rows", params=which).status_code == 500
+    event.remove(engine, "before_cursor_execute", fail)
+    assert lite_client.get("/v1/audit").json()["changes"][0]["action"] == "source"
+    lite_client.delete("/v1/models/m/rows", params=which).raise_for_status()
+    assert lite_client.get("/v1/audit").json()["changes"][0]["action"] == "erase"
+
+
 def test_an_erased_id_stands_nowhere(client, tmp_path):
     """A row that was settled, picked and labelled; afterwards no file and no table holds it, nor does an export."""
     store = client.store

@@ -17,6 +17,8 @@ from monitor_data import client_of, free_port, labels_json, problem, rows_json, 
 from test_api import post, put_source
 
 from shiftgauge.cli.app import run
+from shiftgauge.monitor.api.security import Authenticator
+from shiftgauge.monitor.db.tokens import create_token
 from shiftgauge.monitor.periods import DAY, HOUR, now_us, simulated_time
 from shiftgauge.monitor.run.worker import Worker
 
@@ -47,6 +49,32 @@ def test_a_clock_that_jumps_back_stalls_nothing(client):
     with simulated_time(now_us() + 2 * HOUR):
         Worker(client.store).drain()
     assert client.get("/v1/models/m/alerts", params={"firing": True}).json()["alerts"]
+
+
+def test_a_clock_that_jumps_forward_loses_nothing_and_counts_nothing_twice(client):
+    """The day seems to be over: its window is estimated early, and what senders with a right clock send is late."""
+    put_source(client)
+    client.put("/v1/models/m/settings", json={"limits": {"silence_hours": 48}}).raise_for_status()
+    rows, labels = rows_json(60, day=0)
+
+    def firing():
+        return len(client.get("/v1/models/m/alerts", params={"firing": True}).json()["alerts"])
+
+    post(client, rows[:40]).raise_for_status()
+    run_due_jobs(client.store)
+    assert states(client) == ["open"]
+    with simulated_time(now_us() + 5 * DAY):
+        Worker(client.store).drain()
+        assert states(client) == ["estimated"]
+        assert firing() == 1  # nothing seems to have come for five days
+        assert post(client, rows).json() == {"accepted": 20, "duplicates": 40}
+        client.post("/v1/models/m/labels", json=labels_json(rows, labels)).raise_for_status()
+    with simulated_time(now_us() + 5 * DAY + 2 * HOUR):
+        Worker(client.store).drain()
+        assert firing() == 0
+    (window,) = client.get("/v1/models/m/windows").json()["windows"]
+    assert (window["rows"], window["observed"]["labels"]) == (60, 60)
+    assert post(client, rows).json() == {"accepted": 0, "duplicates": 60}  # the clock was set right
 
 
 def test_a_clock_that_jumps_back_closes_no_window_early(lite_client):
@@ -128,10 +156,22 @@ def test_the_access_log_has_a_line_per_request_and_no_secrets(process):
     while len(lines := process.log.read_text().splitlines()) < 3 and time.monotonic() < until:
         time.sleep(0.05)
     text = "\n".join(lines)
-    assert re.search(r"127\.0\.0\.1 GET /v1/models 200 \d+ ms", text), text
+    assert re.search(r"127\.0\.0\.1 \(no token\) GET /v1/models 200 \d+ ms", text), text
     assert "GET /v1/models/m/windows 404" in text
     assert "GET (unknown path) 404" in text
     assert not re.search("hidden|sgm_|secret|forged|healthz|readyz", text)
+
+
+def test_the_access_log_names_the_token(lite_client, caplog):
+    put_source(lite_client)
+    header = {"authorization": f"Bearer {create_token(lite_client.store, 'on-call', ['read'])}"}
+    lite_client.app.state.authenticator = Authenticator(lite_client.store)  # which looks for tokens anew
+    with caplog.at_level("INFO", logger="shiftgauge.monitor.access"):
+        lite_client.get("/v1/models", headers=header)
+        lite_client.get("/v1/models")
+    lines = [record.getMessage() for record in caplog.records if record.name == "shiftgauge.monitor.access"]
+    assert " on-call GET /v1/models 200 " in lines[0]
+    assert " - GET /v1/models 401 " in lines[1]
 
 
 def listed(data, capsys, *words):

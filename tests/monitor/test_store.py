@@ -1,5 +1,6 @@
 """The store: the schema, the id index, settled and forgotten batches, a full disk, a database that goes away."""
 
+import json
 import multiprocessing
 import sqlite3
 import subprocess
@@ -322,12 +323,17 @@ def test_export_holds_everything(client, tmp_path):
 
     counts = export(client.store, tmp_path / "out")
     assert counts["windows.parquet"] == 1
+    changes = pa.parquet.read_table(tmp_path / "out" / "audit.parquet").column("action").to_pylist()
+    assert sorted(set(changes)) == ["settings", "source"]
+    assert counts["specs.parquet"] == 1
+    (report,) = (tmp_path / "out" / "reports").iterdir()
     held = pa.parquet.read_table(tmp_path / "out" / "rows")
     assert set(held.column("id").to_pylist()) == {row["id"] for row in rows}
     place = {i: n for n, i in enumerate(held.column("id").to_pylist())}
     assert held.column("scores")[place["r5"]].as_py() == rows[5]["logits"]
-    number = pa.parquet.read_table(tmp_path / "out" / "revisions.parquet").column("error")[0].as_py()
-    assert number == windows(client)[0]["error"]
+    kept = pa.parquet.read_table(tmp_path / "out" / "revisions.parquet").to_pylist()[0]
+    assert kept["error"] == windows(client)[0]["error"]
+    assert json.loads(report.read_text())["answer"]["error"] == kept["scores_error"]
     every = b"".join(file.read_bytes() for file in (tmp_path / "out").rglob("*") if file.is_file())
     assert SECRET.encode() not in every
     with pytest.raises(FileError, match="not empty"):

@@ -5,6 +5,7 @@ import io
 import numpy as np
 import pytest
 from monitor_data import labels_json, problem, rows_json, run_due_jobs, source_npz
+from sqlalchemy import event
 from test_api import post, put_source, windows
 
 import shiftgauge as sg
@@ -136,6 +137,26 @@ def test_the_setting_is_a_flag(client):
     assert client.get("/v1/models/m/settings").json()["labels_are_random"] is False
     said = problem(client.put("/v1/models/m/settings", json={"labels_are_random": "maybe"}), 422)
     assert "labels_are_random" in said
+
+
+def test_open_requests_are_listed_without_reading_all_labels_again(shop):
+    path = "/v1/models/m/label-requests"
+    wanted = [row["id"] for row in shop.post(path, json={"labels": 5}).json()["rows"]]
+    send(shop, [row["id"] for row in shop.rows if row["id"] not in wanted])
+    read = []
+
+    def note(connection, cursor, statement, *_):
+        read.append("batches.id IN" in statement)
+
+    event.listen(shop.store.engine, "before_cursor_execute", note)
+    counts = []
+    for _ in range(2):
+        read.clear()
+        assert sorted(row["id"] for row in shop.get(path).json()["rows"]) == sorted(wanted)
+        counts.append(sum(read))
+    assert counts == [1, 0]
+    send(shop, wanted[:2])
+    assert [row["id"] for row in shop.get(path).json()["rows"]] == wanted[2:]
 
 
 def test_labels_leave_the_warning_that_the_report_is_of_some_rows(lite_client, monkeypatch):

@@ -71,7 +71,7 @@ def _fill(folder: Path, database: str | None) -> None:
             with _opened(folder, database) as opened:
                 filled = fill(opened, show_day)
     if not filled:
-        note(f"{folder}: already has models; the demo was not added")
+        note(f"{folder if database is None else 'the database'}: already has models; the demo was not added")
 
 
 @app.command()
@@ -83,7 +83,7 @@ def worker(
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Estimate without serving; several workers may share a PostgreSQL database and a folder."""
+    """Estimate without serving; several workers may share a PostgreSQL database."""
     _check_extra()
     from shiftgauge.monitor.run.serve import run_worker, run_worker_once
 
@@ -148,7 +148,7 @@ def export(
     database: Database = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Write all data as Parquet files: rows, labels, windows with all revisions, alerts."""
+    """Write rows, labels, sources, windows with revisions and reports, settings, alerts and audit log as files."""
     _check_extra()
     from shiftgauge.monitor.run.export import export as write
 

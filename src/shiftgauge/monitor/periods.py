@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -47,7 +48,7 @@ FEWEST = 10
 
 @dataclass(frozen=True)
 class Period:
-    """One window's reach: times [start, end) in microseconds, or row numbers [start, end)."""
+    """What a window covers: times [start, end) in microseconds, or row numbers [start, end)."""
 
     name: str
     start: int
@@ -101,6 +102,33 @@ def next_boundary(old: str, new: str, now: int) -> int:
 def from_us(us: int) -> datetime:
     """Microseconds since 1970 as a time in UTC."""
     return datetime.fromtimestamp(us / SECOND, timezone.utc)
+
+
+def day(moment: datetime) -> str:
+    """A day, without the leading zero that strftime gives.
+
+    >>> day(datetime(2026, 3, 5))
+    '5 Mar 2026'
+    """
+    return f"{moment.day} {moment:%b %Y}"
+
+
+def window_date(name: str) -> str:
+    """When a window was, from its name; its version is left out.
+
+    >>> window_date("2026-03-05.v1"), window_date("2026-W09.v1"), window_date("2026-03-05T14Z.v1.2")
+    ('5 Mar 2026', 'week of 23 Feb 2026', '5 Mar 2026, 14:00 UTC')
+    >>> window_date("rows-1000-1499.v1")
+    'rows 1,000 to 1,499'
+    """
+    if match := re.match(r"rows-(\d+)-(\d+)\.", name):
+        return f"rows {int(match[1]):,} to {int(match[2]):,}"
+    if match := re.match(r"(\d{4})-W(\d{2})\.", name):
+        return f"week of {day(datetime.fromisocalendar(int(match[1]), int(match[2]), 1))}"
+    if match := re.match(r"(\d{4}-\d{2}-\d{2})(?:T(\d{2})Z)?\.", name):
+        hour = f", {match[2]}:00 UTC" if match[2] else ""
+        return day(datetime.fromisoformat(match[1])) + hour
+    return name
 
 
 def iso(us: int | None) -> str | None:

@@ -61,10 +61,11 @@ def test_pages_stay_alone_and_silent_with_hostile_names(tab, site, addresses):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 1280])
-def test_nothing_scrolls_sideways_and_every_text_can_be_read(tab, site, addresses, scheme, width):
+def test_nothing_scrolls_sideways_and_every_text_can_be_read(tab, site, empty_site, addresses, scheme, width):
     page = tab(viewport={"width": width, "height": 800}, color_scheme=scheme).page
-    for address in addresses:
-        page.goto(site + address)
+    empty = [empty_site + path for path in ("/", "/alerts")]  # how to begin, and no alerts
+    for address in [*(site + path for path in addresses), *empty]:
+        page.goto(address)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), address
         assert page.evaluate(CONTRAST) == [], address
         paper = page.evaluate("getComputedStyle(document.body).backgroundColor")

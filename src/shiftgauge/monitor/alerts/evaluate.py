@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 from shiftgauge.monitor.alerts.rules import (
+    AlertMessage,
     Finding,
     confirmation,
     limit_of,
@@ -190,24 +191,20 @@ def _post(
     receivers = [*([] if settings.webhook is None else [None]), *(one.name for one in settings.notify)]
     if event != "resolved" and alert.confirmed is not None:
         message = f"{message} ({confirmation(alert.confirmed)})"
-    body = {
-        "event": event,
-        "alert": alert.id,
-        "model": row.name,
-        "version": alert.version,
-        "rule": alert.rule,
-        "limit": alert.limit,
-        "value": alert.value,
-        "window": alert.window,
-        "confirmed": alert.confirmed,
-        "message": message,
-        "time": iso(now),
-    }
+    columns = ("version", "rule", "limit", "value", "window", "confirmed")
+    body = AlertMessage(
+        event=event,
+        alert=alert.id,
+        model=row.name,
+        message=message,
+        time=str(iso(now)),
+        **{name: getattr(alert, name) for name in columns},
+    )
     kept = {
         "model_id": row.id,
         "alert_id": alert.id,
         "event": event,
-        "body": json.dumps(body),
+        "body": body.model_dump_json(),
         "created": now,
         "due": now,
     }

@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import Field
+
 from shiftgauge.methods.labels import MOST_LABELLED
 from shiftgauge.monitor.db.windows import ENOUGH, WindowView
-from shiftgauge.monitor.periods import HOUR, iso
+from shiftgauge.monitor.periods import HOUR, iso, window_date
+from shiftgauge.monitor.records import Record
 from shiftgauge.monitor.settings import METRICS, AlertLimits, split_metric
 from shiftgauge.results import percent
 from shiftgauge.validation.target_labels import UNKNOWN
@@ -51,6 +54,22 @@ def limit_of(limits: AlertLimits, rule: str) -> float | None:
     names = {"silence": "silence_hours", "not-estimated": "not_estimated_hours"}
     value: float | None = getattr(limits, names.get(rule, rule))
     return value
+
+
+class AlertMessage(Record):
+    """What a webhook gets: a message about an alert."""
+
+    event: str = Field(description="fired, confirmed or resolved")
+    alert: int
+    model: str
+    version: str | None
+    rule: str
+    limit: float | None
+    value: float | None
+    window: str | None
+    confirmed: bool | None
+    message: str
+    time: str = Field(json_schema_extra={"format": "date-time"})
 
 
 @dataclass(frozen=True)
@@ -151,7 +170,7 @@ def _on_limit(
     elif all(excess(one.value) <= 0.0 for one in readings):
         state, where = "resolve", "within"
     message = (
-        f"{shown.basis.format(title)} of {version} is {percent(shown.value)} in {shown.window}: {where} "
+        f"{shown.basis.format(title)} of {version} is {percent(shown.value)} in {window_date(shown.window)}: {where} "
         f"{percent(limit)}{count}"
     )
     confirmed = any(one.confirms is not None and excess(one.confirms) > 0.0 for one in readings)
@@ -248,7 +267,6 @@ def not_estimated(limits: AlertLimits, overdue: Sequence[Any], now: int) -> Find
         )
     hours = (now - late[0].due) / HOUR
     count = f"{len(late)} windows" if len(late) > 1 else "a window"
-    message = (
-        f"{count} could not be estimated, the first {late[0].name}: {late[0].reason or 'no worker took it'}"
-    )
+    reason = late[0].reason or "no worker took it"
+    message = f"{count} could not be estimated, the first {window_date(late[0].name)}: {reason}"
     return Finding("not-estimated", None, "fire", limits.not_estimated_hours, hours, message, late[0].name)

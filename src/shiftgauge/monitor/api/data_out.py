@@ -61,6 +61,23 @@ Few = Annotated[int, Query(ge=1, le=5000)]
 Number = Annotated[int | None, Query(ge=1, le=2**31 - 1)]
 
 
+#: The JSON form of a report, as `shiftgauge report --json` writes it.
+REPORT = {
+    "title": "Report",
+    "description": "`report` of the package's JSON Schema (data/schema.json)",
+    "type": "object",
+    "required": ["schema", "answer", "verdict", "comparison"],
+    "properties": {
+        "schema": {"type": "integer"},
+        "answer": {"type": "object", "description": "`estimate` of that schema"},
+        "verdict": {"type": "object", "description": "`level` and `reasons`"},
+        "comparison": {"type": "object"},
+        "drivers": {"type": "object", "nullable": True},
+        "slices": {"type": "array", "items": {"type": "object"}},
+    },
+}
+
+
 class TokenList(Record):
     """All tokens."""
 
@@ -169,7 +186,7 @@ def get_revisions(request: Request, model: str, window: str) -> RevisionList:
     "/models/{model}/windows/{window}/report",
     dependencies=READ,
     response_class=HTMLResponse,
-    responses={200: {"content": {"text/markdown": {}, "application/json": {"schema": {"type": "object"}}}}},
+    responses={200: {"content": {"text/markdown": {}, "application/json": {"schema": REPORT}}}},
 )
 def get_the_report(
     request: Request, model: str, window: str, format: str = "html", revision: Number = None
@@ -308,7 +325,7 @@ class Status(Record):
     status: str
 
 
-@health.get("/healthz")
+@health.get("/healthz", responses=PROBLEMS)
 def alive() -> Status:
     """The process answers."""
     return Status(status="alive")

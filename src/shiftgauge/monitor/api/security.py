@@ -22,6 +22,8 @@ from shiftgauge.monitor.problems import ApiProblem
 
 access = logging.getLogger("shiftgauge.monitor.access")
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+#: Where a request's scope has the name of its token, for the access log.
+CALLER = "shiftgauge.caller"
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 #: Whether tokens are needed is looked up this often, in seconds.
 TOKEN_CHECK_SECONDS = 1.0
@@ -109,6 +111,7 @@ def require_scope(scope: str) -> Any:
     async def check(request: Request) -> Caller:
         authenticator: Authenticator = request.app.state.authenticator
         caller: Caller = await authenticator.caller(request.headers.get("authorization"))
+        request.scope[CALLER] = caller.name
         model = request.path_params.get("model")
         if model is None and caller.token is not None:
             model = caller.token.model
@@ -201,9 +204,11 @@ def _log_access(scope: Scope, status: int, seconds: float) -> None:
     """One line per request: no query and no header, which hold ids and tokens, and no path that we do not serve."""
     if scope["path"] in ("/healthz", "/readyz") and status == 200:
         return
-    caller = scope["client"][0] if scope.get("client") else "-"
+    client = scope["client"][0] if scope.get("client") else "-"
+    name = printable(scope.get(CALLER, "-"))
     path = printable(scope["path"]) if "route" in scope else "(unknown path)"
-    access.info("%s %s %s %s %.0f ms", caller, printable(scope["method"]), path, status, 1000 * seconds)
+    method = printable(scope["method"])
+    access.info("%s %s %s %s %s %.0f ms", client, name, method, path, status, 1000 * seconds)
 
 
 def _with_headers(send: Send, status: list[int]) -> Callable[[Message], Awaitable[None]]:

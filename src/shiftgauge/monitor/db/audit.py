@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from pydantic import Field
 from sqlalchemy import Connection, insert, select
@@ -27,7 +26,7 @@ class ChangeView(Record):
         description="settings, source, erase, label-requests, alert, create-token or revoke-token"
     )
     model: str | None
-    detail: dict[str, Any]
+    detail: dict[str, str | float | bool | None] = Field(description="names and numbers, by action")
 
 
 def record_change(

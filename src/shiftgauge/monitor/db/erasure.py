@@ -6,6 +6,7 @@ keyed hash. An erasure removes both from every batch and plan, and scrubs the da
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,19 +69,29 @@ def erase_rows(
     """Erase the rows before a time, which are refused from then on, or all of one id, which may be sent again."""
     if (before is None) == (id is None):
         raise invalid("rows: wanted either before=TIME or id=ID, exactly one of them")
+
+    def record(connection: Connection) -> None:
+        record_change(connection, who, "erase", model, before=iso(before), by_id=id is not None)
+
     with store.read() as connection:
         row = model_row(connection, model)
-    with store.write() as connection:
-        record_change(connection, who, "erase", model, before=iso(before), by_id=id is not None)
     if before is not None:
-        return erase_before(store, row.id, before)
-    rows, labels = _erase(store, row.id, Erasure(keys_of(pa.array([id]), store.secret), NONE))
+        return erase_before(store, row.id, before, record)
+    what = Erasure(keys_of(pa.array([id]), store.secret), NONE)
+    rows, labels = _erase(store, row.id, what, record)
     return rows + labels
 
 
-def erase_before(store: Store, model_id: int, before: int) -> int:
-    """Erase the rows before a time, their labels, and older labels without a row; how many rows there were."""
+def erase_before(
+    store: Store, model_id: int, before: int, record: Callable[[Connection], None] | None = None
+) -> int:
+    """Erase the rows before a time, their labels, and older labels without a row; how many rows there were.
+
+    `record` writes to the audit log, in the transaction from which on such rows are refused.
+    """
     with store.write() as connection:  # first accept no more of them, then erase
+        if record is not None:
+            record(connection)
         row = connection.execute(select(models).where(models.c.id == model_id).with_for_update()).one()
         if row.erased_before is None or row.erased_before < before:
             connection.execute(update(models).where(models.c.id == model_id).values(erased_before=before))
@@ -109,27 +120,35 @@ def _keys(store: Store, model_id: int, kind: str, before: int, *, later: bool = 
     return np.unique(np.concatenate(parts))
 
 
-def _erase(store: Store, model_id: int, what: Erasure) -> tuple[int, int]:
+def _erase(
+    store: Store, model_id: int, what: Erasure, record: Callable[[Connection], None] | None = None
+) -> tuple[int, int]:
     """Erase rows and labels everywhere; how many of each there were.
 
     Batches are rewritten first, each in a transaction of its own. What came or was compacted meanwhile follows in the
     last transaction, while nobody can add to the model. It also writes the record that other processes read, and asks
-    for the job that finishes the work if this process dies.
+    for the job that finishes the work if this process dies. `record` writes to the audit log in the first of these
+    transactions: nothing is erased that is not in the log.
     """
     gone = {"rows": 0, "labels": 0}
     clean, dirty = _search(store, model_id, what)
     for number in dirty:
         with store.write() as connection:
             lock_model(connection, model_id)
+            if record is not None:
+                record(connection)
+                record = None
             _erase_from_batch(connection, number, what, gone)
     with store.write() as connection:
         model = lock_model(connection, model_id)
+        if record is not None:
+            record(connection)
         _erase_rest(connection, model_id, what, clean, gone)
         _erase_from_plans(connection, model_id, what.keys)
         connection.execute(update(models).where(models.c.id == model_id).values(seq=model.seq + 1))
         blobs = {"row_keys": what.keys.tobytes(), "label_keys": what.label_keys.tobytes()}
-        record = insert(erasures).values(model_id=model_id, seq=model.seq + 1, created=now_us(), **blobs)
-        connection.execute(record)
+        entry = insert(erasures).values(model_id=model_id, seq=model.seq + 1, created=now_us(), **blobs)
+        connection.execute(entry)
         again = AGAIN if store.is_sqlite else AGAIN_POSTGRESQL
         queue.enqueue(connection, "scrub", [model_id], now_us() + again)
     store.scrub()

@@ -1,9 +1,9 @@
 """The id index: what is known of every id of a model, in memory, 64 bits of keyed hash per id.
 
 Ids are hashed to 64 bits with the installation's secret key. Two of 10 million different ids share a hash with
-probability 3e-6, and a row so struck is refused as a contradiction, never lost silently. The table holds at most 60%
-of its places: 10 million ids take 336 MB. It is rebuilt from the batches when a process starts, and follows those that
-other processes commit.
+probability 3e-6, and then the second row is refused as a contradiction, never lost silently. The table holds at most
+60% of its places: 10 million ids take 336 MB. It is rebuilt from the batches when a process starts, and follows those
+that other processes commit.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class IdIndex:
     array([ True, False])
     """
 
-    def __init__(self, columns: dict[str, Any], room: int = 1024) -> None:
+    def __init__(self, columns: dict[str, Any], capacity: int = 1024) -> None:
         self.types = columns
         self.count = 0
         self._ahead: Future[_Places] | None = None
-        self.table, self.columns = self._places(1 << max(10, (room - 1).bit_length()))
+        self.table, self.columns = self._places(1 << max(10, (capacity - 1).bit_length()))
 
     def _places(self, count: int) -> _Places:
         """An empty table of so many places, in memory that is there already."""
@@ -65,7 +65,7 @@ class IdIndex:
 
     def put(self, keys: Keys, **values: Any) -> None:
         """Add keys, or give known ones other values; of a key that stands twice the last value stays."""
-        self._make_room(len(keys))
+        self._grow(len(keys))
         places = np.empty(len(keys), dtype=np.int64)
         self.count += _kernels.place(self.table, keys, places)
         for name, value in values.items():
@@ -79,7 +79,7 @@ class IdIndex:
         for values in self.columns.values():
             values[places] = 0
 
-    def _make_room(self, more: int) -> None:
+    def _grow(self, more: int) -> None:
         places = len(self.table)
         if self.count + more <= FULL * places:
             if self._ahead is None and places >= LARGE and self.count + more > READY * places:

@@ -1,6 +1,6 @@
 """Jobs in the database, with leases: several workers share them, and a killed one loses nothing.
 
-A job is one kind of work on one subject, and stands there at most once. To ask again while it is under way
+A job is one kind of work on one subject, and stands there at most once. To enqueue it again while it is under way
 counts up `wanted`: it is then done once more. A worker takes a job by writing its name and a lease, which it
 keeps alive while it works; its results are committed in the transaction that ends the job, only if the lease is
 still its own.

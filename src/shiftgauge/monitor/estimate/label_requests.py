@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -53,7 +55,7 @@ def list_requests(store: Store, model: str, window: str | None = None) -> list[R
                 "no-label-requests",
                 f"no rows of window {name!r} were requested yet; POST to this address to pick some",
             )
-        return _open(connection, row, design)
+        return _open(store, connection, row, design)
 
 
 def request_labels(
@@ -127,15 +129,23 @@ def _plan(known: _PlanInputs, labels: int | None) -> LabelDesign:
     return LabelDesign(table, count)
 
 
-def _open(connection: Connection, window: Any, design: LabelDesign) -> list[RequestView]:
+@lru_cache(maxsize=64)
+def _latest_labels(store: Store, model_id: int) -> tuple[threading.Lock, LatestLabels]:
+    """The labels of a model, kept between requests: each reads only those that came since."""
+    return threading.Lock(), LatestLabels()
+
+
+def _open(store: Store, connection: Connection, window: Any, design: LabelDesign) -> list[RequestView]:
     """The picked rows without a label; their ids are looked up in the rows themselves, the plan has only hashes."""
     rows = window_rows(connection, window)
     if rows is None:
         return []
-    latest = LatestLabels()
-    latest.follow(connection, window.model_id)
     keys, probability = design.column("key"), design.column("error_probability")
-    known, ids = latest.find(keys) >= 0, rows.column("id")
+    lock, latest = _latest_labels(store, window.model_id)
+    with lock:
+        latest.follow(connection, window.model_id)
+        known = latest.find(keys) >= 0
+    ids = rows.column("id")
     place = {key: i for i, key in enumerate(numbers(rows, "key").tolist())}
     return [
         RequestView(id=ids[place[key]].as_py(), window=window.name, error_probability=float(probability[i]))

@@ -164,7 +164,7 @@ class FormatChanged(Exception):  # noqa: N818 (not an error: the request is prep
 
 
 class ModelTransaction:
-    """One model within the transaction: its row (locked), versions, window lengths, and books."""
+    """One model within the transaction: its row (locked), versions, window lengths, and indexes of ids."""
 
     def __init__(self, connection: Connection, name: str, id_caches: tuple[SeenIds, LatestLabels]) -> None:
         self.row = connection.execute(_MODEL, {"called": name}).one()
@@ -176,8 +176,8 @@ class ModelTransaction:
         self.version_formats: dict[str, ScoreFormat] = {row.name: format_of(row) for row in rows}
         self.counts: dict[str, int] = {row.name: row.rows for row in rows}
         self.specs = [(row.since, row.spec) for row in connection.execute(_SPECS, {"model": self.id})]
-        # The books hold only what is committed. What this transaction brings stands beside them until it is durable:
-        # where it is rolled back, the books are still right.
+        # The indexes hold only what is committed. What this transaction brings is kept beside them until it is durable,
+        # so that they are still right if it is rolled back.
         self.seen_ids, self._latest_labels = id_caches
         self.seen_ids.follow(connection, self.id, self.specs[-1][1])
         self.new_ids = IdIndex(self.seen_ids.index.types)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from datetime import datetime
 from urllib.parse import quote
 
 from markupsafe import Markup
 
 from shiftgauge.monitor.alerts.rules import metric_title
 from shiftgauge.monitor.db.windows import WindowView
-from shiftgauge.monitor.periods import DAY, HOUR, SECOND, from_us, iso
+from shiftgauge.monitor.periods import DAY, HOUR, SECOND, day, from_us, iso
 from shiftgauge.monitor.settings import METRICS, split_metric
 from shiftgauge.times import rows_per_window
 
@@ -114,15 +112,6 @@ def pluralize(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def day(moment: datetime) -> str:
-    """A day, without the leading zero that strftime gives.
-
-    >>> day(datetime(2026, 3, 5))
-    '5 Mar 2026'
-    """
-    return f"{moment.day} {moment:%b %Y}"
-
-
 def moment(us: int) -> str:
     """A time to the minute, with its zone.
 
@@ -178,24 +167,6 @@ def with_code(text: str) -> Markup:
     return Markup().join(
         Markup("<code>{}</code>").format(part) if i % 2 else part for i, part in enumerate(parts)
     )
-
-
-def window_date(name: str) -> str:
-    """When a window was, from its name; its version is left out.
-
-    >>> window_date("2026-03-05.v1"), window_date("2026-W09.v1"), window_date("2026-03-05T14Z.v1.2")
-    ('5 Mar 2026', 'week of 23 Feb 2026', '5 Mar 2026, 14:00 UTC')
-    >>> window_date("rows-1000-1499.v1")
-    'rows 1,000 to 1,499'
-    """
-    if match := re.match(r"rows-(\d+)-(\d+)\.", name):
-        return f"rows {int(match[1]):,} to {int(match[2]):,}"
-    if match := re.match(r"(\d{4})-W(\d{2})\.", name):
-        return f"week of {day(datetime.fromisocalendar(int(match[1]), int(match[2]), 1))}"
-    if match := re.match(r"(\d{4}-\d{2}-\d{2})(?:T(\d{2})Z)?\.", name):
-        hour = f", {match[2]}:00 UTC" if match[2] else ""
-        return day(datetime.fromisoformat(match[1])) + hour
-    return name
 
 
 def model_path(model: str, *parts: str) -> str:

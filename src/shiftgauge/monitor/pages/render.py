@@ -16,6 +16,7 @@ from starlette.responses import HTMLResponse
 
 from shiftgauge._version import __version__
 from shiftgauge.monitor.pages import format as formatting
+from shiftgauge.monitor.periods import window_date
 from shiftgauge.monitor.problems import ApiProblem
 
 #: Forms of our own pages must be able to say where they come from; other sites still learn nothing.
@@ -44,7 +45,6 @@ def environment() -> Environment:
         "format_time",
         "moment",
         "window_title",
-        "window_date",
         "rule_title",
         "with_code",
         "metric_title",
@@ -55,7 +55,7 @@ def environment() -> Environment:
     out.filters["number"] = formatting.number
     constants = ("STATES", "WINDOW_STATES", "VERDICTS", "SHIFTS", "KINDS", "CAUSES")
     out.globals |= {name.lower(): getattr(formatting, name) for name in constants}
-    out.globals |= {"static": static_address, "shiftgauge": __version__}
+    out.globals |= {"static": static_address, "shiftgauge": __version__, "window_date": window_date}
     return out
 
 

@@ -118,7 +118,7 @@ def comparison_bars(w: WindowView, limits: AlertLimits) -> ComparisonChart:
     answers = (w.details.get("answers") or {}).values()
     rows: list[Bounds] = [
         (f"estimate, {range_name(w)}", "estimate", w.error, w.low, w.high),
-        ("adaptive range", "learned", None, w.adaptive_low, w.adaptive_high),
+        ("adaptive range", "adaptive", None, w.adaptive_low, w.adaptive_high),
         ("all methods", "methods", None, min(answers, default=None), max(answers, default=None)),
         ("observed error", "observed", w.observed, w.observed_low, w.observed_high),
         ("error on the source", "source", w.source_error, None, None),

@@ -111,7 +111,7 @@ async def _http(request: Request, problem: Any) -> JSONResponse:
 
 async def _internal(request: Request, problem: Exception) -> JSONResponse:
     log.error("%s %s failed", request.method, request.url.path, exc_info=problem)
-    return problem_response(ApiProblem(500, "internal-error", "the server failed; its log says more"))
+    return problem_response(ApiProblem(500, "internal-error", "Internal error; see the server log."))
 
 
 _HANDLERS: dict[Any, Any] = {

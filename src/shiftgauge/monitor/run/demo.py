@@ -23,8 +23,7 @@ from shiftgauge.monitor.ingest.rows import check_rows
 from shiftgauge.monitor.periods import DAY, now_us, simulated_time
 from shiftgauge.monitor.run.replay import History, replay_history
 from shiftgauge.monitor.tables import rows_table
-from shiftgauge.monitor.views.overview import list_models
-from shiftgauge.storage import write_text
+from shiftgauge.monitor.views.overview import ModelView, list_models
 
 MODEL, VERSION, DAYS = "clothes", "v1", 60
 METRICS = ["precision", "recall", "f1", "class_error"]
@@ -35,8 +34,6 @@ BLUR, BLURRED = (21, 36), ("zoom_blur", "gaussian_blur", "glass_blur")
 #: From when on other products sell.
 SEASON = 45
 LATE, LABELLED = 14, 2 / 3
-#: A file in the monitor's folder while the demo is being made: when its days begin.
-UNFINISHED = "demo.unfinished"
 
 
 def fill(store: Store, say: Callable[[str], None] | None = None) -> bool:
@@ -44,23 +41,30 @@ def fill(store: Store, say: Callable[[str], None] | None = None) -> bool:
 
     A demo that was stopped half-way is replayed from its own first day: rows that are stored already are duplicates.
     """
-    unfinished = store.folder / UNFINISHED
-    start = now_us() // DAY * DAY - DAYS * DAY
-    if list_models(store):
-        if not unfinished.exists():
-            return False
-        start = int(unfinished.read_text())
+    models = list_models(store)
+    start = _unfinished(models) if models else now_us() // DAY * DAY - DAYS * DAY
+    if start is None:
+        return False
     demo = demo_data()
-    store.folder.mkdir(parents=True, exist_ok=True)  # with PostgreSQL there may be none
-    write_text(unfinished, str(start))
     with simulated_time(start):
         put_source(store, MODEL, VERSION, _source(demo), "npz")
         limits = {"error": 0.16, "rise": 0.08, "silence_hours": 72, "windows": 2, "metrics": {"f1": 0.8}}
         settings = {"segments": ["camera"], "limits": limits, "replicates": 50, "metrics": METRICS}
         put_settings(store, MODEL, settings)
     replay_history(store, MODEL, history(demo, start), say)
-    unfinished.unlink()
     return True
+
+
+def _unfinished(models: list[ModelView]) -> int | None:
+    """When the days of a demo begin that was stopped half-way; None where there is none.
+
+    The demo's model is created at midnight, to the microsecond, and its last day is estimated last.
+    """
+    (first, *others) = models
+    if others or first.name != MODEL or first.created % DAY:
+        return None
+    end = first.created + DAYS * DAY
+    return None if first.latest is not None and first.latest.end >= end else first.created
 
 
 def fill_folder(data: Path, say: Callable[[str], None] | None = None) -> bool:

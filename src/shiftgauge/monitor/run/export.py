@@ -1,4 +1,5 @@
-"""Everything as Parquet: windows and revisions, rows, labels with their history, alerts, settings.
+"""An export: rows, labels with their history, sources, windows with all revisions and reports, label plans, settings,
+alerts and their messages, and the audit log. Not in it: tokens, secrets, jobs, and keys of requests.
 
 Rows carry their id and its keyed hash (`id_hash`); labels and label plans carry the hash alone.
 """
@@ -7,6 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +20,15 @@ from shiftgauge.errors import FileError
 from shiftgauge.monitor.db.rows import from_arrow_stream, read_batch
 from shiftgauge.monitor.db.schema import (
     alerts,
+    audit,
     batches,
     models,
     outbox,
     plans,
+    reports,
     revisions,
     sources,
+    specs,
     versions,
     windows,
 )
@@ -31,12 +36,22 @@ from shiftgauge.monitor.db.store import Store
 from shiftgauge.monitor.settings import from_stored
 
 #: Tables that are written whole; secrets and payloads are left out.
-WHOLE: tuple[Table, ...] = (models, versions, sources, windows, revisions, alerts, outbox)
+WHOLE: tuple[Table, ...] = (
+    models,
+    specs,
+    versions,
+    sources,
+    windows,
+    revisions,
+    alerts,
+    outbox,
+    audit,
+)
 LEFT_OUT = {"payload"}  # sources are written as files
 
 
 def export(store: Store, folder: str | Path) -> dict[str, int]:
-    """Write everything into an empty folder; how many rows each file has, by its name.
+    """Write an export into an empty folder; how many rows each file has, by its name.
 
     A failed export leaves nothing; one that was killed leaves a folder named `incomplete` in it.
     """
@@ -84,6 +99,10 @@ def _write_all(connection: Connection, out: Path) -> dict[str, int]:
     for source in connection.execute(select(sources)):
         (out / "sources").mkdir(exist_ok=True)
         (out / "sources" / f"source-{source.id}.{source.ending}").write_bytes(source.payload)
+    for report in connection.execute(select(reports).order_by(reports.c.revision_id)).yield_per(100):
+        (out / "reports").mkdir(exist_ok=True)
+        path = out / "reports" / f"revision-{report.revision_id}.json"
+        path.write_bytes(zlib.decompress(report.body))
     for plan in connection.execute(select(plans).order_by(plans.c.id)):
         counts[f"label-requests/plan-{plan.id}.parquet"] = _plan(out, plan)
     return counts

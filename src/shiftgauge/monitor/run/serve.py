@@ -48,7 +48,7 @@ def serve(
     """Serve until stopped (SIGINT or SIGTERM); what was acknowledged is kept however it ends.
 
     Args:
-        data: the folder of everything.
+        data: the folder of the SQLite database; with PostgreSQL nothing is kept there.
         database: `postgresql://...`, or None for SQLite in the folder.
         host, port: where to listen; port 0 takes a free one. Beyond loopback only with tokens.
         workers: processes that estimate; 0 where they run elsewhere (`shiftgauge monitor worker`).

@@ -13,7 +13,7 @@ from pydantic import Field, computed_field
 from sqlalchemy import Connection, func, select
 
 from shiftgauge.binomial import wilson
-from shiftgauge.monitor.alerts.rules import confirmation
+from shiftgauge.monitor.alerts.rules import AlertMessage, confirmation
 from shiftgauge.monitor.db.models import format_of, model_row, unknown_model
 from shiftgauge.monitor.db.schema import (
     alerts,
@@ -29,9 +29,10 @@ from shiftgauge.monitor.db.store import Store
 from shiftgauge.monitor.db.windows import WindowView, get_window, latest_windows
 from shiftgauge.monitor.problems import ApiProblem
 from shiftgauge.monitor.records import Record, Time
-from shiftgauge.monitor.settings import from_stored
+from shiftgauge.monitor.settings import Settings, from_stored
 from shiftgauge.reports import Report
 from shiftgauge.results import percent
+from shiftgauge.times import rows_per_window
 
 #: A limit that is offered lies above the source's error by half of it, and by so much at most...
 MOST_RISE = 0.05
@@ -174,7 +175,8 @@ def _model_view(
     reasons: dict[int, str],
 ) -> ModelView:
     total = sum(v.rows for v in version_views)
-    limits = from_stored(json.loads(row.settings)).limits
+    settings = from_stored(json.loads(row.settings))
+    limits = settings.limits
     state, reason = "ok", None
     if firing:
         state, reason = "alert", f"{firing} alert{'s' * (firing > 1)} firing"
@@ -183,7 +185,7 @@ def _model_view(
     elif not total:
         state, reason = "empty", "no rows yet"
     elif latest is None:
-        state, reason = "collecting", "no window has closed yet"
+        state, reason = "collecting", _first_closing(settings)
     elif not limits.on_error:
         state, reason = "no-limits", "no limits set" if limits.none else "no limit on the error set"
     return ModelView(
@@ -198,6 +200,13 @@ def _model_view(
         waiting=waiting,
         latest=latest,
     )
+
+
+def _first_closing(settings: Settings) -> str:
+    """When the first window will be estimated."""
+    if rows_per_window(settings.window) is not None:
+        return f"the first window closes after {settings.window}"
+    return f"the first window closes {settings.lateness_minutes:g} minutes after the {settings.window} ends"
 
 
 class AlertView(Record):
@@ -255,7 +264,7 @@ class DeliveryView(Record):
     created: Time
     due: Time
     delivered: Time | None
-    body: dict[str, Any]
+    body: AlertMessage
 
 
 def list_alerts(
