@@ -119,8 +119,9 @@ def test_auto_says_why(source, target):
     assert held["method"] == "auto"
     page = made.to_html()
     for text in (page, made.to_markdown()):
-        assert held["details"]["reason"] in html.unescape(text)
+        assert f"Why: {held['why']}." in html.unescape(text)
         assert f"{100 * held['range']['high']:.1f}%" in text
+    assert held["details"]["reason"] in html.unescape(page)
     assert "of the range: sampling error and label noise of these rows alone" in page
     assert held["range"]["low"] <= held["sampling"]["low"] < held["sampling"]["high"] <= held["range"]["high"]
 
