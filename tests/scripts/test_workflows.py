@@ -39,6 +39,19 @@ def test_least_rights_and_known_actions_by_commit(workflow):
             assert step["with"]["persist-credentials"] is False
 
 
+def test_the_mutants_that_are_uploaded_are_those_that_are_written():
+    """Files in a folder that begins with a dot are left out of an upload unless it asks for them."""
+    workflow = ROOT / ".github" / "workflows" / "mutate.yml"
+    (upload,) = [
+        s["with"] for s in steps(workflow) if s.get("uses", "").startswith("actions/upload-artifact")
+    ]
+    folder, name = re.search(
+        r'ROOT / "([^"]+)" / f"([^"]+)"', (ROOT / "scripts" / "mutate.py").read_text()
+    ).groups()
+    assert Path(folder, name).match(upload["path"])
+    assert upload["include-hidden-files"] is True
+
+
 def test_one_action_has_one_commit():
     pinned = {step["uses"] for workflow in WORKFLOWS for step in steps(workflow) if "uses" in step}
     assert len({action.partition("@")[0] for action in pinned}) == len(pinned)
