@@ -268,3 +268,21 @@ def test_the_screen_of_estimate_is_short(shiftgauge, place, extra):
     assert any(line.startswith("next  ") for line in lines) or limited
     assert ("contradict each other" in " ".join(ran.out.split())) == ("wrong.csv" in extra)
     assert "contradict" not in ran.out or "! labels and scores" not in ran.out
+
+
+def test_an_estimate_prints_what_the_command_prints(shiftgauge, place):
+    """Answer, validation error and why are the same lines; what to do is a call instead of a command."""
+    lines = shiftgauge("estimate", *both()).out.splitlines()
+    answer = sg.estimate(*samples())
+    printed = repr(answer).splitlines()
+    assert printed[:3] == lines[:3]
+    assert printed[0].endswith(f"grade: {answer.grade}")
+    assert printed[3].startswith("next  ")
+    assert "(source, target)" in printed[3]
+
+
+def test_a_period_with_all_labels_has_no_range_of_no_width(place):
+    source, target = samples()
+    found = repr(sg.timeline(source, target, every="250 rows", labels=list(place)))
+    assert found.count("  labelled ") == 2
+    assert "% to " not in found
