@@ -27,8 +27,8 @@ import numpy as np
 import pyarrow as pa
 
 import shiftgauge as sg
-from shiftgauge.monitor.tables import source_npz
 from shiftgauge.monitor.periods import DAY, iso
+from shiftgauge.monitor.tables import source_npz
 
 K, BATCH = 10, 1000
 ARROW = "application/vnd.apache.arrow.stream"

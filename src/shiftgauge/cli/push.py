@@ -21,7 +21,10 @@ Url = Annotated[str, typer.Option(envvar="SHIFTGAUGE_MONITOR", help="Address of 
 URL = "http://127.0.0.1:8123"
 Model = Annotated[str, typer.Option(help="The model's name in the monitor")]
 ModelVersion = Annotated[str, typer.Option(help="The version of the model that made the scores")]
-Token = Annotated[str | None, typer.Option(envvar="SHIFTGAUGE_TOKEN", help="A token with the scope ingest; admin for a source")]
+Token = Annotated[
+    str | None,
+    typer.Option(envvar="SHIFTGAUGE_TOKEN", help="A token with the scope ingest; admin for a source"),
+]
 Segment = Annotated[
     list[str] | None,
     typer.Option(help="A column of segments beside those named segment_NAME; may be repeated"),
