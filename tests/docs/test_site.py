@@ -59,7 +59,7 @@ MOST_WORDS = 1500
 MOST_WORDS_OF_README = 700
 #: Characters that fit the column of a page in a window of 1280 pixels, and on a phone of 390.
 MOST_COLUMNS = 80
-MOST_COLUMNS_ON_PHONES = 62
+MOST_COLUMNS_ON_PHONES = 59
 #: What a newcomer reads, perhaps on a phone.
 FIRST = [ROOT / "README.md", DOCS / "index.md", DOCS / "tutorial.md"]
 
