@@ -1,16 +1,18 @@
 """What the commands print, to the letter, on rows whose answers can be worked out by hand."""
 
+import contextlib
+import os
+import pty
 import re
-import threading
+import subprocess
+import sys
 from pathlib import Path
 from textwrap import dedent
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import typer
 
-from shiftgauge.cli import screen
 from shiftgauge.cli.app import COMMANDS, app
 from shiftgauge.cli.estimate import check_folder
 from shiftgauge.cli.inputs import check_output
@@ -200,29 +202,29 @@ def test_the_panel_of_an_option_is_by_its_long_name():
     }
 
 
-@pytest.mark.parametrize("patience", [0.05, 3600.0])
-def test_progress_is_shown_only_while_work_takes_long(monkeypatch, patience):
-    """Work that ended in time leaves nothing behind that shows itself later."""
-    said, started, before = [], threading.Event(), set(threading.enumerate())
-    status = SimpleNamespace(
-        start=started.set,
-        stop=lambda: said.append("stop"),
-        update=lambda words: said.append(words.plain),
-    )
-    monkeypatch.setattr(screen, "PROGRESS_DELAY_SECONDS", patience)
-    monkeypatch.setattr("rich.console.Console.status", lambda *_, **__: status)
-    monkeypatch.setattr("sys.stderr", SimpleNamespace(isatty=lambda: True, write=len, flush=lambda: None))
-    with screen.show_progress() as say:
-        say("reading\x1b[31m a file")
-        assert patience > 1 or started.wait(60)
-    for thread in set(threading.enumerate()) - before:
-        thread.join(60)
-        assert not thread.is_alive()
-    assert started.is_set() == (patience < 1)
-    assert said == ["reading\\x1b[31m a file", "stop"]
-    with screen.quietly(True), screen.show_progress() as say:
-        say("nothing")
-    assert "nothing" not in said
+WORK = """
+import sys, time
+from shiftgauge.cli.screen import quietly, show_progress
+with quietly(len(sys.argv) > 2), show_progress() as progress:
+    progress("reading\x1b[31m a file")
+    progress("pass 1", 500, 1000)
+    time.sleep(float(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize(("arguments", "shown"), [(["3"], True), (["0"], False), (["3", "quiet"], False)])
+def test_progress_is_shown_on_a_terminal_while_work_takes_long(arguments, shown):
+    screen, terminal = pty.openpty()
+    subprocess.run([sys.executable, "-c", WORK, *arguments], stderr=terminal, check=True)
+    os.close(terminal)
+    text = os.read(screen, 1 << 16) if shown else b""
+    os.set_blocking(screen, False)
+    with contextlib.suppress(OSError):  # nothing was written, or all was read
+        text += os.read(screen, 1 << 16)
+    os.close(screen)
+    assert (b"pass 1" in text) == shown
+    assert b"\x1b[31m a file" not in text
+    assert shown or text == b""
 
 
 def test_ids_are_those_of_the_target(shiftgauge, tmp_path):

@@ -7,7 +7,6 @@ import functools
 import glob
 import inspect
 import os
-import time
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
@@ -361,22 +360,16 @@ def _mention_labels(target: Target | Rows, own: Any, check: bool) -> None:
 
 
 class PassProgress:
-    """Reports the progress of passes over the rows: how many are done, how fast, and the time left."""
+    """Reports the progress of each pass over the rows."""
 
     def __init__(self, progress: Progress) -> None:
-        self._progress, self._start, self._before, self._passes = progress, 0.0, 0, 0
+        self._progress, self._before, self._passes = progress, 0, 1
 
     def __call__(self, done: int, rows: int) -> None:
         """Report that so many of the rows are done."""
-        now = time.monotonic()
-        if done <= self._before or not self._passes:
-            self._start, self._passes = now, self._passes + 1
+        self._passes += done <= self._before
         self._before = done
-        rate = done / max(now - self._start, 1e-9)
-        bar = ("#" * (20 * done // rows)).ljust(20, ".")
-        self._progress(
-            f"pass {self._passes} [{bar}] {done:,} of {rows:,} rows, {rate:,.0f}/s, {(rows - done) / rate:,.0f} s left"
-        )
+        self._progress(f"pass {self._passes} over {rows:,} rows", done, rows)
 
 
 def reads_files(command: Callable[..., None]) -> Callable[..., None]:

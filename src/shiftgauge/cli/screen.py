@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import typer
 
@@ -17,8 +17,14 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-#: Called with the name of each step of the work.
-Progress = Callable[[str], None]
+
+class Progress(Protocol):
+    """What reports the steps of the work."""
+
+    def __call__(self, step: str, done: int = 0, total: int | None = None) -> None:
+        """Begin or continue a step, of which so much is done, of a total if that is known."""
+
+
 #: Progress is shown after this time.
 PROGRESS_DELAY_SECONDS = 1.0
 #: The smallest width of a terminal: rich prints nothing at a width of 0.
@@ -137,21 +143,31 @@ def warn(out: Console, text: str) -> None:
 
 @contextmanager
 def show_progress() -> Iterator[Progress]:
-    """Show the current step on stderr, if it is a terminal, once the work takes longer than a second."""
+    """Show a progress bar on stderr, if it is a terminal, once the work takes longer than a second."""
     if _quiet or not sys.stderr.isatty():
-        yield lambda step: None
+        yield lambda step, done=0, total=None: None
         return
     import threading
 
     from rich.console import Console
-    from rich.text import Text
+    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
 
-    status = Console(stderr=True).status("working")
-    timer = threading.Timer(PROGRESS_DELAY_SECONDS, status.start)
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(20), TimeRemainingColumn())
+    bars = Bars(*columns, console=Console(stderr=True), transient=True)
+    bar = bars.add_task("working", total=None)
+    timer = threading.Timer(PROGRESS_DELAY_SECONDS, bars.start)
     timer.daemon = True
     timer.start()
+
+    def show(step: str, done: int = 0, total: int | None = None) -> None:
+        description = printable(step)
+        if bars.tasks[0].description != description:
+            bars.reset(bar, total=total, description=description)
+        bars.update(bar, completed=done, total=total)
+
     try:
-        yield lambda step: status.update(Text(printable(step)))
+        yield show
     finally:
         timer.cancel()
-        status.stop()
+        bars.stop()
