@@ -363,12 +363,13 @@ class Estimate(Result):
             notes.append(f"{100 * self.range.level:g}% range: {self.range.kind}")
         if self.sampling is not None:
             notes.append(f"of which {self.sampling.kind}: {self.sampling}")
-        if self.interval is not None:
-            ends = "" if self.range is None else f": {self.interval}"
-            notes.append(
-                f"{100 * self.interval.level:g}% interval by the bootstrap, {self.interval.kind}{ends}"
-            )
-        return notes
+        return notes + self._bootstrap_note()
+
+    def _bootstrap_note(self) -> list[str]:
+        if self.interval is None:
+            return []
+        ends = "" if self.range is None else f": {self.interval}"
+        return [f"{100 * self.interval.level:g}% interval by the bootstrap, {self.interval.kind}{ends}"]
 
     def heading(self) -> str:
         """The answer and how many rows it rests on."""
@@ -378,7 +379,8 @@ class Estimate(Result):
         """The answer, why, and what to do, as the command `shiftgauge estimate` says it."""
         if self.range is None:
             return [self.heading(), *(f"  {note}" for note in self.notes())]
-        lines, advice = [self.headline(), self.basis(), *wrapped("why   ", self.why())], self.advice()
+        lines = [self.headline(), *self._bootstrap_note(), self.basis(), *wrapped("why   ", self.why())]
+        advice = self.advice()
         if advice is not None:
             lines += wrapped("next  ", f"{advice[0]}: shiftgauge.{advice[1]}(source, target)")
         return lines

@@ -177,7 +177,7 @@ def test_all_labels_are_the_labelled_error_exactly(data, weighted):
     assert (found.range.low, found.range.high) == (found.error, found.error)
     assert (found.labels.range.low, found.labels.range.high) == pytest.approx((error, error))
     assert found.range.kind == "all rows are labelled"
-    assert "all rows are labelled" in repr(found)
+    assert "by the labels of all rows" in repr(found)
     assert sg.estimate(source, target, labels=truth, labels_chosen="unknown").range == found.range
 
 

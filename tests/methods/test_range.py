@@ -154,4 +154,4 @@ def test_the_sampling_part_is_named_beside_the_range_without_a_bootstrap(pair):
     said = (
         f"of which sampling error and label noise of these rows alone: [{100 * low:.1f}%, {100 * high:.1f}%]"
     )
-    assert said in repr(found)
+    assert said in found.notes()

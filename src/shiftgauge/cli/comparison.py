@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from shiftgauge.cli.answer import Truth
 from shiftgauge.cli.options import use_option_names
-from shiftgauge.cli.screen import Progress, console, print_lines, print_table, warn, wrapped
+from shiftgauge.cli.screen import StepProgress, console, print_lines, print_table, warn, wrapped
 from shiftgauge.errors import InputError, prefix
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def check_options(methods: Sequence[str] | None, marginal: str, proportions: str
 
 def compare_methods(
     samples: Samples,
-    progress: Progress,
+    progress: StepProgress,
     methods: Sequence[str] | None,
     *,
     calibration: str,

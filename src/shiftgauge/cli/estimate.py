@@ -14,7 +14,7 @@ from shiftgauge.cli import options
 from shiftgauge.cli.answer import Commands, print_answer
 from shiftgauge.cli.comparison import check_options, compare_methods, to_document
 from shiftgauge.cli.records import command_line, print_json
-from shiftgauge.cli.screen import Progress, note_after, show_progress, waiting_lines
+from shiftgauge.cli.screen import StepProgress, note_after, show_progress, waiting_lines
 from shiftgauge.errors import InputError
 from shiftgauge.methods.range import RANGE_LEVEL
 
@@ -136,7 +136,7 @@ def check_folder(path: Path, n: int) -> None:
 
 
 def _write_rows(
-    path: Path, pair: Pair, method: str, marginal: Any, proportions: str, progress: Progress
+    path: Path, pair: Pair, method: str, marginal: Any, proportions: str, progress: StepProgress
 ) -> None:
     from shiftgauge import io
     from shiftgauge.inference.row_tables import row_reader, row_table

@@ -18,7 +18,7 @@ from shiftgauge.cli.screen import note_after
 from shiftgauge.errors import FileError, InputError, nearest
 
 if TYPE_CHECKING:
-    from shiftgauge.cli.screen import Progress
+    from shiftgauge.cli.screen import StepProgress
     from shiftgauge.io import ReadOptions
     from shiftgauge.methods import Pair
     from shiftgauge.rows import Rows
@@ -232,7 +232,7 @@ class InputOptions:
         self,
         source: Path,
         target: Path,
-        progress: Progress,
+        progress: StepProgress,
         *others: Path | None,
         second: Path | None = None,
         labels: LabelOptions | None = None,
@@ -282,7 +282,7 @@ class InputOptions:
                 )
 
     def _open_target(
-        self, path: Path, options: ReadOptions, source: Source, progress: Progress
+        self, path: Path, options: ReadOptions, source: Source, progress: StepProgress
     ) -> tuple[Target | Rows, Any]:
         """TARGET, and the labels in it if it is in memory."""
         from shiftgauge.engines import checkpointed, open_scan
@@ -362,7 +362,7 @@ def _mention_labels(target: Target | Rows, own: Any, check: bool) -> None:
 class PassProgress:
     """Reports the progress of each pass over the rows."""
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: StepProgress) -> None:
         self._progress, self._before, self._passes = progress, 0, 1
 
     def __call__(self, done: int, rows: int) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-class Progress(Protocol):
+class StepProgress(Protocol):
     """What reports the steps of the work."""
 
     def __call__(self, step: str, done: int = 0, total: int | None = None) -> None:
@@ -142,7 +142,7 @@ def warn(out: Console, text: str) -> None:
 
 
 @contextmanager
-def show_progress() -> Iterator[Progress]:
+def show_progress() -> Iterator[StepProgress]:
     """Show a progress bar on stderr, if it is a terminal, once the work takes longer than a second."""
     if _quiet or not sys.stderr.isatty():
         yield lambda step, done=0, total=None: None
