@@ -95,7 +95,7 @@ def worker(
 
 @app.command()
 def replay(
-    file: Annotated[Path, typer.Argument(help="Scores with labels")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Scores with labels")],
     time: Annotated[str, typer.Option("--time", help="The column of times")],
     store: Store = STORE,
     database: Database = None,
@@ -137,13 +137,13 @@ def replay(
         else "no window with enough labels"
     )
     typer.echo(f"{result.rows:,} rows in {result.windows} windows of model {result.model}")
-    typer.echo(f"the adaptive range covered the observed error in {coverage}; asked for {result.level:.0%}")
+    typer.echo(f"the adaptive range covered the observed error in {coverage} (target: {result.level:.0%})")
     typer.echo(f"to look at it: shiftgauge monitor --store {store}")
 
 
 @app.command()
 def export(
-    folder: Annotated[Path, typer.Argument(help="A new folder")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A new folder")],
     store: Store = STORE,
     database: Database = None,
     as_json: options.AsJson = False,
@@ -160,7 +160,7 @@ def export(
 
 @tokens.command()
 def create(
-    name: Annotated[str, typer.Argument(help="What it is for")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What it is for")],
     scope: Annotated[list[str] | None, typer.Option(help="ingest, read or admin; may be repeated")] = None,
     model: Annotated[str | None, typer.Option(help="The only model it is valid for")] = None,
     days: Annotated[float | None, typer.Option(help="Days until it expires; never by default")] = None,

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from shiftgauge.cli import options
+from shiftgauge.cli.screen import show_progress
 from shiftgauge.errors import ShiftgaugeError
 from shiftgauge.results import SCHEMA
 
@@ -32,9 +33,9 @@ Segment = Annotated[
 Timeout = Annotated[float, typer.Option(help="Seconds to wait for a monitor that does not answer")]
 
 
-@app.command()
+@app.command(epilog="Example: shiftgauge push predictions new.parquet --model fraud --model-version v1")
 def predictions(
-    file: Annotated[Path, typer.Argument(help="Scores")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Scores")],
     model: Model,
     model_version: ModelVersion,
     url: Url = URL,
@@ -57,9 +58,9 @@ def predictions(
     _send(file, calls, token, timeout, as_json)
 
 
-@app.command()
+@app.command(epilog="Example: shiftgauge push labels labels.csv --model fraud")
 def labels(
-    file: Annotated[Path, typer.Argument(help="A table with ids and labels")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A table with ids and labels")],
     model: Model,
     url: Url = URL,
     token: Token = None,
@@ -73,9 +74,9 @@ def labels(
     _send(file, label_requests(file, url, model, id_column, BATCH), token, timeout, as_json)
 
 
-@app.command()
+@app.command(epilog="Example: shiftgauge push source val.csv --model fraud --model-version v1")
 def source(
-    file: Annotated[Path, typer.Argument(help="Scores with labels")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Scores with labels")],
     model: Model,
     model_version: ModelVersion,
     url: Url = URL,
@@ -93,10 +94,12 @@ def source(
 def _send(file: Path, calls: Iterable[Any], token: str | None, timeout: float, as_json: bool) -> None:
     """Send all calls, add up the counts in the answers, and print them."""
     total: dict[str, Any] = {}
-    for call in calls:
-        for name, value in _send_call(call, token, timeout).items():
-            counted = isinstance(value, int) and not isinstance(value, bool)
-            total[name] = total.get(name, 0) + value if counted else value
+    with show_progress() as progress:
+        for number, call in enumerate(calls, 1):
+            progress(f"sending {file}, part {number}")
+            for name, value in _send_call(call, token, timeout).items():
+                counted = isinstance(value, int) and not isinstance(value, bool)
+                total[name] = total.get(name, 0) + value if counted else value
     if as_json:
         typer.echo(json.dumps({"schema": SCHEMA, **total}))
         return
