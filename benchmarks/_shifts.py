@@ -50,7 +50,7 @@ def from_runs(runs: Path) -> Iterator[Task]:
     """Tasks of the natural shifts that `shiftgauge bench natural` collected."""
     from shiftgauge.experiments import natural
 
-    for dataset, task, folder in natural.collected(runs=runs):
+    for dataset, task, folder in natural.score_folders(runs=runs):
         source = folder.read()
         targets = {}
         family = task.split("_")[0]

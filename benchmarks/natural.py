@@ -50,7 +50,7 @@ def small_tasks() -> Iterator[tuple[str, str, sg.Source, list[Target]]]:
 def all_tasks(names: Sequence[str], runs: Path) -> Iterator[tuple[str, str, sg.Source, list[Target]]]:
     """(data set, task and model, source, targets with their labels) of every model."""
     natural.collect(names, runs, lines())
-    for dataset, task, folder in natural.collected(names, runs):
+    for dataset, task, folder in natural.score_folders(names, runs):
         targets = [(group, scored.target(), scored.labels) for group, scored in natural.targets(folder)]
         yield dataset, f"{task}__{folder.folder.parent.name}", folder.read().source(), targets
 
@@ -85,7 +85,7 @@ def export(names: Sequence[str], runs: Path, folder: Path) -> None:
     natural.collect(names, runs, lines())
     for dataset in table_datasets(names):
         arrays: dict[str, np.ndarray] = {}
-        for _, task, scores in natural.collected([dataset.name], runs):
+        for _, task, scores in natural.score_folders([dataset.name], runs):
             key = f"{task}__{scores.folder.parent.name}"
             for group, scored in [("val", scores.read()), *natural.targets(scores)]:
                 arrays[f"{key}__{group}_probs"] = scored.scores

@@ -262,15 +262,15 @@ def test_a_file_that_is_no_checkpoint_of_this_network_is_refused(held, tmp_path)
 
 
 def test_a_broken_cache_says_which_files_to_delete(setting):
-    from shiftgauge.experiments.corrupted_cache import cached
+    from shiftgauge.experiments.corrupted_cache import load_cached
     from shiftgauge.experiments.progress import silent
 
     shift = {s.name: s for s in setting.dataset.shifts(setting.root)}["contrast_2"]
-    cached(shift, setting.root / "kept", "code", 0, silent)
+    load_cached(shift, setting.root / "kept", "code", 0, silent)
     (path,) = (p for p in (setting.root / "kept").iterdir() if "labels" not in p.name)
     path.write_bytes(path.read_bytes()[:5000])
     with pytest.raises(FileError, match=r"contrast_2-\w+.npy and its labels cannot be read .*; delete both"):
-        cached(shift, setting.root / "kept", "code", 0, silent)
+        load_cached(shift, setting.root / "kept", "code", 0, silent)
 
 
 @pytest.mark.parametrize(

@@ -232,7 +232,7 @@ def test_a_corrupted_set_is_kept_once_for_all(setting, tmp_path, monkeypatch):
     shift = {s.name: s for s in setting.dataset.shifts(setting.root)}["contrast_2"]
     never = dataclasses.replace(shift, load=lambda: pytest.fail("made again"))
     code = digests.code_digest(setting.dataset.module)
-    again = corrupted_cache.cached(never, tmp_path / "cache" / "fashion-mnist", code, 0, silent)
+    again = corrupted_cache.load_cached(never, tmp_path / "cache" / "fashion-mnist", code, 0, silent)
     assert np.array_equal(again.pixels, shift.load().pixels)
 
 

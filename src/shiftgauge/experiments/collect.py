@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from shiftgauge.errors import InputError
-from shiftgauge.experiments.corrupted_cache import cached
+from shiftgauge.experiments.corrupted_cache import load_cached
 from shiftgauge.experiments.corruptions import frost_origin
 from shiftgauge.experiments.datasets import ShiftedSet
 from shiftgauge.experiments.digests import (
@@ -240,7 +240,7 @@ def _load_shift(setting: Setting, shift: ShiftedSet) -> Examples:
     if setting.cache is None:
         return shift.load()
     code = code_digest(setting.dataset.module)
-    return cached(shift, setting.cache / setting.dataset.name, code, setting.workers, setting.progress)
+    return load_cached(shift, setting.cache / setting.dataset.name, code, setting.workers, setting.progress)
 
 
 def check_form(setting: Setting, form: ProjNormForm) -> None:

@@ -37,7 +37,7 @@ def cache_bytes(shifts: Sequence[ShiftedSet]) -> int:
     return 0 if isinstance(one, list) else made * len(examples) * int(np.prod(one.shape[1:]))
 
 
-def cached(shift: ShiftedSet, folder: Path, code: str, workers: int, progress: Progress) -> Examples:
+def load_cached(shift: ShiftedSet, folder: Path, code: str, workers: int, progress: Progress) -> Examples:
     """The examples of a shift; a set that is made here is made once and then read from ``folder``.
 
     code: a digest of the code that makes it.

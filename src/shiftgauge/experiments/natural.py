@@ -96,7 +96,7 @@ def _write(
     return {"task": scored.task, "model": scored.model, "family": work.family, "targets": len(targets)}
 
 
-def collected(names: Sequence[str] = (), runs: Path = Path("runs")) -> Iterator[tuple[str, str, ScoreFolder]]:
+def score_folders(names: Sequence[str] = (), runs: Path = Path("runs")) -> Iterator[tuple[str, str, ScoreFolder]]:
     """(data set, task, scores) of every trained model."""
     for dataset in table_datasets(names):
         path = _manifest_path(runs, dataset.name)
@@ -123,7 +123,7 @@ def estimates(
     progress: Progress = silent,
 ) -> pd.DataFrame:
     """Every registered method, and these, on every target: a table of estimates with the family as ``kind``."""
-    folders = list(collected(names, runs))
+    folders = list(score_folders(names, runs))
     parts = []
     for sweep in (estimates_sweep(), *(estimates_sweep(method=method) for method in methods)):
         for number, (dataset, task, folder) in enumerate(folders):

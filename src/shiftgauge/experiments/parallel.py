@@ -25,7 +25,7 @@ class Group:
     size: int = 1
 
     @classmethod
-    def joined(cls, device: str | None = None) -> Group:
+    def join(cls, device: str | None = None) -> Group:
         """The group ``torchrun`` made (joined on the first call), or a group of one."""
         size = int(os.environ.get("WORLD_SIZE", "1"))
         if size == 1:
@@ -65,16 +65,16 @@ class Group:
         if self.size == 1:
             return network
         gpu = device.type == "cuda"
-        network = nn.SyncBatchNorm.convert_sync_batchnorm(network) if gpu else _synced(network)
+        network = nn.SyncBatchNorm.convert_sync_batchnorm(network) if gpu else _with_sync_norms(network)
         return nn.parallel.DistributedDataParallel(network, device_ids=[device.index] if gpu else None)
 
 
-def unwrapped(network: Any) -> Any:
+def unwrap(network: Any) -> Any:
     """The network inside, whose weights have their plain names."""
     return network.module if isinstance(network, nn.parallel.DistributedDataParallel) else network
 
 
-class SyncedNorm(nn.BatchNorm2d):  # type: ignore[misc]
+class SyncBatchNorm(nn.BatchNorm2d):  # type: ignore[misc]
     """Batch normalisation over the batches of all processes, on a CPU, where torch's own does not run."""
 
     def forward(self, x: Any) -> Any:
@@ -96,14 +96,14 @@ class SyncedNorm(nn.BatchNorm2d):  # type: ignore[misc]
         return centred * scale.view(shape) + self.bias.view(shape)
 
 
-def _synced(module: Any) -> Any:
+def _with_sync_norms(module: Any) -> Any:
     for name, child in module.named_children():
         if isinstance(child, nn.BatchNorm2d):
-            norm = SyncedNorm(child.num_features, child.eps, child.momentum)
+            norm = SyncBatchNorm(child.num_features, child.eps, child.momentum)
             norm.load_state_dict(child.state_dict())
             # The same tensors, not copies: an optimiser may refer to them already.
             norm.weight, norm.bias = child.weight, child.bias
             setattr(module, name, norm)
         else:
-            _synced(child)
+            _with_sync_norms(child)
     return module

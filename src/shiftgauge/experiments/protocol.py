@@ -67,7 +67,9 @@ def load_method(text: str) -> type[Estimator]:
     if not (isinstance(method, type) and issubclass(method, Estimator)):
         raise InputError(f"--estimator is {text!r}, which is not a subclass of shiftgauge.methods.Estimator")
     if METHODS.get(method.name, method) is not method:
-        raise InputError(f"--estimator is {text!r}, whose name {method.name!r} is taken; give it another `name`")
+        raise InputError(
+            f"--estimator is {text!r}, whose name {method.name!r} is taken; give it another `name`"
+        )
     return method
 
 

@@ -17,7 +17,7 @@ from shiftgauge.errors import InputError
 from shiftgauge.experiments.checkpoints import resume, save_checkpoint
 from shiftgauge.experiments.examples import Examples
 from shiftgauge.experiments.loading import ShuffledBatches, batches
-from shiftgauge.experiments.parallel import Group, unwrapped
+from shiftgauge.experiments.parallel import Group, unwrap
 from shiftgauge.experiments.recipes import Recipe
 from shiftgauge.experiments.scoring import Run, to_inputs
 
@@ -31,7 +31,7 @@ def train(network: Any, examples: Examples, recipe: Recipe, seed: int, run: Run 
     """
     run = run or Run()
     device = run.torch_device
-    group = Group.joined(run.device)
+    group = Group.join(run.device)
     group.check(recipe.batch)
     network = network.to(device, memory_format=torch.channels_last)
     optimiser = make_optimiser(network, recipe)
@@ -62,10 +62,10 @@ def train(network: Any, examples: Examples, recipe: Recipe, seed: int, run: Run 
             run.progress(f"training, seed {seed}", done, total, text)
         due = time.monotonic() - saved_at > run.every_seconds or done == stop
         if group.first and run.checkpoint and due:
-            save_checkpoint(run.checkpoint, unwrapped(network), optimiser, scaler, done, settings)
+            save_checkpoint(run.checkpoint, unwrap(network), optimiser, scaler, done, settings)
             saved_at = time.monotonic()
     group.wait()
-    return unwrapped(network).eval()
+    return unwrap(network).eval()
 
 
 def make_optimiser(network: Any, recipe: Recipe) -> Any:
@@ -92,7 +92,7 @@ def _step(
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(int(np.random.default_rng(dropout_seed).integers(2**62)))
         with run.autocast(run.training_dtype):
-            outputs = network(to_inputs(unwrapped(network), inputs, device))
+            outputs = network(to_inputs(unwrap(network), inputs, device))
             loss = cross_entropy(outputs.float(), labels.to(device, non_blocking=True))
         optimiser.zero_grad(set_to_none=True)
         scaler.scale(loss).backward()
