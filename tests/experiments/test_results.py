@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from shiftgauge.experiments import bench, joint
+from shiftgauge.experiments import bench, joint, natural
 from shiftgauge.experiments.datasets import natural_90
 from shiftgauge.experiments.datasets.tables import scaled
 from shiftgauge.experiments.protocol import ESTIMATES, FittedMethods
@@ -62,6 +62,22 @@ def test_tables_are_made_anew_from_the_kept_scores(folder, tmp_path):
         pd.testing.assert_frame_equal(new, old, rtol=0, atol=2e-6)
     for path in (folder / "tables").glob("*.md"):
         assert (there / "tables" / path.name).read_text() == path.read_text(), path.name
+
+
+def test_the_natural_tables_are_made_anew_from_the_kept_estimates(tmp_path):
+    """Every method on every one of the 919 targets, and nothing but these estimates in the tables."""
+    folder = RESULTS / natural.FOLDER
+    shutil.copytree(folder, tmp_path / natural.FOLDER, ignore=shutil.ignore_patterns("tables"))
+    assert bench.remake(tmp_path) == [tmp_path / natural.FOLDER]
+    for path in (folder / "tables").iterdir():
+        assert (tmp_path / natural.FOLDER / "tables" / path.name).read_text() == path.read_text(), path.name
+    rows = natural.read_estimates(RESULTS)
+    targets = rows.groupby("method")[["dataset", "network", "shift"]].apply(
+        lambda t: len(t.drop_duplicates())
+    )
+    assert set(targets) == {919}
+    assert {"auto", "cot", "scot", "unchanged"} <= set(targets.index)
+    assert len(rows) == targets.sum()
 
 
 def test_the_kept_scores_are_small():
