@@ -179,7 +179,7 @@ def test_without_torch_one_line_says_what_to_install():
             "natural --only natural-91",
             "no data set of tables is called 'natural-91'; did you mean 'natural-90'?",
         ),
-        ("natural --method nonsense", "--method is 'nonsense'; it must be like my_module:my_name"),
+        ("natural --estimator nonsense", "--estimator is 'nonsense'; it must be like my_module:my_name"),
         ("natural --estimator no_module:Mine", "--estimator is 'no_module:Mine', and it cannot be imported"),
         ("run cifar10 --estimator pathlib:Path", "which is not a subclass of shiftgauge.methods.Estimator"),
         (

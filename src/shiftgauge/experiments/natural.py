@@ -96,7 +96,9 @@ def _write(
     return {"task": scored.task, "model": scored.model, "family": work.family, "targets": len(targets)}
 
 
-def score_folders(names: Sequence[str] = (), runs: Path = Path("runs")) -> Iterator[tuple[str, str, ScoreFolder]]:
+def score_folders(
+    names: Sequence[str] = (), runs: Path = Path("runs")
+) -> Iterator[tuple[str, str, ScoreFolder]]:
     """(data set, task, scores) of every trained model."""
     for dataset in table_datasets(names):
         path = _manifest_path(runs, dataset.name)
