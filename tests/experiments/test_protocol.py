@@ -12,7 +12,6 @@ from shiftgauge.experiments import bench, protocol, published, tables
 from shiftgauge.experiments.protocol import (
     ESTIMATES,
     FittedMethods,
-    estimates,
     estimates_sweep,
     pseudo_label_shift,
 )
@@ -111,7 +110,7 @@ def test_the_panel_says_what_the_library_says(runs):
 
 
 def test_every_method_on_every_shift(runs):
-    rows = estimates(runs, "cifar10", "resnet20")
+    rows = estimates_sweep().run(runs, "cifar10", "resnet20")
     methods = set(rows.method)
     assert methods == {*sg.methods.METHODS, "cot+shrunk", "cott+shrunk", "scot+shrunk", "projnorm"}
     assert len(rows) == 2 * 4 * len(methods)
@@ -124,7 +123,7 @@ def test_every_method_on_every_shift(runs):
 
 
 def test_the_table_of_estimates_survives_its_file(runs, tmp_path):
-    rows = estimates(runs, "cifar10", "resnet20")
+    rows = estimates_sweep().run(runs, "cifar10", "resnet20")
     write_table(tmp_path / "e.csv", rows)
     again = read_table(tmp_path / "e.csv", ESTIMATES)
     assert again.dtypes.equals(rows.dtypes)
@@ -226,7 +225,7 @@ def test_the_papers_numbers_stand_beside_ours():
 
 
 def test_tables_in_three_forms(runs, tmp_path):
-    rows = estimates(runs, "cifar10", "resnet20")
+    rows = estimates_sweep().run(runs, "cifar10", "resnet20")
     main = tables.main_table(rows)
     text = main.markdown()
     paper = next(line for line in main.rows if line[1] == "paper")
