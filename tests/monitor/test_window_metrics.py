@@ -260,4 +260,6 @@ def test_the_page_of_a_window_says_where_the_rise_comes_from(lite_client):
     for name in ("distance", "mix", "within", "p_adjusted"):
         assert found[name] == pytest.approx(getattr(wanted["camera"], name))
     page = client.get(f"/models/m/windows/{window.name}").text
-    assert f"{100 * wanted['camera'].mix:+.1f} points" in page
+    camera = wanted["camera"]
+    assert f"{100 * camera.mix:+.1f} ({100 * camera.mix_range.low:+.1f} to" in page
+    assert f"{100 * camera.within:+.1f} ({100 * camera.within_range.low:+.1f} to" in page

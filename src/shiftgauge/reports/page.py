@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from importlib import resources
 from typing import Any
 
@@ -63,14 +64,16 @@ def percent(value: float | None) -> str:
     return "–" if value is None else f"{100 * value:.1f}%"
 
 
-def points(value: float, ends: dict[str, Any] | None) -> str:
+def points(value: float, ends: Mapping[str, Any] | None = None) -> str:
     """A difference in percentage points, with its range.
 
     >>> points(0.0123, {"low": -0.01, "high": 0.05})
     '+1.2 (-1.0 to +5.0)'
+    >>> points(-0.0001)
+    '+0.0'
     """
-    shown = "" if ends is None else f" ({100 * ends['low']:+.1f} to {100 * ends['high']:+.1f})"
-    return f"{100 * value:+.1f}{shown}"
+    shown = "" if ends is None else f" ({points(ends['low'])} to {points(ends['high'])})"
+    return f"{round(100 * value, 1) + 0.0:+.1f}{shown}"  # + 0.0: no negative zero
 
 
 def _escape(value: Any) -> Any:

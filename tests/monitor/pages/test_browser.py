@@ -8,7 +8,7 @@ from monitor_data import SECRET
 
 from shiftgauge.monitor.db.models import get_settings
 from shiftgauge.monitor.db.windows import list_windows
-from shiftgauge.monitor.pages.format import percent
+from shiftgauge.reports.page import percent
 
 EVERY = [
     "/",

@@ -16,9 +16,10 @@ from sqlalchemy import event
 from shiftgauge.monitor.db.store import open_store
 from shiftgauge.monitor.db.tokens import create_token
 from shiftgauge.monitor.db.windows import get_window, list_revisions, list_windows
-from shiftgauge.monitor.pages.format import format_range, percent, window_title
+from shiftgauge.monitor.pages.format import format_range, window_title
 from shiftgauge.monitor.run.app import create_app
 from shiftgauge.monitor.views.overview import ModelView, VersionView, suggest_limits
+from shiftgauge.reports.page import percent
 
 VOID = {"meta", "link", "input", "br", "path", "circle", "line", "img"}
 ADDRESSES = [

@@ -142,10 +142,11 @@ def _drivers(found: dict[str, Any] | None) -> dict[str, Any] | None:
     """What the window's page shows of the drivers; the report has them whole."""
     if found is None:
         return None
-    names = ("column", "distance", "p_adjusted", "mix", "within")
+    names = ("column", "distance", "p_adjusted", "mix", "within", "mix_range", "within_range")
     return {
         "rise": found["rise"],
         "columns": [{name: one[name] for name in names} for one in found["columns"]],
+        "counts": found["counts"],
     }
 
 

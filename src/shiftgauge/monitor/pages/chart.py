@@ -17,7 +17,6 @@ from shiftgauge.monitor.pages.format import (
     half_width,
     model_path,
     moment,
-    percent,
     pluralize,
     range_name,
     window_title,
@@ -25,6 +24,7 @@ from shiftgauge.monitor.pages.format import (
 from shiftgauge.monitor.periods import SECOND, iso
 from shiftgauge.monitor.settings import AlertLimits
 from shiftgauge.monitor.views.overview import AlertView
+from shiftgauge.reports.page import percent
 
 #: More points than this cannot be told apart; windows are then put together.
 MOST_POINTS = 200

@@ -10,6 +10,7 @@ from shiftgauge.monitor.alerts.rules import metric_title
 from shiftgauge.monitor.db.windows import WindowView
 from shiftgauge.monitor.periods import DAY, HOUR, SECOND, day, from_us, iso
 from shiftgauge.monitor.settings import METRICS, split_metric
+from shiftgauge.reports.page import percent
 from shiftgauge.times import rows_per_window
 
 #: A model's state: the class of its colour (as in the report), a mark, a word.
@@ -60,15 +61,6 @@ def rule_title(rule: str) -> str:
     ('rise over the source', 'recall of class fraud', 'silence')
     """
     return metric_title(rule) if split_metric(rule)[0] in METRICS else RULES.get(rule, rule)
-
-
-def percent(value: float | None) -> str:
-    """A fraction as percent with one decimal; a dash for None.
-
-    >>> percent(0.1234), percent(None)
-    ('12.3%', '–')
-    """
-    return "–" if value is None else f"{100 * value:.1f}%"
 
 
 def format_range(low: float | None, high: float | None) -> str:

@@ -25,11 +25,11 @@ from shiftgauge.monitor.pages.chart import (
     state_of,
     to_points,
 )
-from shiftgauge.monitor.pages.format import percent
 from shiftgauge.monitor.pages.scale import SPARK_WINDOWS, Sparkline, TimeScale, sparkline
 from shiftgauge.monitor.periods import DAY, SECOND, from_us
 from shiftgauge.monitor.problems import ApiProblem, invalid, unknown
 from shiftgauge.monitor.views.overview import ModelView, get_model, list_alerts, suggest_limits
+from shiftgauge.reports.page import percent
 
 #: Ranges that can be chosen by name, back from the end of the newest window.
 PRESETS = {"1d": 1, "7d": 7, "30d": 30, "90d": 90, "1y": 366}

@@ -18,6 +18,7 @@ from shiftgauge._version import __version__
 from shiftgauge.monitor.pages import format as formatting
 from shiftgauge.monitor.periods import window_date
 from shiftgauge.monitor.problems import ApiProblem
+from shiftgauge.reports.page import points
 
 #: Forms of our own pages must be able to say where they come from; other sites still learn nothing.
 HEADERS = {"referrer-policy": "same-origin"}
@@ -52,7 +53,7 @@ def environment() -> Environment:
         "format_age",
     )
     out.globals |= {name: getattr(formatting, name) for name in names}
-    out.filters["number"] = formatting.number
+    out.filters |= {"number": formatting.number, "points": points}
     constants = ("STATES", "WINDOW_STATES", "VERDICTS", "SHIFTS", "KINDS", "CAUSES")
     out.globals |= {name.lower(): getattr(formatting, name) for name in constants}
     out.globals |= {"static": static_address, "shiftgauge": __version__, "window_date": window_date}

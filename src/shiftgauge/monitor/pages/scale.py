@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shiftgauge.monitor.db.windows import SegmentView, WindowView
-from shiftgauge.monitor.pages.format import percent
 from shiftgauge.monitor.periods import day, from_us
+from shiftgauge.reports.page import percent
 
 
 @dataclass(frozen=True)

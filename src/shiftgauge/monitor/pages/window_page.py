@@ -8,10 +8,11 @@ from typing import Any
 from shiftgauge.monitor.db.models import get_settings
 from shiftgauge.monitor.db.store import Store
 from shiftgauge.monitor.db.windows import WindowView, get_window, list_revisions, list_windows
-from shiftgauge.monitor.pages.format import format_range, percent, pluralize, range_name
+from shiftgauge.monitor.pages.format import format_range, pluralize, range_name
 from shiftgauge.monitor.pages.scale import PercentScale, Tick, percent_scale
 from shiftgauge.monitor.problems import unknown
 from shiftgauge.monitor.settings import AlertLimits
+from shiftgauge.reports.page import percent
 
 #: A name, its look, its value and its ends.
 Bounds = tuple[str, str, float | None, float | None, float | None]
