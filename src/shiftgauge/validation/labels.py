@@ -108,6 +108,8 @@ def check_labels(values: Any, n: int, k: int, classes: Names | None, what: str) 
         )
     if len(array) != n:
         raise InputError(f"{what}: {len(array)} labels for {n} rows of scores; wanted one label per row")
+    if classes is None and array.dtype.kind in "iu" and n and array.min() >= 0 and array.max() < k:
+        return array.astype(np.intp)  # the usual case, without sorting
     distinct, first, place = _distinct(array)
     by_name = {} if classes is None else {name: j for j, name in enumerate(classes)}
     as_index = classes is None or are_indices(distinct, by_name)
