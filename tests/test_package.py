@@ -267,14 +267,14 @@ def test_nothing_private_is_imported_across_packages():
 
 
 def test_the_search_for_private_imports_finds_them():
-    def found(package, line):
+    def imports_of(package, line):
         return list(private_imports(package, ast.parse(line)))
 
-    assert found("reports", "from shiftgauge.plots._style import INK")
-    assert found("reports", "from shiftgauge.plots.style import _ink")
-    assert found("reports", "import shiftgauge.transport._kernels")
-    assert not found("plots", "from shiftgauge.plots._style import INK")
-    assert not found("cli", "from shiftgauge._version import __version__")
+    assert imports_of("reports", "from shiftgauge.plots._style import INK")
+    assert imports_of("reports", "from shiftgauge.plots.style import _ink")
+    assert imports_of("reports", "import shiftgauge.transport._kernels")
+    assert not imports_of("plots", "from shiftgauge.plots._style import INK")
+    assert not imports_of("cli", "from shiftgauge._version import __version__")
 
 
 #: Packages that an extra brings and the core does without.
