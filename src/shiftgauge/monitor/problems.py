@@ -14,12 +14,17 @@ MEDIA_TYPE = "application/problem+json"
 class ApiProblem(ShiftgaugeError):  # noqa: N818 (the word of RFC 9457)
     """Something the caller can read and act upon; `status` is the HTTP status, `more` extends the body.
 
+    `fields` says what is wrong with each field, for a form that shows it there.
+
     >>> ApiProblem(404, "unknown-model", "model 'a' is not known").body()["type"]
     'urn:shiftgauge:problem:unknown-model'
     """
 
-    def __init__(self, status: int, kind: str, detail: str, **more: Any) -> None:
+    def __init__(
+        self, status: int, kind: str, detail: str, *, fields: dict[str, str] | None = None, **more: Any
+    ) -> None:
         super().__init__(detail)
+        self.fields = fields or {}
         self.status, self.kind, self.detail, self.more = status, kind, detail, more
 
     def body(self) -> dict[str, Any]:

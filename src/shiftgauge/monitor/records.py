@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, ValidationError, WithJsonSchema
@@ -40,27 +41,41 @@ class ProblemBody(Record):
     )
 
 
+#: Fields that a problem speaks of, at most.
+MOST_FIELDS = 50
+
+
 def explain(error: ValidationError, what: str, known: dict[str, list[str]]) -> ApiProblem:
-    """The first thing that is wrong with a JSON object, in one line.
+    """The first thing that is wrong with a JSON object, in one line; `fields` holds one line for each field.
 
     Args:
         error: pydantic's.
         what: the name of the object.
         known: the names of its fields, and those of the objects within it by their name.
     """
-    first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"])
-    if first["type"] == "extra_forbidden":
+    fields: dict[str, str] = {}
+    for one in error.errors()[:MOST_FIELDS]:
+        path = ".".join(part for part in one["loc"] if isinstance(part, str))
+        fields.setdefault(path, _explain_one(one, what, known))
+    return invalid(next(iter(fields.values())), fields=fields)
+
+
+def _explain_one(error: Mapping[str, Any], what: str, known: dict[str, list[str]]) -> str:
+    where = ".".join(str(part) for part in error["loc"])
+    if error["type"] == "extra_forbidden":
         group, _, name = where.rpartition(".")
         names = known.get(group, [])
-        return invalid(
+        return (
             f"{group or what}: {name[:60]!r} is not known{nearest(name, names)}; known are {', '.join(names)}"
         )
-    if first["type"] == "missing":
-        return invalid(f"{what}: {where!r} is missing; wanted it")
-    if first["type"] in ("model_type", "model_attributes_type"):
-        kind = type(first["input"]).__name__
-        return invalid(f"{where or what}: arrived as {kind}; wanted a JSON object")
-    words = first["msg"].replace("Input should be", "wanted").replace("a valid ", "a ")
+    if error["type"] == "missing":
+        return f"{what}: {where!r} is missing; wanted it"
+    if error["type"] in ("model_type", "model_attributes_type"):
+        return f"{where or what}: arrived as {type(error['input']).__name__}; wanted a JSON object"
+    if error["type"] == "value_error":  # of a check of ours, whose words are complete
+        return str(error["ctx"]["error"])
+    words = error["msg"].replace("Input should be", "wanted").replace("a valid ", "a ")
     words = words.replace("integer", "whole number").replace("tuple", "list")
-    return invalid(f"{where[:60]} {str(first['input'])[:40]!r}: {words[:1].lower()}{words[1:]}")
+    # Lists and objects are not repeated: they may hold secrets.
+    arrived = "" if isinstance(error["input"], list | tuple | dict) else f" {str(error['input'])[:40]!r}"
+    return f"{where[:60]}{arrived}: {words[:1].lower()}{words[1:]}"

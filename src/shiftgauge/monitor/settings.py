@@ -5,15 +5,17 @@ from __future__ import annotations
 import base64
 import importlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, computed_field
+from pydantic.config import JsonDict
 
 from shiftgauge.methods import METHODS
 from shiftgauge.monitor.periods import check_window_length
-from shiftgauge.monitor.problems import check_name, invalid
+from shiftgauge.monitor.problems import ApiProblem, check_name, invalid
 from shiftgauge.monitor.records import Record, explain
 
 #: At most so many segments are estimated one by one.
@@ -30,15 +32,26 @@ METRICS = {
 MOST_METRICS = 50
 #: Services that alerts are sent to, at most.
 MOST_NOTIFICATIONS = 10
-SHAPES = ("json", "slack")
 SECRET_PREFIX = "whsec_"
 #: Methods that estimate an error from one model's scores.
 METHOD_NAMES = ("auto", *sorted(name for name in METHODS if name not in ("auto", "entropy", "gde")))
 
 
+def _checked(check: Callable[[Any], str]) -> Callable[[Any], str]:
+    """A check as pydantic wants it: its problem becomes a ValueError, which pydantic reports with the field."""
+
+    def run(value: Any) -> str:
+        try:
+            return check(value)
+        except ApiProblem as problem:
+            raise ValueError(problem.detail) from None
+
+    return run
+
+
 def _check_method(name: Any) -> Any:
     if not isinstance(name, str) or name not in METHOD_NAMES:
-        raise invalid(f"method {str(name)[:40]!r}: wanted one of {', '.join(METHOD_NAMES)}")
+        raise ValueError(f"method {str(name)[:40]!r}: wanted one of {', '.join(METHOD_NAMES)}")
     return name
 
 
@@ -49,7 +62,7 @@ def _check_url(url: Any) -> Any:
     except (ValueError, TypeError, AttributeError):
         good = False
     if not isinstance(url, str) or not good or len(url) > 2000:
-        raise invalid(
+        raise ValueError(
             f"webhook.url {str(url)[:60]!r}: wanted an address that begins with https:// or http://"
         )
     return url
@@ -63,15 +76,27 @@ def _check_secret(text: Any) -> Any:
     except (ValueError, AttributeError):
         good = False
     if not good:
-        raise invalid(
+        raise ValueError(
             "webhook.secret: wanted whsec_ and base64 of 24 to 64 bytes (Standard Webhooks); make one with: "
             "openssl rand -base64 32"
         )
     return text
 
 
-def _check_segments(names: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(check_name(name, "segment") for name in names))
+def _check_notification_url(url: Any) -> Any:
+    if url == "":
+        raise ValueError("notify: a service has no url yet; wanted one of apprise, such as slack://...")
+    return url
+
+
+def _check_service_names(services: tuple[Notification, ...]) -> tuple[Notification, ...]:
+    if len({one.name for one in services}) < len(services):
+        raise ValueError("notify: two services have the same name; wanted different ones")
+    return services
+
+
+def _without_repeats(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names))
 
 
 def split_metric(name: str) -> tuple[str, str | None]:
@@ -87,16 +112,24 @@ def split_metric(name: str) -> tuple[str, str | None]:
 def _check_metric(name: str) -> str:
     kind, of = split_metric(name)
     if kind not in METRICS or of == "" or (kind == "roc_auc" and of is not None):
-        raise invalid(
+        raise ValueError(
             f"metric {name[:60]!r}: wanted one of {', '.join(METRICS)}, or that of a class, such as recall:fraud"
         )
     return name
 
 
-def _check_metrics(names: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(names))
+def _form(**values: Any) -> JsonDict:
+    """What the settings page needs beside title, description, type and range, as an extension of the JSON schema.
+
+    `group`: the heading above the field. `unit`: what follows the number; with "%" or "points" the page shows
+    hundredths. `choices`: the values of a list to choose from.
+    """
+    return {"x-form": values}
 
 
+Window = Annotated[str, BeforeValidator(_checked(check_window_length))]
+Segment = Annotated[str, AfterValidator(_checked(partial(check_name, what="segment")))]
+ServiceName = Annotated[str, AfterValidator(_checked(partial(check_name, what="notification")))]
 Metric = Annotated[str, AfterValidator(_check_metric)]
 Fraction = Annotated[float, Field(strict=True, ge=0.0, le=1.0)]
 Hours = Annotated[float, Field(strict=True, ge=0.0, le=24.0 * 365)]
@@ -106,28 +139,49 @@ class AlertLimits(Record):
     """Limits whose excess fires an alert; null for none."""
 
     error: Fraction | None = Field(
-        default=None, description="of the estimate less its sampling part, or of the labels"
+        default=None,
+        title="Error",
+        description="the estimate less its sampling part, or the error of the labels, lies above this",
+        json_schema_extra=_form(unit="%"),
     )
     rise: Fraction | None = Field(
-        default=None, description="the same, of the difference to the source's error"
+        default=None,
+        title="Rise",
+        description="it lies this far above the source's error",
+        json_schema_extra=_form(unit="points"),
     )
-    width: Fraction | None = Field(default=None, description="of the range")
     metrics: dict[Metric, Fraction] = Field(
         default={},
         max_length=MOST_METRICS,
         description="by metric, such as f1 or recall:fraud: class_error fires above its limit, the others below; a "
         "limit on class_error is one on the error within each class",
+        json_schema_extra=_form(unit="%"),
     )
-    silence_hours: Hours | None = Field(default=None, description="without a row")
+    width: Fraction | None = Field(
+        default=None,
+        title="Width of the range",
+        description="the range is wider than this",
+        json_schema_extra=_form(unit="points"),
+    )
+    silence_hours: Hours | None = Field(
+        default=None,
+        title="Silence",
+        description="no row has arrived for so long",
+        json_schema_extra=_form(unit="hours"),
+    )
     not_estimated_hours: Hours | None = Field(
-        default=None, description="since a window closed (its lateness included) that has no estimate"
+        default=None,
+        title="Not estimated",
+        description="a window that closed so long ago (its lateness included) has no estimate",
+        json_schema_extra=_form(unit="hours"),
     )
     windows: int = Field(
         default=1,
         strict=True,
         ge=1,
         le=100,
-        description="in a row beyond a limit to fire, within it to resolve",
+        title="Windows in a row",
+        description="beyond a limit to fire, within it to resolve",
     )
 
     @property
@@ -146,15 +200,18 @@ class AlertLimits(Record):
 class Webhook(Record):
     """Where alerts are sent."""
 
-    url: Annotated[str, BeforeValidator(_check_url)]
+    url: Annotated[str, BeforeValidator(_check_url)] = Field(
+        title="Address", description="https://...", json_schema_extra={"format": "uri"}
+    )
+    shape: Literal["json", "slack"] = Field(default="json", description="of the message")
     secret: Annotated[str, BeforeValidator(_check_secret)] = Field(
         default="",
         strict=True,
         repr=False,
         exclude=True,
-        description="of the signature (Standard Webhooks); never shown",
+        description="of the signature (Standard Webhooks): whsec_ and base64 of 24 to 64 bytes; never shown",
+        json_schema_extra={"writeOnly": True},
     )
-    shape: Literal["json", "slack"] = "json"
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -166,13 +223,17 @@ class Webhook(Record):
 class Notification(Record):
     """A service that alerts are sent to, by apprise."""
 
-    name: str = Field(description="chosen by you; shown in place of the URL")
-    url: str = Field(
+    name: ServiceName = Field(
+        title="Service name", description="chosen by you, such as ml-team; shown in place of the URL"
+    )
+    url: Annotated[str, AfterValidator(_check_notification_url)] = Field(
         default="",
+        validate_default=True,
         repr=False,
         exclude=True,
-        min_length=1,
+        title="Service URL",
         description="of apprise, such as slack://... or mailto://...; never shown",
+        json_schema_extra={"writeOnly": True, "minLength": 1},
     )
 
     @computed_field  # type: ignore[prop-decorator]
@@ -185,41 +246,74 @@ class Notification(Record):
 class Settings(Record):
     """The settings of a model."""
 
-    window: Annotated[str, BeforeValidator(check_window_length)] = Field(
-        default="day", description="hour, day, week (all UTC), or a number of rows such as '1000 rows'"
+    window: Window = Field(
+        default="day",
+        description="hour, day, week (all UTC), or a number of rows such as 1000 rows",
+        json_schema_extra=_form(group="Windows"),
     )
     lateness_minutes: float = Field(
         default=60.0,
         strict=True,
         ge=0.0,
         le=60.0 * 24 * 90,
+        title="Lateness",
         description="how long a window waits for late rows",
+        json_schema_extra=_form(group="Windows", unit="minutes"),
     )
-    segments: Annotated[tuple[str, ...], AfterValidator(_check_segments)] = Field(
-        default=(), max_length=MOST_SEGMENTS, description="names of segments to estimate one by one"
+    segments: Annotated[tuple[Segment, ...], AfterValidator(_without_repeats)] = Field(
+        default=(),
+        max_length=MOST_SEGMENTS,
+        description="names of segments to estimate one by one",
+        json_schema_extra=_form(group="Windows"),
     )
-    level: float = Field(default=0.9, strict=True, ge=0.5, le=0.99, description="of all ranges")
     method: Annotated[str, BeforeValidator(_check_method)] = Field(
-        default="auto", description="whose estimate is shown"
+        default="auto",
+        description="whose estimate is shown",
+        json_schema_extra=_form(group="Estimate", choices=list(METHOD_NAMES)),
     )
-    replicates: int = Field(default=200, strict=True, ge=20, le=2000, description="of the bootstrap")
+    level: float = Field(
+        default=0.9,
+        strict=True,
+        ge=0.5,
+        le=0.99,
+        description="of all ranges",
+        json_schema_extra=_form(group="Estimate", unit="%"),
+    )
+    metrics: Annotated[tuple[Metric, ...], AfterValidator(_without_repeats)] = Field(
+        default=(),
+        max_length=MOST_METRICS,
+        description=f"beside the error: {', '.join(METRICS)}, or that of a class, such as recall:fraud",
+        json_schema_extra=_form(group="Estimate"),
+    )
     labels_are_random: bool = Field(
         default=False,
         strict=True,
-        description="whether labels that nobody requested are of a random sample of rows, and so narrow the range",
+        title="Labels are random",
+        description="whether rows get labels at random, not because of what happened to them; then labels that "
+        "nobody requested narrow the range too",
+        json_schema_extra=_form(group="Estimate"),
     )
-    metrics: Annotated[tuple[Metric, ...], AfterValidator(_check_metrics)] = Field(
+    replicates: int = Field(
+        default=200,
+        strict=True,
+        ge=20,
+        le=2000,
+        description="of the bootstrap: segments, named methods, the report",
+        json_schema_extra=_form(group="Estimate"),
+    )
+    limits: AlertLimits = Field(default=AlertLimits(), json_schema_extra=_form(group="Alert limits"))
+    notify: Annotated[tuple[Notification, ...], AfterValidator(_check_service_names)] = Field(
         default=(),
-        max_length=MOST_METRICS,
-        description=f"estimated beside the error: {', '.join(METRICS)}, or that of a class, such as recall:fraud",
+        max_length=MOST_NOTIFICATIONS,
+        description="services that alerts are sent to",
+        json_schema_extra=_form(group="Notifications"),
     )
+    webhook: Webhook | None = Field(default=None, json_schema_extra=_form(group="Webhook"))
     retention_days: Annotated[float, Field(strict=True, ge=1 / 24, le=36_500.0)] | None = Field(
-        default=None, description="rows older than this are erased; null keeps them"
-    )
-    limits: AlertLimits = AlertLimits()
-    webhook: Webhook | None = None
-    notify: tuple[Notification, ...] = Field(
-        default=(), max_length=MOST_NOTIFICATIONS, description="services that alerts are sent to"
+        default=None,
+        title="Rows are erased after",
+        description="rows older than this are erased; without it, they are kept",
+        json_schema_extra=_form(group="Retention", unit="days"),
     )
 
     def estimated_metrics(self) -> tuple[str, ...]:
@@ -263,11 +357,10 @@ def _with_known_url(given: Any, known: dict[str, dict[str, str]]) -> Any:
     if not isinstance(given, dict):
         raise invalid('notify: wanted objects such as {"name": "ml-team", "url": "slack://..."}')
     one = {name: value for name, value in given.items() if name != "service"}
-    name = check_name(one.get("name"), "notification")
     if one.get("url") is None:
-        if name not in known:
-            raise invalid(f"notify: {name!r} has no url yet; wanted one of apprise, such as slack://...")
-        return known[name]
+        one.pop("url", None)
+        old = known.get(one["name"], {}) if isinstance(one.get("name"), str) else {}
+        return old | one
     return one
 
 
@@ -286,14 +379,17 @@ def check_notifications(given: Any) -> None:
         if not isinstance(url, str) or len(url) > 2000 or apprise.Apprise.instantiate(url) is None:
             raise invalid(
                 f"notify: apprise cannot read URL {number}; wanted one such as slack://... or mailto://..., see "
-                "https://appriseit.com"
+                "https://appriseit.com",
+                fields={
+                    "notify.url": "apprise cannot read it; wanted one such as slack://... or mailto://..."
+                },
             )
 
 
 def from_stored(values: Mapping[str, Any]) -> Settings:
     """Settings from values of JSON."""
     try:
-        out = Settings.model_validate(values)
+        return Settings.model_validate(values)
     except ValidationError as error:
         known = {
             "": list(Settings.model_fields),
@@ -302,6 +398,3 @@ def from_stored(values: Mapping[str, Any]) -> Settings:
             **{f"notify.{i}": list(Notification.model_fields) for i in range(MOST_NOTIFICATIONS)},
         }
         raise explain(error, "settings", known) from None
-    if len({one.name for one in out.notify}) < len(out.notify):
-        raise invalid("notify: two services have the same name; wanted different ones")
-    return out

@@ -1,6 +1,9 @@
 """The form of the settings: what it shows is what is held, what is typed is what is kept, or it says why not."""
 
+import html
 import re
+from html.parser import HTMLParser
+from typing import get_args
 from urllib.parse import urlencode
 
 import pytest
@@ -67,10 +70,10 @@ def test_every_choice_that_is_offered_is_taken():
 
 def test_percents_are_exact():
     """Every tenth of a percent becomes the fraction that people mean."""
-    for tenth in range(501, 995):
-        held = Settings()
-        given = read_form(form_of(held, level=f"{tenth / 10:g}"), held)
-        assert given.get("level", held.level) == float(f"0.{tenth}")
+    held = Settings()
+    for tenth in range(1, 1000):
+        given = read_form(form_of(held, **{"limits.error": f"{tenth / 10:g}"}), held)
+        assert given == {"limits": {"error": float(f"0.{tenth:03}")}}
 
 
 def test_the_secret_stays_unless_typed_or_taken_away():
@@ -128,6 +131,95 @@ def post(client, form, **more):
 @pytest.fixture
 def held(empty_client):
     return put_settings(empty_client.store, "m", {})
+
+
+class SentForm(HTMLParser):
+    """What a browser sends of a page's form when nothing was typed."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.sent, self.select, self.selected = {}, None, False
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        attrs = dict(attrs)
+        if tag == "input" and attrs.get("type") != "checkbox":
+            self.sent[attrs["name"]] = attrs["value"]
+        elif tag == "select":
+            self.select = attrs["name"]
+        self.selected = tag == "option" and "selected" in attrs
+
+    def handle_data(self, data):
+        if self.selected:
+            self.sent[self.select], self.selected = data, False
+
+
+def setting_names(record, prefix=""):
+    """The names of all settings, those within records and lists of records included."""
+    for name, info in record.model_fields.items():
+        parts = [one for one in (info.annotation, *get_args(info.annotation)) if hasattr(one, "model_fields")]
+        if parts:
+            yield from setting_names(parts[0], f"{prefix}{name}.")
+        else:
+            yield prefix + name
+
+
+def test_every_setting_is_in_the_form(empty_client, held):
+    sent = SentForm(empty_client.get("/models/m/settings").text).sent
+    names = set(setting_names(Settings))
+    assert names >= {"window", "limits.windows", "webhook.secret", "notify.url"}
+    assert set(sent) == names - {"limits.metrics"} | {"was"}
+    put_settings(empty_client.store, "m", EVERYTHING)
+    sent = SentForm(empty_client.get("/models/m/settings").text).sent
+    on_metrics = {"limits.metrics.f1", "limits.metrics.recall:fraud"}
+    assert set(sent) == names - {"limits.metrics"} | on_metrics | {"was"}
+
+
+@pytest.mark.parametrize("given", [{}, EVERYTHING])
+def test_a_form_that_is_posted_unchanged_changes_nothing(empty_client, held, given):
+    now = put_settings(empty_client.store, "m", given)
+    before = empty_client.get("/v1/audit").json()
+    sent = SentForm(empty_client.get("/models/m/settings").text).sent
+    assert post(empty_client, sent).status_code == 303
+    assert get_settings(empty_client.store, "m") == now
+    assert empty_client.get("/v1/audit").json() == before
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ({"limits.error": "150"}, {"limits.error": "Error '150': wanted a number from 0 to 100"}),
+        ({"level": ""}, {"level": "Level '': wanted a number from 50 to 99"}),
+        ({"replicates": "20.5"}, {"replicates": "wanted a whole number from 20 to 2000"}),
+        (
+            {"retention_days": "nan", "limits.rise": "-1"},
+            {"retention_days": "to 36500", "limits.rise": "'-1'"},
+        ),
+        ({"segments": "a, b/c"}, {"segments": "segment name 'b/c'"}),
+        ({"metrics": "f2"}, {"metrics": "wanted one of precision"}),
+        ({"method": "magic"}, {"method": "wanted one of auto"}),
+        ({"labels_are_random": "maybe"}, {"labels_are_random": "'maybe': wanted a boolean"}),
+        ({"webhook.url": "ftp://x"}, {"webhook.url": "begins with https://"}),
+        ({"webhook.url": "https://x", "webhook.secret": "s3cret"}, {"webhook.secret": "24 to 64 bytes"}),
+        ({"notify.name": "a"}, {"notify.url": "has no url yet"}),
+        ({"notify.name": "a b", "notify.url": "json://s3cret"}, {"notify.name": "notification name 'a b'"}),
+        ({"limits.metrics.f1": "101"}, {"limits.metrics.f1": "F1 '101': wanted a number from 0 to 100"}),
+    ],
+)
+def test_what_is_wrong_is_said_beside_its_field(empty_client, held, typed, said):
+    if "notify.url" in typed:
+        pytest.importorskip("apprise")
+    now = put_settings(empty_client.store, "m", {"metrics": ["f1"]})
+    answer = post(empty_client, form_of(now, **typed))
+    assert answer.status_code == 422
+    assert "s3cret" not in answer.text
+    seen = [attrs for _, attrs in Outline(answer.text).seen]
+    wrong = {attrs["name"]: attrs["aria-describedby"] for attrs in seen if "aria-invalid" in attrs}
+    assert set(wrong) == set(said)
+    for name, words in said.items():
+        beside = answer.text.partition(f'id="{wrong[name]}"')[2].partition("</div>")[0]
+        assert words in html.unescape(beside)
+    assert get_settings(empty_client.store, "m") == now
 
 
 def test_saving_changes_only_what_was_typed(empty_client, held):

@@ -302,9 +302,10 @@ def _change_window(connection: Any, model_id: int, old: str, new: str) -> None:
         connection.execute(update(specs).where(specs.c.model_id == model_id).values(spec=new))
         return
     if rows_per_window(old) is not None or rows_per_window(new) is not None:
-        raise conflict(
+        words = (
             f"window {new!r}: rows were already put into windows of {old!r}, and windows by number of rows and "
             "by time cannot follow one another; use another model's name"
         )
+        raise conflict(words, fields={"window": words})
     since = next_boundary(old, new, now_us())
     connection.execute(insert(specs).values(model_id=model_id, since=since, spec=new))

@@ -1,10 +1,10 @@
-"""The settings page: a form with values as people write them, read back into settings."""
+"""The settings page: a form made from the JSON schema of the settings, with values as people write them."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl
@@ -19,10 +19,14 @@ from shiftgauge.monitor.api.security import Caller, Reader, require_scope
 from shiftgauge.monitor.db.models import get_settings, put_settings
 from shiftgauge.monitor.pages.format import model_path
 from shiftgauge.monitor.pages.render import PageRoute, page
-from shiftgauge.monitor.periods import LENGTHS
 from shiftgauge.monitor.problems import ApiProblem, conflict, invalid
-from shiftgauge.monitor.settings import METHOD_NAMES, METRICS, SHAPES, Settings, split_metric
+from shiftgauge.monitor.settings import METRICS, Notification, Settings, split_metric
 from shiftgauge.monitor.views.overview import get_model, suggest_limits
+
+#: What the form is made of: titles, descriptions, types, ranges and choices of the settings.
+SCHEMA = Settings.model_json_schema()
+ON_METRICS = "limits.metrics."
+YES_NO = {"yes": True, "no": False}
 
 
 @dataclass(frozen=True)
@@ -31,98 +35,77 @@ class Field:
 
     Attributes:
         name: in the form; `limits.error` for what stands in the limits, `limits.metrics.f1` for those on a metric.
+        group: the heading that it stands under.
         label, help: what people read.
-        kind: `text`, `number` (a unit may follow), `percent`, `url`, `choice`, `secret`.
+        kind: `text`, `list`, `number` (a unit may follow), `percent`, `url`, `choice`, `secret`.
         unit: what follows a number.
         choices: of a choice.
+        wanted: the numbers that are accepted, in words.
     """
 
     name: str
+    group: str
     label: str
-    kind: str = "text"
-    help: str = ""
+    help: str
+    kind: str
     unit: str = ""
     choices: tuple[str, ...] = ()
-
-
-#: The fields under their headings; limits on metrics and notification services follow from the settings.
-LIMITS, NOTIFICATIONS = "Alert limits", "Notifications"
-GROUPS: dict[str, tuple[Field, ...]] = {
-    "Windows": (
-        Field("window", "Window", help=f"{', '.join(LENGTHS)} (all UTC), or a number such as 1000 rows"),
-        Field("lateness_minutes", "Lateness", "number", "how long a window waits for late rows", "minutes"),
-        Field("segments", "Segments", help="names of segments to estimate, separated by commas"),
-    ),
-    "Estimate": (
-        Field("method", "Method", "choice", "whose estimate is shown", choices=METHOD_NAMES),
-        Field("level", "Level", "percent", "of all ranges", "%"),
-        Field(
-            "metrics",
-            "Metrics",
-            help=f"beside the error, separated by commas: {', '.join(METRICS)}, or that of a class: recall:NAME",
-        ),
-        Field(
-            "labels_are_random",
-            "Labels are random",
-            "choice",
-            "yes if rows get labels at random, not because of what happened to them; then all labels narrow the range",
-            choices=("no", "yes"),
-        ),
-        Field("replicates", "Replicates", "number", "of the bootstrap: segments, named methods, the report"),
-    ),
-    LIMITS: (
-        Field("limits.error", "Error", "percent", "the estimate less its sampling part lies above this", "%"),
-        Field("limits.rise", "Rise", "percent", "it lies this far above the source's error", "points"),
-        Field("limits.width", "Width of the range", "percent", "the range is wider than this", "points"),
-        Field("limits.silence_hours", "Silence", "number", "no row has arrived for so long", "hours"),
-        Field(
-            "limits.not_estimated_hours", "Not estimated", "number", "a window is overdue by this", "hours"
-        ),
-        Field("limits.windows", "Windows in a row", "number", "beyond a limit to fire, within to resolve"),
-    ),
-    NOTIFICATIONS: (
-        Field("notify.name", "New service", help="a name for it, such as ml-team"),
-        Field(
-            "notify.url",
-            "Its URL",
-            "secret",
-            "of apprise, such as slack://... or mailto://...; never shown again",
-        ),
-    ),
-    "Webhook": (
-        Field("webhook.url", "Address", "url", "https://...; empty for none"),
-        Field("webhook.shape", "Shape", "choice", "of the message", choices=SHAPES),
-        Field(
-            "webhook.secret",
-            "Secret",
-            "secret",
-            "whsec_ and base64 of 24 to 64 bytes; never shown, empty keeps it",
-        ),
-    ),
-    "Retention": (Field("retention_days", "Rows are erased after", "number", "empty keeps them", "days"),),
-}
-ON_METRICS = "limits.metrics."
-
-
-def field_groups(settings: Settings) -> dict[str, tuple[Field, ...]]:
-    """The fields under their headings, with a limit for each metric."""
-    on_metrics = tuple(
-        Field(
-            ON_METRICS + name,
-            metric_title(name)[:1].upper() + metric_title(name)[1:],
-            "percent",
-            f"fires {METRICS[split_metric(name)[0]]} this, by more than its sampling part",
-            "%",
-        )
-        for name in settings.estimated_metrics()
-    )
-    limits = GROUPS[LIMITS]
-    return {**GROUPS, LIMITS: (*limits[:2], *on_metrics, *limits[2:])}
+    wanted: str = ""
 
 
 def form_fields(settings: Settings) -> list[Field]:
-    """All fields."""
-    return [field for group in field_groups(settings).values() for field in group]
+    """The fields, in the order of the settings; limits on metrics follow from the metrics that are estimated."""
+    return list(_fields_of(SCHEMA, "", "", settings))
+
+
+def _fields_of(schema: Mapping[str, Any], prefix: str, group: str, settings: Settings) -> Iterator[Field]:
+    for name, given in schema["properties"].items():
+        part = _resolve(given)
+        form, path = part.get("x-form", {}), prefix + name
+        heading = form.get("group", group)
+        record = _resolve(part["items"]) if "items" in part else part
+        if "properties" in record:
+            yield from _fields_of(record, f"{path}.", heading, settings)
+        elif part["type"] == "object":
+            number = {**_resolve(part["additionalProperties"]), "x-form": form}
+            for metric in settings.estimated_metrics():
+                title = metric_title(metric)[:1].upper() + metric_title(metric)[1:]
+                side = METRICS[split_metric(metric)[0]]
+                words = {
+                    "title": title,
+                    "description": f"fires {side} this, by more than its sampling part",
+                }
+                yield _field(f"{path}.{metric}", heading, number | words)
+        else:
+            yield _field(path, heading, part)
+
+
+def _resolve(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A part of the JSON schema with what it refers to; null is left out."""
+    inner: Mapping[str, Any] = next((one for one in schema.get("anyOf", ()) if one.get("type") != "null"), {})
+    out = {**inner, **schema}
+    return {**SCHEMA["$defs"][out["$ref"].rpartition("/")[2]], **out} if "$ref" in out else out
+
+
+def _field(name: str, group: str, schema: Mapping[str, Any]) -> Field:
+    form, type_ = schema.get("x-form", {}), schema["type"]
+    unit, choices = form.get("unit", ""), form.get("choices") or schema.get("enum", ())
+    label, words, wanted = schema["title"], schema.get("description", ""), ""
+    kind = "secret" if schema.get("writeOnly") else "url" if schema.get("format") == "uri" else "text"
+    if type_ == "boolean":
+        kind, choices = "choice", ("no", "yes")
+    elif choices:
+        kind = "choice"
+    elif type_ == "array":
+        kind, words = "list", f"{words}; separated by commas"
+    elif type_ in ("number", "integer"):
+        kind = "percent" if unit in ("%", "points") else "number"
+        low, high = (schema[end] * (100 if kind == "percent" else 1) for end in ("minimum", "maximum"))
+        number = "whole number" if type_ == "integer" else "number"
+        wanted = f"wanted a {number} from {low:.4g} to {high:.6g}"
+    if name.startswith("notify."):
+        label = f"New {label[:1].lower()}{label[1:]}"
+    return Field(name, group, label, words, kind, unit, tuple(choices), wanted)
 
 
 def form_texts(settings: Settings) -> dict[str, str]:
@@ -162,6 +145,8 @@ def fingerprint(settings: Settings) -> str:
 def read_form(form: Mapping[str, str], settings: Settings) -> dict[str, Any]:
     """What the form changes, as `put_settings` takes it; refuses a form that shows settings of before.
 
+    The settings check what was typed; the problem of what they refuse says in `fields` what is wrong with which.
+
     Args:
         form: texts by field; a field that is not there stays as it is.
         settings: as they are now.
@@ -170,8 +155,8 @@ def read_form(form: Mapping[str, str], settings: Settings) -> dict[str, Any]:
         raise conflict(
             "these settings were changed since this form was opened; look at them again, then save"
         )
-    before, out = form_texts(settings), dict[str, Any]()
-    for field in form_fields(settings):
+    fields, before, out = form_fields(settings), form_texts(settings), dict[str, Any]()
+    for field in fields:
         text = form.get(field.name, before[field.name]).strip()
         if field.name.startswith("notify.") or (text == before[field.name] and field.kind != "secret"):
             continue
@@ -188,7 +173,25 @@ def read_form(form: Mapping[str, str], settings: Settings) -> dict[str, Any]:
         out.pop("webhook", None)
         if settings.webhook is not None:
             out["webhook"] = None
-    return out | _read_services(form, settings)
+    out |= _read_services(form, settings)
+    try:
+        settings.changed(out)
+    except ApiProblem as problem:
+        errors = _field_errors(problem, fields, form)
+        raise invalid(next(iter(errors.values()), problem.detail), fields=errors) from None
+    return out
+
+
+def _field_errors(problem: ApiProblem, fields: list[Field], form: Mapping[str, str]) -> dict[str, str]:
+    """What a problem says of each field of the form; numbers in the units of the form."""
+    out = dict[str, str]()
+    for path, words in problem.fields.items():
+        for field in fields:
+            if field.name == path or field.name.startswith(f"{path}."):
+                typed = form.get(field.name, "")[:40]
+                out[field.name] = f"{field.label} {typed!r}: {field.wanted}" if field.wanted else words
+                break
+    return out
 
 
 def _read_services(form: Mapping[str, str], settings: Settings) -> dict[str, Any]:
@@ -196,15 +199,16 @@ def _read_services(form: Mapping[str, str], settings: Settings) -> dict[str, Any
     kept: list[dict[str, str]] = [
         {"name": one.name} for one in settings.notify if f"notify.remove.{one.name}" not in form
     ]
-    new = {name: form.get(f"notify.{name}", "").strip() for name in ("name", "url")}
+    new = {name: form.get(f"notify.{name}", "").strip() for name in Notification.model_fields}
     added = [new] if any(new.values()) else []
     return {"notify": kept + added} if added or len(kept) < len(settings.notify) else {}
 
 
 def _read_field(field: Field, text: str) -> Any:
+    """What was typed as a value of JSON; what is not a number stays a text, which the settings refuse."""
     if field.choices == ("no", "yes"):
-        return text == "yes"
-    if field.name in ("segments", "metrics"):
+        return YES_NO.get(text, text)
+    if field.kind == "list":
         return [name.strip() for name in text.split(",") if name.strip()]
     if field.kind not in ("number", "percent"):
         return text
@@ -213,7 +217,7 @@ def _read_field(field: Field, text: str) -> Any:
     try:
         number = float(text.replace(",", "."))
     except ValueError:
-        raise invalid(f"{field.label} {text[:40]!r}: wanted a number, such as 20 or 2.5") from None
+        return text
     if field.kind == "percent":
         # Through text, so that 20 % is 0.2 and not its neighbour.
         return float(f"{number / 100:.12g}")
@@ -234,7 +238,7 @@ def settings_page(request: Request, model: str, caller: Reader) -> Response:
 
 @router.post("", dependencies=[require_scope("admin")])
 async def save_settings(request: Request, model: str, caller: Reader) -> Response:
-    """Change what the form changed; a problem is shown above the form, which keeps what was typed."""
+    """Change what the form changed; a problem is shown beside its field, and the form keeps what was typed."""
     body = await read_body(request)
     return await run_in_threadpool(_save, request, model, caller, body)
 
@@ -283,14 +287,18 @@ def _settings_response(
     settings = get_settings(store, model)
     # After a conflict the form shows what holds now: what was typed would undo somebody else's change.
     kept = typed if problem is not None and problem.status != 409 else None
-    secrets = {field.name for field in form_fields(settings) if field.kind == "secret"}
+    fields, groups = form_fields(settings), dict[str, list[Field]]()
+    for field in fields:
+        groups.setdefault(field.group, []).append(field)
+    secrets = {field.name for field in fields if field.kind == "secret"}
     texts = form_texts(settings) | {k: v for k, v in (kept or {}).items() if k not in secrets}
     return page(
         "settings.html.j2",
         200 if problem is None else problem.status,
         model=model,
-        groups=field_groups(settings),
+        groups=groups,
         texts=texts,
+        errors={} if problem is None else problem.fields,
         settings=settings,
         suggested=None if settings.limits.on_error else suggest_limits(get_model(store, model)),
         was=fingerprint(settings),
