@@ -220,6 +220,11 @@ class LabelSummary:
         )
 
 
+def dict_or_none(value: Interval | LabelSummary | None) -> dict[str, Any] | None:
+    """A part of a result as plain values; None without one."""
+    return None if value is None else value.to_dict()
+
+
 @dataclass(frozen=True, repr=False)
 class Estimate(Result):
     """One method's answer for one target.
@@ -275,11 +280,11 @@ class Estimate(Result):
             "method": self.method,
             "error": self.error,
             "accuracy": self.accuracy,
-            "range": None if self.range is None else self.range.to_dict(),
-            "sampling": None if self.sampling is None else self.sampling.to_dict(),
+            "range": dict_or_none(self.range),
+            "sampling": dict_or_none(self.sampling),
             "n_source": self.n_source,
             "n_target": self.n_target,
-            "labels": None if self.labels is None else self.labels.to_dict(),
+            "labels": dict_or_none(self.labels),
             "details": deepcopy(self.details),
             "warnings": list(self.warnings),
         }
@@ -454,7 +459,7 @@ class Comparison(Table):
         truth = self.true_error
         out = []
         for estimate in self.estimates:
-            miss = "" if truth is None or estimate.error is None else f"{100 * (estimate.error - truth):+.1f}"
+            miss = "" if truth is None or estimate.error is None else points(estimate.error - truth)
             out.append((estimate.method, estimate.short(), miss))
         return out
 
@@ -557,6 +562,15 @@ def percent_range(low: float, high: float) -> str:
     '12.3% to 50.0%'
     """
     return f"{percent(low)} to {percent(high)}"
+
+
+def points(difference: float) -> str:
+    """A difference of fractions in percentage points, with its sign and one decimal.
+
+    >>> points(0.0123), points(-0.0001)
+    ('+1.2', '+0.0')
+    """
+    return f"{round(100 * difference, 1) + 0.0:+.1f}"  # + 0.0: no negative zero
 
 
 def p_value(p: float) -> str:

@@ -8,10 +8,11 @@ import typer
 
 from shiftgauge.cli import inputs as files
 from shiftgauge.cli import options
-from shiftgauge.cli.options import check_distinct, use_option_names
+from shiftgauge.cli.options import check_distinct
 from shiftgauge.cli.records import print_json
-from shiftgauge.cli.screen import console, print_table, show_progress, warn
+from shiftgauge.cli.screen import console, print_table, print_warnings, show_progress
 from shiftgauge.methods.range import RANGE_LEVEL
+from shiftgauge.results import percent, points
 
 if TYPE_CHECKING:
     from shiftgauge.inference import Driver, Drivers
@@ -73,8 +74,7 @@ def _print(result: Drivers, verbose: bool) -> None:
         for driver in result.columns:
             out.print()
             print_table(out, *_slices(driver))
-    for warning in (*result.warnings, result.note):
-        warn(out, use_option_names(warning))
+    print_warnings(out, (*result.warnings, result.note))
 
 
 def _slices(driver: Driver) -> tuple[list[str], list[list[str]]]:
@@ -82,12 +82,12 @@ def _slices(driver: Driver) -> tuple[list[str], list[list[str]]]:
     rows = [
         [
             one.name,
-            f"{100 * one.source_share:.1f}%",
-            f"{100 * one.target_share:.1f}%",
-            "" if one.source_error is None else f"{100 * one.source_error:.1f}%",
-            "" if one.error is None else f"{100 * one.error:.1f}%",
-            f"{100 * one.mix:+.1f}",
-            f"{100 * one.within:+.1f}",
+            percent(one.source_share),
+            percent(one.target_share),
+            "" if one.source_error is None else percent(one.source_error),
+            "" if one.error is None else percent(one.error),
+            points(one.mix),
+            points(one.within),
         ]
         for one in driver.slices
     ]

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from shiftgauge import validation
 from shiftgauge.errors import InputError
 from shiftgauge.times import moment, shown_time
-from shiftgauge.validation.labels import MISSING
+from shiftgauge.validation.labels import MISSING, plain
 
 Indices = npt.NDArray[np.intp]
 
@@ -121,10 +121,6 @@ def is_missing(value: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, np.datetime64):
+    if isinstance(value, np.datetime64) or not isinstance(value, Hashable):
         return str(value)
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "backslashreplace")
-    if isinstance(value, np.generic):
-        return value.item()
-    return value if isinstance(value, Hashable) else str(value)
+    return plain(value)

@@ -23,7 +23,7 @@ from shiftgauge.inference.scenarios import (
 from shiftgauge.labelshift import Marginal
 from shiftgauge.methods.pair import Pair, accepted_options, resolve_method
 from shiftgauge.methods.range import RANGE_LEVEL
-from shiftgauge.results import Range, Table, percent, render
+from shiftgauge.results import Range, Table, dict_or_none, percent, render
 from shiftgauge.rows import AnyTarget, Block, Totals, run
 from shiftgauge.validation.target_labels import RANDOM
 
@@ -126,15 +126,13 @@ class Metrics(Table):
         out["recall"]["weighted"] = right
         return {name: {**means, "micro": right} for name, means in out.items()}
 
-    def _range(self, name: str, at: int = 0) -> dict[str, Any] | None:
-        found = self.ranges.get(name)
-        one = None if found is None else found[at]
-        return None if one is None else one.to_dict()
+    def _range(self, name: str, at: int = 0) -> Range | None:
+        return self.ranges[name][at] if name in self.ranges else None
 
     def _average_range(self, average: str, name: str) -> Range | None:
         if average == "micro" or (average, name) == ACCURACY:
             return self.range and replace(self.range, low=1.0 - self.range.high, high=1.0 - self.range.low)
-        return self.ranges.get(f"{average} {name}", (None,))[0]
+        return self._range(f"{average} {name}")
 
     def few(self, at: int) -> bool:
         """Whether the numbers of a class rest on fewer than 50 rows."""
@@ -149,18 +147,15 @@ class Metrics(Table):
         for name, values in self.averages().items():
             averages[name] = {}
             for average, value in values.items():
-                ends = self._average_range(average, name)
-                averages[name] |= {
-                    average: value,
-                    f"{average}_range": None if ends is None else ends.to_dict(),
-                }
+                ends = dict_or_none(self._average_range(average, name))
+                averages[name] |= {average: value, f"{average}_range": ends}
         single: dict[str, Any] = {}
         for name in ("kappa", "cost", "roc_auc", "average_precision"):
-            single |= {name: getattr(self, name), f"{name}_range": self._range(name)}
+            single |= {name: getattr(self, name), f"{name}_range": dict_or_none(self._range(name))}
         return {
             "method": self.method,
             "error": self.error,
-            "range": None if self.range is None else self.range.to_dict(),
+            "range": dict_or_none(self.range),
             "cott_error": self.cott_error,
             **single,
             "averages": averages,
@@ -169,14 +164,13 @@ class Metrics(Table):
                     "class": name,
                     "predicted": float(predicted[i]),
                     **{key: float(columns[key][i]) for key in keys},
-                    **{f"{key}_range": self._range(key, i) for key in keys},
+                    **{f"{key}_range": dict_or_none(self._range(key, i)) for key in keys},
                     "few": self.few(i),
                 }
                 for i, name in enumerate(self.classes)
             ],
             "confusion": self.confusion.tolist(),
             "note": self.note,
-            "warnings": list(self.warnings),
         }
 
     def records(self) -> list[dict[str, Any]]:
@@ -202,7 +196,7 @@ class Metrics(Table):
         return f"error {percent(self.error)}{ends} by {self.method}{beside}, {self._single('kappa')}"
 
     def _single(self, name: str) -> str:
-        found = self.ranges.get(name, (None,))[0]
+        found = self._range(name)
         ends = "" if found is None else f" [{found.low:.3f}, {found.high:.3f}]"
         return f"{name.replace('_', ' ').replace('roc auc', 'ROC-AUC')} {getattr(self, name):.3f}{ends}"
 
@@ -220,9 +214,9 @@ class Metrics(Table):
         return ("class", "share", "precision", "recall", "F1", "note"), rows
 
     def _cell(self, key: str, at: int) -> str:
-        ends = self.ranges.get(key)
-        shown = _cell(float(self._per_class(key)[at]), None if ends is None else ends[at])
-        return f"{shown} [too few]" if ends is not None and ends[at] is None else shown
+        ends = self._range(key, at)
+        shown = _cell(float(self._per_class(key)[at]), ends)
+        return f"{shown} [too few]" if key in self.ranges and ends is None else shown
 
     def __repr__(self) -> str:
         lines = [self.heading()]

@@ -41,7 +41,17 @@ from shiftgauge.inference.segments import (
 )
 from shiftgauge.methods.pair import Pair, resolve_method
 from shiftgauge.methods.range import RANGE_LEVEL
-from shiftgauge.results import Interval, Range, Table, p_value, percent, render, text_table
+from shiftgauge.results import (
+    Interval,
+    Range,
+    Table,
+    dict_or_none,
+    p_value,
+    percent,
+    points,
+    render,
+    text_table,
+)
 from shiftgauge.rows import AnyTarget
 from shiftgauge.validation.labels import MISSING
 from shiftgauge.validation.target_labels import RANDOM
@@ -141,11 +151,12 @@ class Driver:
 
     def to_dict(self) -> dict[str, Any]:
         """The column as plain values."""
-        ranges = {
-            name: None if interval is None else interval.to_dict()
-            for name, interval in (("mix_range", self.mix_range), ("within_range", self.within_range))
+        return {
+            **vars(self),
+            "mix_range": dict_or_none(self.mix_range),
+            "within_range": dict_or_none(self.within_range),
+            "slices": [one.to_dict() for one in self.slices],
         }
-        return {**vars(self), **ranges, "slices": [one.to_dict() for one in self.slices]}
 
 
 @dataclass(frozen=True, repr=False)
@@ -185,7 +196,7 @@ class Drivers(Table):
         return {
             "source_error": self.source_error,
             "error": self.error,
-            "range": None if self.range is None else self.range.to_dict(),
+            "range": dict_or_none(self.range),
             "rise": self.rise,
             "columns": [driver.to_dict() for driver in self.columns],
             "level": self.level,
@@ -234,8 +245,7 @@ def _cut(name: str) -> str:
 
 def _points(value: float, ends: Interval | None) -> str:
     """A part of the rise in percentage points, with its range."""
-    shown = "" if ends is None else f" [{100 * ends.low:+.1f}, {100 * ends.high:+.1f}]"
-    return f"{100 * value:+.1f}{shown}"
+    return points(value) + ("" if ends is None else f" [{points(ends.low)}, {points(ends.high)}]")
 
 
 def drivers(

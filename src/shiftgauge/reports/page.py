@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from importlib import resources
 from typing import Any
 
+from shiftgauge import results
 from shiftgauge.errors import printable
 from shiftgauge.methods import METHODS
 from shiftgauge.plots.sample import most_changed
@@ -69,11 +70,9 @@ def points(value: float, ends: Mapping[str, Any] | None = None) -> str:
 
     >>> points(0.0123, {"low": -0.01, "high": 0.05})
     '+1.2 (-1.0 to +5.0)'
-    >>> points(-0.0001)
-    '+0.0'
     """
-    shown = "" if ends is None else f" ({points(ends['low'])} to {points(ends['high'])})"
-    return f"{round(100 * value, 1) + 0.0:+.1f}{shown}"  # + 0.0: no negative zero
+    shown = "" if ends is None else f" ({results.points(ends['low'])} to {results.points(ends['high'])})"
+    return f"{results.points(value)}{shown}"
 
 
 def _escape(value: Any) -> Any:

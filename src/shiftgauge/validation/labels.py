@@ -47,15 +47,15 @@ def check_classes(classes: Sequence[Hashable] | None, k: int, where: str) -> Nam
 
 def _plain_name(name: Hashable, where: str) -> Hashable:
     """A class name as a text or a number, so that it can be printed, saved and written as JSON."""
-    plain = _plain(name)
-    if isinstance(plain, str):
-        if not _spellable(plain):
-            raise InputError(f"{where} classes: {plain!r} is no valid text; wanted names that can be written")
-        return plain
-    if isinstance(plain, int) or (isinstance(plain, float) and math.isfinite(plain)):
-        return plain
+    given = plain(name)
+    if isinstance(given, str):
+        if not _spellable(given):
+            raise InputError(f"{where} classes: {given!r} is no valid text; wanted names that can be written")
+        return given
+    if isinstance(given, int) or (isinstance(given, float) and math.isfinite(given)):
+        return given
     raise InputError(
-        f"{where} classes: {plain!r} is a {type(plain).__name__}; wanted texts or finite numbers; "
+        f"{where} classes: {given!r} is a {type(given).__name__}; wanted texts or finite numbers; "
         "try [str(c) for c in classes], and the same for the labels"
     )
 
@@ -68,8 +68,8 @@ def _spellable(text: str) -> bool:
     return True
 
 
-def _plain(value: Any) -> Any:
-    """A numpy value or bytes as Python's own."""
+def plain(value: Any) -> Any:
+    """A numpy value as Python's own, and bytes as text."""
     if isinstance(value, np.generic):
         value = value.item()
     return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else value
@@ -89,7 +89,7 @@ def missing_rows(values: Any, what: str) -> npt.NDArray[np.bool_]:
         return np.zeros(len(array), dtype=bool)
     if array.dtype.kind in "fmM":
         return np.asarray(array != array)
-    return np.array([is_missing(_plain(v)) for v in array.tolist()], dtype=bool)
+    return np.array([is_missing(plain(v)) for v in array.tolist()], dtype=bool)
 
 
 def check_labels(values: Any, n: int, k: int, classes: Names | None, what: str) -> IntArray:
@@ -130,12 +130,12 @@ def _distinct(array: npt.NDArray[Any]) -> tuple[list[Any], IntArray, IntArray]:
     """The distinct values, the first row of each, and (n,) which of them each row holds."""
     if array.dtype != object:
         values, first, place = np.unique(array, return_index=True, return_inverse=True)
-        return [_plain(v) for v in values.tolist()], first, place.reshape(-1)
+        return [plain(v) for v in values.tolist()], first, place.reshape(-1)
     number: dict[Any, int] = {}
     first_rows: list[int] = []
     place = np.empty(len(array), dtype=np.intp)
     for row, value in enumerate(array.tolist()):
-        key = None if is_missing(value) else _plain(value) if isinstance(value, Hashable) else repr(value)
+        key = None if is_missing(value) else plain(value) if isinstance(value, Hashable) else repr(value)
         if key not in number:
             number[key] = len(number)
             first_rows.append(row)

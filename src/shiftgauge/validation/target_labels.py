@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from shiftgauge.errors import InputError, nearest
 from shiftgauge.validation.arrays import as_array
-from shiftgauge.validation.labels import IntArray, check_labels, is_missing, missing_rows, whole_number
+from shiftgauge.validation.labels import IntArray, check_labels, is_missing, missing_rows, plain, whole_number
 
 #: How the labelled rows were chosen, besides a plan.
 RANDOM, UNKNOWN = "random", "unknown"
@@ -106,7 +106,7 @@ def check_target_labels(
         labels = labels.to_dict()  # a pandas series of the labelled rows alone
     if isinstance(labels, Mapping):
         by_id = has_ids
-        there = {_plain(key): _plain(value) for key, value in labels.items() if not is_missing(value)}
+        there = {plain(key): plain(value) for key, value in labels.items() if not is_missing(value)}
         keys, values = list(there), list(there.values())
     else:
         values, keys = _present(labels, n)
@@ -132,11 +132,6 @@ def _present(labels: Any, n: int) -> tuple[list[Any], list[int]]:
     missing = missing | missing_rows(array, "labels")
     rows = np.flatnonzero(~missing)
     return array[rows].tolist(), rows.tolist()
-
-
-def _plain(value: Any) -> Any:
-    """A number or text of numpy as Python's own."""
-    return value.item() if isinstance(value, np.generic) else value
 
 
 def _row_numbers(keys: list[Any], n: int) -> IntArray:
