@@ -129,7 +129,6 @@ class Timeline(Table):
             "source_error": self.source_error,
             "level": self.level,
             "periods": [period.to_dict() for period in self.periods],
-            "warnings": list(self.warnings),
         }
 
     def records(self) -> list[dict[str, Any]]:

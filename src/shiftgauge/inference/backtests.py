@@ -134,7 +134,6 @@ class Backtest(Table):
             "sureness": self.sureness,
             "kinds": self.table(),
             "trials": [t.to_dict() for t in self.trials],
-            "warnings": list(self.warnings),
             "not_tried": [n.to_dict() for n in self.not_tried],
         }
 

@@ -59,11 +59,9 @@ def discrepancy(source: Rows, target: Rows, *, level: float = RANGE_LEVEL) -> Di
     if k < 2:
         return Discrepancy(0.0, 0.0, 0.0)
     blocks = [run(source.collect()), run(run(target.subsample()).collect())]
-    features = [_features(block) for block in blocks]
-    W = fit_critic(blocks[0], blocks[1])
+    W = fit_critic(*blocks)
     off_source, off_target = (
-        block.share((z @ W).argmax(axis=1) != block.predictions)
-        for z, block in zip(features, blocks, strict=True)
+        block.share((_features(block) @ W).argmax(axis=1) != block.predictions) for block in blocks
     )
     n_source, n_target = source.n_effective, target.n_effective
     slack = np.log(1.0 / (1.0 - level))
@@ -73,7 +71,7 @@ def discrepancy(source: Rows, target: Rows, *, level: float = RANGE_LEVEL) -> Di
 
 def fit_critic(source: Block, target: Block) -> Array:
     """(K + 1, K) the weights of the critic: W, and b as its last row."""
-    return _fit(*_thin(_features(source), source), *_thin(_features(target), target), source.k)
+    return _fit(*_thin(source), *_thin(target), source.k)
 
 
 def _features(block: Block) -> Array:
@@ -83,11 +81,11 @@ def _features(block: Block) -> Array:
     return np.column_stack([z, np.ones(len(block))])
 
 
-def _thin(z: Array, block: Block) -> tuple[Array, Indices, Array]:
+def _thin(block: Block) -> tuple[Array, Indices, Array]:
     """Evenly spaced rows, at most MOST_ROWS: features, predictions, masses."""
     rows = np.unique(np.linspace(0, len(block) - 1, min(len(block), MOST_ROWS)).astype(np.intp))
     mass = block.mass[rows]
-    return z[rows], block.predictions[rows], mass / mass.sum()
+    return _features(block)[rows], block.predictions[rows], mass / mass.sum()
 
 
 def _fit(z_s: Array, y_s: Indices, m_s: Array, z_t: Array, y_t: Indices, m_t: Array, k: int) -> Array:

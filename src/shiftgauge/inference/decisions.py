@@ -109,19 +109,9 @@ class Ceiling(Result):
 
     def content(self) -> dict[str, Any]:
         """The ceiling as plain values."""
-        return {
-            **{name: value for name, value in vars(self).items() if name not in ("critic", "warnings")},
-            "critic": {
-                "target": self.critic.target,
-                "source": self.critic.source,
-                "noise": self.critic.noise,
-            },
-            "sentence": self.sentence(),
-        }
+        return {**vars(self), "critic": dict(vars(self.critic)), "sentence": self.sentence()}
 
-    def heading(self) -> str:
-        """The ceiling in one line."""
-        return self.sentence()
+    heading = sentence
 
     def __repr__(self) -> str:
         return f"Ceiling({self.sentence()})"
@@ -209,11 +199,9 @@ class Suitability(Result):
 
     def content(self) -> dict[str, Any]:
         """The decision as plain values."""
-        return {**vars(self), "warnings": list(self.warnings), "sentence": self.sentence()}
+        return {**vars(self), "sentence": self.sentence()}
 
-    def heading(self) -> str:
-        """The decision in one line."""
-        return self.sentence()
+    heading = sentence
 
     def __repr__(self) -> str:
         return f"Suitability({self.sentence()})"
@@ -317,9 +305,7 @@ class Ranking(Table):
     def __repr__(self) -> str:
         return render([self.sentence(), *text_table(*self.table_rows())], self.warnings)
 
-    def heading(self) -> str:
-        """The ranking in one line."""
-        return self.sentence()
+    heading = sentence
 
     def table_rows(self) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
         """One row per model."""
@@ -354,7 +340,13 @@ def rank(
         raise InputError(
             "rank: the targets have different numbers of rows; wanted the same rows for every model"
         )
-    ranked = sorted((_ranked_model(name, a) for name, a in found.items()), key=lambda m: m.expected)
+    ranked = sorted(
+        (
+            RankedModel(name, (a.error + a.source_error) / 2, a.error, a.source_error)
+            for name, a in found.items()
+        ),
+        key=lambda m: m.expected,
+    )
     return Ranking(
         tuple(ranked),
         _sure(found[ranked[0].name], found[ranked[1].name], ranked[1].expected - ranked[0].expected),
@@ -368,10 +360,6 @@ def _model_pair(name: str, given: Any, calibration: str) -> Pair:
     if not isinstance(given, tuple | list) or len(given) != 2:
         raise InputError(f"rank: model {name!r} holds {type(given).__name__}; wanted (source, target)")
     return Pair(given[0], given[1], calibration, function=f"rank ({name})")
-
-
-def _ranked_model(name: str, found: Answer) -> RankedModel:
-    return RankedModel(name, (found.error + found.source_error) / 2, found.error, found.source_error)
 
 
 def _sure(first: Answer, second: Answer, difference: float) -> float:

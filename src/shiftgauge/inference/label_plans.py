@@ -120,9 +120,7 @@ class LabelPlan(Table, RowPlan):
             "ids": None if self.ids is None else self.ids.tolist(),
         }
 
-    def heading(self) -> str:
-        """The plan in one line."""
-        return self.sentence()
+    heading = sentence
 
     def table_rows(self) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
         """One row per row to label, the first twenty."""
@@ -318,9 +316,7 @@ class Progress(Result):
     def __repr__(self) -> str:
         return render([self.sentence()], self.warnings)
 
-    def heading(self) -> str:
-        """The progress in one line."""
-        return self.sentence()
+    heading = sentence
 
 
 def label_plan(

@@ -122,7 +122,6 @@ class Slices(Table):
             "level": self.level,
             "kind": self.kind,
             "note": self.note,
-            "warnings": list(self.warnings),
         }
 
     def records(self) -> list[dict[str, Any]]:

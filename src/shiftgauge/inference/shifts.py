@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,18 +78,15 @@ def made_shifts(pool: Source, groups: Sequence[Groups], seed: int) -> Iterator[S
     z = z - z.max(axis=1, keepdims=True)
     n = pool.n
 
-    def take(
-        kind: str, strength: str, rows: Indices, change: Callable[[Array], Array] | None = None
-    ) -> Shift | NotTried:
+    def take(kind: str, strength: str, rows: Indices, changed: Array | None = None) -> Shift | NotTried:
         if len(rows) < LEAST_ROWS:
             return NotTried(kind, strength, f"fewer than {LEAST_ROWS} rows")
         if pool.weights is not None and not pool.weights[rows].any():
             return NotTried(kind, strength, "all rows weigh nothing")
-        part = z[rows] if change is None else change(z[rows])
-        decided = pool.predictions[rows]
+        scores, decided = z[rows] if changed is None else changed, pool.predictions[rows]
         follows = decided == z[rows].argmax(axis=1)
-        predictions = decided if change is None else np.where(follows, part.argmax(axis=1), decided)
-        return Shift(kind, strength, rows, part, pool.labels[rows], predictions)
+        predictions = np.where(follows, scores.argmax(axis=1), decided)
+        return Shift(kind, strength, rows, scores, pool.labels[rows], predictions)
 
     half = np.sort(rng.permutation(n)[: max(LEAST_ROWS, n // 2)])
     yield take("none", "none", half)
@@ -106,25 +103,17 @@ def made_shifts(pool: Source, groups: Sequence[Groups], seed: int) -> Iterator[S
         rows = np.sort(rng.choice(n, size=n // 3, replace=False, p=weight / weight.sum()))
         yield take("lower confidence", f"power {power / 2:g}", rows)
     for factor in (1.5, 2.5):
-        yield take("sharper scores", f"x {factor:g}", half, _scaled(factor))
+        yield take("sharper scores", f"x {factor:g}", half, z[half] * factor)
     spread = float(np.median(z.std(axis=1)))
     for level in (0.25, 0.75):
         noise = rng.normal(size=(len(half), z.shape[1])) * spread * level
-        yield take("noisier scores", f"noise {level:g}", half, _moved(noise))
+        yield take("noisier scores", f"noise {level:g}", half, z[half] + noise)
     pair, why = most_confused(pool)
     for excess in (0.5, 0.8):
         kind, strength = "class confusion", f"share {excess:g}"
         yield (
             take(kind, strength, with_share(pair, excess, rng)) if not why else NotTried(kind, strength, why)
         )
-
-
-def _scaled(factor: float) -> Callable[[Array], Array]:
-    return lambda part: part * factor
-
-
-def _moved(noise: Array) -> Callable[[Array], Array]:
-    return lambda part: part + noise
 
 
 def _proportions(pool: Source, alpha: float, rng: np.random.Generator) -> Indices:
