@@ -564,23 +564,31 @@ def may_move(
 
 
 @lean_kernel
-def price_histograms(P: Array, w: Array, unit: float, u: Array, shift: Array, table: Array) -> None:
+def price_histograms(
+    P: Array, w: Array, unit: float, u: Array, shift: Array, reach: Array, table: Array
+) -> None:
     """Count, for each class alone, by how much its price may rise until a row leaves, or must fall until one enters.
 
     Shapes: P (n, K) scores, w (n,) row weights or (0,) for ones, u (K,) prices, shift (K,) a bin is 2**shift wide,
-    table (K, B) in and out: units per bin. Bin B/2 begins at 0; the last one is open, and what is below the first is
-    left out.
+    reach (tiles of classes,) B/2 of the widest bins of each, table (K, B) in and out: units per bin. Bin B/2 begins at
+    0; the last one is open, and what is below the first is left out.
     """
     B = table.shape[1]
     for i in range(P.shape[0]):
         p = P[i]
         a, best, second = top_two(p, u)
         units = row_units(w, unit, i)
-        for j in range(u.size):
-            x = fixed(p[j]) - u[j] - (best if j != a else second)
-            place = (x >> shift[j]) + B // 2
-            if place >= 0:
-                table[j, min(place, B - 1)] += units
+        for lo in range(0, u.size, TILE):
+            hi, top = min(lo + TILE, u.size), -FAR
+            for j in range(lo, hi):  # vectorised
+                top = max(top, fixed(p[j]) - u[j])
+            if top < best - reach[lo // TILE]:
+                continue  # as in most tiles: no class is near the best one
+            for j in range(lo, hi):
+                x = fixed(p[j]) - u[j] - (best if j != a else second)
+                place = (x >> shift[j]) + B // 2
+                if place >= 0:
+                    table[j, min(place, B - 1)] += units
 
 
 @lean_kernel

@@ -60,12 +60,13 @@ CANDIDATE_ENTRIES, REFINING_PASSES = 1 << 23, 3
 CANDIDATE_ROWS, CANDIDATE_SHARE = 1 << 15, 0.1
 #: Unless a pass leaves at most this share of the candidates, no other one follows; with histograms, this share.
 WORTH, WORTH_HISTOGRAM = 0.7, 0.9
-#: Bins of a class's histogram; their width at first is 2**FIRST_BIN.
-BINS, FIRST_BIN = 256, 40
+#: Bins of a class's histogram; their width at first is 2**FIRST_BIN, then they reach, to both sides, this many times as
+#: far as the price moved last.
+BINS, FIRST_BIN, BIN_RANGE = 256, 40, 0.5
 #: The share of the way that all classes then go at once: each looks for itself, and what one gives another takes.
-DAMPING = 0.7
+DAMPING = 0.85
 #: Passes of histograms at most; before a search among all rows so many, and none with fewer rows per class than that.
-HISTOGRAMS, HISTOGRAMS_BEFORE_ALL, HISTOGRAM_ROWS = 6, 3, 40
+HISTOGRAMS, HISTOGRAMS_BEFORE_ALL, HISTOGRAM_ROWS = 6, 4, 40
 #: Entries that a price forecast reads.
 FORECAST_ENTRIES = 1 << 17
 #: Passes before the search gives up; each has more candidates, in the end all rows.
@@ -312,7 +313,9 @@ def _histograms(block: Block, u: Units, shift: Units, unit: float) -> Units:
     """(K, BINS) units of the rows by how much each class's price may rise until they leave: see the kernel."""
     table = np.zeros((len(u), BINS), np.int64)
     P, weights = kernel_scores(block.probs), kernel_weights(block.weights)
-    kernels_for(P).price_histograms(P, weights, unit, u, shift, table)
+    kernels = kernels_for(P)
+    reach = np.maximum.reduceat((BINS // 2) << shift, np.arange(0, len(u), kernels.TILE))
+    kernels.price_histograms(P, weights, unit, u, shift, reach, table)
     return table
 
 
@@ -327,22 +330,22 @@ async def _histogram_prices(rows: Rows, q: Floats, share_of_candidates: Any = No
     unit, live = row_unit(rows.mass) * 2.0**-16, q > 0.0  # a row that ties is counted in several classes
     wanted = class_units(q, int(rows.mass * unit), whole_row(unit))
     u, shift = np.zeros(rows.k, np.int64), np.full(rows.k, FIRST_BIN, np.int64)
-    T, share, before, way = apart(np.full((rows.k, rows.k), np.inf)), 1.0, np.inf, 1.0
+    T, share, before, first = apart(np.full((rows.k, rows.k), np.inf)), 1.0, np.inf, True
     for _ in range(HISTOGRAMS if share_of_candidates is not None else HISTOGRAMS_BEFORE_ALL):
         few = share * rows.n * rows.k <= CANDIDATE_ENTRIES
         if share_of_candidates is not None and (few or share > WORTH_HISTOGRAM * before):
             break
         table = await rows.fold(_histograms, u, shift, unit)
         d = np.where(live, _own_moves(table, shift, wanted), 0.0)
-        u = np.where(live, u + np.rint(way * d).astype(np.int64), 0)
+        u = np.where(live, u + np.rint((1.0 if first else DAMPING) * d).astype(np.int64), 0)
         u = np.where(live, u - u[live].min(), 2 * ONE)  # no row goes where there is no mass
         spread = np.abs(d) + np.abs(d).mean()
-        before = share if way < 1.0 else np.inf  # the first time prices move far
-        way = DAMPING
+        before = np.inf if first else share  # the first time prices move far
+        first = False
         if share_of_candidates is not None:
             T = apart(2.0 * (spread[:, None] + spread))
             share = share_of_candidates(u, T)
-        shift = np.ceil(np.log2(4.0 * spread / (BINS // 2) + 1.0)).astype(np.int64)
+        shift = np.ceil(np.log2(BIN_RANGE * spread / (BINS // 2) + 1.0)).astype(np.int64)
     return u, T
 
 
