@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import importlib
+import json
 import logging
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -349,7 +350,7 @@ class Settings(Record):
         if isinstance(new.get("notify"), list):
             known = {one["name"]: one for one in old["notify"]}
             new["notify"] = [_with_known_url(one, known) for one in new["notify"]]
-        return from_stored(old | new)
+        return _from_values(old | new)
 
 
 def _with_known_url(given: Any, known: dict[str, dict[str, str]]) -> Any:
@@ -386,8 +387,12 @@ def check_notifications(given: Any) -> None:
             )
 
 
-def from_stored(values: Mapping[str, Any]) -> Settings:
-    """Settings from values of JSON."""
+def stored_settings(text: str) -> Settings:
+    """Settings from the JSON that the database holds."""
+    return _from_values(json.loads(text))
+
+
+def _from_values(values: Mapping[str, Any]) -> Settings:
     try:
         return Settings.model_validate(values)
     except ValidationError as error:

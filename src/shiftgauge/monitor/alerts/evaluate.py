@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass
 from typing import Any
@@ -28,7 +27,7 @@ from shiftgauge.monitor.db.store import Store
 from shiftgauge.monitor.db.windows import WindowView, list_windows
 from shiftgauge.monitor.periods import DAY, HOUR, SECOND, iso, now_us
 from shiftgauge.monitor.problems import unknown
-from shiftgauge.monitor.settings import Settings, from_stored
+from shiftgauge.monitor.settings import Settings, stored_settings
 from shiftgauge.times import rows_per_window
 
 EVERY = 60 * SECOND
@@ -45,7 +44,7 @@ def evaluate_alerts(store: Store, job: Job) -> None:
     with store.read() as connection:
         row = connection.execute(select(models).where(models.c.id == job.subject)).first()
         if row is not None:
-            settings = from_stored(json.loads(row.settings))
+            settings = stored_settings(row.settings)
             overdue = _overdue(connection, row.id, settings, now)
     if row is not None:
         current = _current_windows(store, row, settings)

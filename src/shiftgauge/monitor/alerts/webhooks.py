@@ -20,7 +20,7 @@ from shiftgauge.monitor.db.queue import Job, LostLease
 from shiftgauge.monitor.db.schema import models, outbox
 from shiftgauge.monitor.db.store import Store
 from shiftgauge.monitor.periods import SECOND, now_us
-from shiftgauge.monitor.settings import SECRET_PREFIX, Webhook, from_stored
+from shiftgauge.monitor.settings import SECRET_PREFIX, Webhook, stored_settings
 
 #: 12 tries: 10 s, 20 s, ... in all about a day; then it is given up, and shown.
 FIRST_PAUSE, LONGEST_PAUSE, TRIES = 10 * SECOND, 4 * 3600 * SECOND, 12
@@ -38,7 +38,7 @@ def deliver(store: Store, job: Job) -> None:
         )
     if row is None or model is None or row.delivered is not None:
         return _end(store, job, {})
-    settings, body = from_stored(json.loads(model.settings)), json.loads(row.body)
+    settings, body = stored_settings(model.settings), json.loads(row.body)
     service = next((one for one in settings.notify if one.name == row.destination), None)
     gone = settings.webhook is None if row.destination is None else service is None
     if gone:

@@ -74,6 +74,12 @@ class RowsErased(Record):
     erased: int
 
 
+def _content(request: Request, body: bytes) -> tuple[bytes, str]:
+    """A body without its compression, and its media type."""
+    plain = plain_body(request, body)
+    return plain, media_type(request.headers.get("content-type"), plain)
+
+
 @router.put(
     "/versions/{version}/source",
     openapi_extra=body_schema(
@@ -89,9 +95,7 @@ async def put_the_source(request: Request, model: str, version: str, caller: Adm
     body = await read_body(request)
 
     def work() -> SourceView:
-        plain = plain_body(request, body)
-        kind = media_type(request.headers.get("content-type"), plain)
-        content, ending = source_file(plain, kind, limits_of(request))
+        content, ending = source_file(*_content(request, body), limits_of(request))
         return put_source(store_of(request), model, version, content, ending, caller.name)
 
     return await run_in_reader(request, work)
@@ -110,9 +114,7 @@ async def post_predictions(request: Request, model: str) -> dict[str, Any]:
     body = await read_body(request)
 
     def work() -> PendingResponse:
-        plain, limits = plain_body(request, body), limits_of(request)
-        kind = media_type(request.headers.get("content-type"), plain)
-        rows = read_rows(plain, kind, limits, now_us())
+        rows = read_rows(*_content(request, body), limits_of(request), now_us())
         return submit_rows(committer_of(request), model, rows, *idempotency(request, body))
 
     for _ in range(TRIES):
@@ -136,9 +138,7 @@ async def post_labels(request: Request, model: str) -> dict[str, Any]:
     body = await read_body(request)
 
     def work() -> PendingResponse:
-        plain, limits = plain_body(request, body), limits_of(request)
-        kind = media_type(request.headers.get("content-type"), plain)
-        labels = read_labels(plain, kind, limits)
+        labels = read_labels(*_content(request, body), limits_of(request))
         return submit_labels(committer_of(request), model, labels, *idempotency(request, body))
 
     return await asyncio.wrap_future(await run_in_reader(request, work))

@@ -26,7 +26,7 @@ from shiftgauge.monitor.db.store import Store
 from shiftgauge.monitor.periods import next_boundary, now_us
 from shiftgauge.monitor.problems import ApiProblem, check_name, conflict, invalid, unknown
 from shiftgauge.monitor.records import Record
-from shiftgauge.monitor.settings import Settings, check_notifications, from_stored
+from shiftgauge.monitor.settings import Settings, check_notifications, stored_settings
 from shiftgauge.monitor.tables import read_segments
 from shiftgauge.samples import Source
 from shiftgauge.times import rows_per_window
@@ -266,7 +266,7 @@ def _source_view(model: str, version: str, source: Source, *, changed: bool) -> 
 def get_settings(store: Store, model: str) -> Settings:
     """The settings of a model."""
     with store.read() as connection:
-        return from_stored(json.loads(model_row(connection, model).settings))
+        return stored_settings(model_row(connection, model).settings)
 
 
 def put_settings(store: Store, model: str, given: Any, who: str = LOCAL) -> Settings:
@@ -278,7 +278,7 @@ def put_settings(store: Store, model: str, given: Any, who: str = LOCAL) -> Sett
     check_notifications(given)
     with store.write() as connection:
         row = ensure_model(connection, model)
-        old = from_stored(json.loads(row.settings))
+        old = stored_settings(row.settings)
         new = old.changed(given)
         if new.window != old.window:
             _change_window(connection, row.id, old.window, new.window)

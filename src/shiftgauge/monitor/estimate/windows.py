@@ -42,7 +42,7 @@ from shiftgauge.monitor.estimate.observed import (
 )
 from shiftgauge.monitor.estimate.window_metrics import METRIC_WARNING, window_metrics
 from shiftgauge.monitor.periods import HOUR, SECOND, now_us
-from shiftgauge.monitor.settings import Settings, from_stored
+from shiftgauge.monitor.settings import Settings, stored_settings
 from shiftgauge.samples import Source
 from shiftgauge.times import rows_per_window
 
@@ -81,7 +81,7 @@ class WindowSnapshot:
         self.model = connection.execute(select(models).where(models.c.id == self.window.model_id)).one()
         version = select(versions).where(versions.c.id == self.window.version_id)
         self.version = connection.execute(version).one()
-        self.settings: Settings = from_stored(json.loads(self.model.settings))
+        self.settings: Settings = stored_settings(self.model.settings)
         self.source = _source_row(connection, self.version.source_id)
         self.rows: Any = window_rows(connection, self.window)
         latest_labels = labels.setdefault(self.model.id, LatestLabels())

@@ -33,7 +33,7 @@ from shiftgauge.monitor.db.schema import (
     windows,
 )
 from shiftgauge.monitor.db.store import Store
-from shiftgauge.monitor.settings import from_stored
+from shiftgauge.monitor.settings import stored_settings
 
 #: Tables that are written whole; secrets and payloads are left out.
 WHOLE: tuple[Table, ...] = (
@@ -109,7 +109,7 @@ def _write_all(connection: Connection, out: Path) -> dict[str, int]:
 
 
 def _without_secrets(text: str) -> str:
-    return json.dumps(from_stored(json.loads(text)).to_dict())
+    return json.dumps(stored_settings(text).to_dict())
 
 
 def _write(path: Path, rows: list[dict[str, Any]], table: Table) -> int:

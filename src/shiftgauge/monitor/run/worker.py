@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import socket
@@ -25,7 +24,7 @@ from shiftgauge.monitor.db.store import Store
 from shiftgauge.monitor.estimate.windows import estimate_window, update_labels
 from shiftgauge.monitor.periods import SECOND, now_us
 from shiftgauge.monitor.problems import ApiProblem
-from shiftgauge.monitor.settings import from_stored
+from shiftgauge.monitor.settings import stored_settings
 
 log = logging.getLogger("shiftgauge.monitor")
 #: How long an idle worker waits before it looks again, in seconds.
@@ -102,7 +101,7 @@ class Worker:
     def _erase(self, job: Job) -> None:
         with self.store.read() as connection:
             row = connection.execute(select(models).where(models.c.id == job.subject)).one()
-        before = retention_cutoff(from_stored(json.loads(row.settings)), now_us())
+        before = retention_cutoff(stored_settings(row.settings), now_us())
         if before is not None:
             erase_before(self.store, row.id, before)
         with self.store.write() as connection:

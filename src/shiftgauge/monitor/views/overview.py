@@ -29,7 +29,7 @@ from shiftgauge.monitor.db.store import Store
 from shiftgauge.monitor.db.windows import WindowView, get_window, latest_windows
 from shiftgauge.monitor.problems import ApiProblem
 from shiftgauge.monitor.records import Record, Time
-from shiftgauge.monitor.settings import Settings, from_stored
+from shiftgauge.monitor.settings import Settings, stored_settings
 from shiftgauge.reports import Report
 from shiftgauge.results import percent
 from shiftgauge.times import rows_per_window
@@ -175,7 +175,7 @@ def _model_view(
     reasons: dict[int, str],
 ) -> ModelView:
     total = sum(v.rows for v in version_views)
-    settings = from_stored(json.loads(row.settings))
+    settings = stored_settings(row.settings)
     limits = settings.limits
     state, reason = "ok", None
     if firing:
