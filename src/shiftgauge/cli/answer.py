@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from shiftgauge.cli.options import use_option_names
-from shiftgauge.cli.screen import console, print_lines, warn, wrapped
+from shiftgauge.cli.screen import console, print_lines, print_warnings, use_option_names, wrapped
 from shiftgauge.errors import Note, format_warning
 
 if TYPE_CHECKING:
@@ -75,8 +74,7 @@ def print_answer(
         print_lines(out, [*lines, *advice, *one.notes()])
         for method, error in one.details.get("answers", {}).items():
             out.print(f"  {method:<12} {100 * error:5.1f}%")
-        for text in warnings:
-            warn(out, use_option_names(text))
+        print_warnings(out, warnings)
         return
     left = one.further_warnings(warnings)
     room = LINES - 1 - len(lines) - below

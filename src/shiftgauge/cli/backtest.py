@@ -8,9 +8,17 @@ import typer
 
 from shiftgauge.cli import inputs as files
 from shiftgauge.cli import options
-from shiftgauge.cli.options import check_distinct, use_option_names
+from shiftgauge.cli.options import check_distinct
 from shiftgauge.cli.records import print_json
-from shiftgauge.cli.screen import console, plain_table, print_lines, show_progress, warn, wrapped
+from shiftgauge.cli.screen import (
+    console,
+    plain_table,
+    print_lines,
+    print_warnings,
+    show_progress,
+    use_option_names,
+    wrapped,
+)
 from shiftgauge.results import WIDTH
 
 if TYPE_CHECKING:
@@ -89,8 +97,7 @@ def _print(result: Backtest) -> None:
     out.print("mean absolute error (largest), in percentage points")
     for some in _beside(rows):
         out.print(_table(rows, some))
-    for warning in result.warnings:
-        warn(out, use_option_names(warning))
+    print_warnings(out, result.warnings)
 
 
 def _beside(rows: list[dict[str, Any]]) -> list[list[str]]:
@@ -110,10 +117,7 @@ def _beside(rows: list[dict[str, Any]]) -> list[list[str]]:
 
 def _table(rows: list[dict[str, Any]], methods: list[str]) -> Any:
     """The table of some of the methods."""
-    table = plain_table()
-    table.add_column("kind of shift")
-    for method in methods:
-        table.add_column(method, justify="right")
+    table = plain_table(("kind of shift", *methods))
     previous = None
     for kind in dict.fromkeys(row["kind"] for row in rows):
         cells = {row["method"]: row for row in rows if row["kind"] == kind}

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from shiftgauge.cli.records import echo_json
 from shiftgauge.cli.screen import console, plain_table
 from shiftgauge.errors import InputError, optional
-from shiftgauge.results import SCHEMA
 
 app = typer.Typer(
     name="bench",
@@ -78,7 +77,7 @@ def list_(data: Data = Path("data"), as_json: Json = False) -> None:
     """Show each data set: found or missing, where it is expected, where it comes from."""
     records = _bench().listing(data)
     if as_json:
-        _json({"data": str(data), "datasets": records})
+        echo_json({"data": str(data), "datasets": records})
         return
     out = console()
     for known in records:
@@ -254,9 +253,7 @@ def natural(
     result = shifts.family_table(shifts.read_estimates(out))
     _output({"files": files, "families": result.data}, [], as_json)
     if not as_json:
-        screen = plain_table()
-        for number, column in enumerate(result.header):
-            screen.add_column(column, justify="left" if number < 2 else "right")
+        screen = plain_table(result.header, left=2)
         for row in result.rows:
             screen.add_row(*row)
         console().print(screen)
@@ -323,14 +320,10 @@ def _collect() -> Any:
 
 def _output(value: dict[str, Any], lines: list[str], as_json: bool) -> None:
     if as_json:
-        _json(value)
+        echo_json(value)
     else:
         for line in lines:
             typer.echo(line)
-
-
-def _json(value: dict[str, Any]) -> None:
-    typer.echo(json.dumps({"schema": SCHEMA, **value}, allow_nan=False))
 
 
 def _collected_line(record: dict[str, Any]) -> str:
@@ -366,10 +359,9 @@ def _print_cache_size(setting: Any) -> None:
 
 
 def _print_mae(records: list[dict[str, Any]]) -> None:
-    screen = plain_table()
-    left = ("data set", "shift", "method")
-    for column in (*left, "MAE", "over seeds", "worst", "shifts", "rows", "seeds", "paper"):
-        screen.add_column(column, justify="left" if column in left else "right")
+    names = ("data set", "shift", "method")
+    numbers = ("MAE", "over seeds", "worst", "shifts", "rows", "seeds", "paper")
+    screen = plain_table((*names, *numbers), left=len(names))
     for r in records:
         paper = "" if r["paper_mae"] is None else f"{100 * r['paper_mae']:.2f}"
         # The deviation over one seed is not shown, as in the written tables.

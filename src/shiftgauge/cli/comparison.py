@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shiftgauge.cli.answer import Truth
-from shiftgauge.cli.options import use_option_names
-from shiftgauge.cli.screen import StepProgress, console, print_lines, print_table, warn, wrapped
+from shiftgauge.cli.screen import StepProgress, console, print_lines, print_table, print_warnings, wrapped
 from shiftgauge.errors import InputError, prefix
 
 if TYPE_CHECKING:
@@ -94,11 +93,10 @@ def print_comparison(answer: Comparison, first: Estimate, truth: Truth | None) -
     if first.why():
         grade = "" if first.counted or first.grade is None else f"grade: {first.grade}; "
         print_lines(out, wrapped(f"{METHODS[first.method].title}  ", f"{grade}{first.why()}"))
-    for warning in answer.warnings:
-        warn(out, use_option_names(warning))
+    print_warnings(out, answer.warnings)
     for one in answer.estimates:
-        for warning in one.further_warnings(answer.own_warnings(one)):
-            warn(out, prefix(METHODS[one.method].title, use_option_names(warning)))
+        own = one.further_warnings(answer.own_warnings(one))
+        print_warnings(out, [prefix(METHODS[one.method].title, text) for text in own])
 
 
 def _table(answer: Comparison, truth: Truth | None) -> tuple[list[str], list[list[str]]]:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from shiftgauge.cli import options
+from shiftgauge.cli.records import echo_json
 from shiftgauge.cli.screen import console, plain_table, show_progress, wrapped
-from shiftgauge.results import SCHEMA
 
 if TYPE_CHECKING:
     from shiftgauge.results import Estimate
@@ -26,7 +23,7 @@ def demo(as_json: options.AsJson = False) -> None:
     with show_progress() as progress:
         results = _run(progress)
     if as_json:
-        typer.echo(json.dumps(results, allow_nan=False))
+        echo_json(results)
     else:
         _print(results)
 
@@ -61,7 +58,6 @@ def _run(progress: Any) -> dict[str, Any]:
     misses = {m: [abs(s["estimates"][m] - s["true_error"]) for s in shifts] for m in methods}
     misses["with_labels"] = [abs(s["with_labels"]["error"] - s["true_error"]) for s in shifts]
     return {
-        "schema": SCHEMA,
         "source": {"n": source.n, "k": source.k, "error": source.error},
         "labels": LABELS,
         "shifts": shifts,
@@ -78,8 +74,7 @@ def _answer(one: Estimate) -> dict[str, Any]:
 def _print(results: dict[str, Any]) -> None:
     from rich.text import Text
 
-    table = plain_table(padding=(0, 2, 0, 0))
-    table.add_column("shift")
+    table = plain_table(["shift"], padding=(0, 2, 0, 0))
     table.add_column("truth", justify="right", style="bold")
     for heading in ("average\nconfidence", "auto", "90% range", f"auto with\n{LABELS} labels", "90% range"):
         table.add_column(heading, justify="right")

@@ -8,9 +8,8 @@ import typer
 
 from shiftgauge.cli import inputs as files
 from shiftgauge.cli import options
-from shiftgauge.cli.options import use_option_names
 from shiftgauge.cli.records import print_json
-from shiftgauge.cli.screen import console, show_progress, warn, wrapped
+from shiftgauge.cli.screen import console, print_warnings, show_progress, use_option_names, wrapped
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -64,8 +63,7 @@ def _print(diagnosis: Diagnosis, verbose: bool) -> None:
     fine = [check.name for check in diagnosis.ranked if check.status == "ok"]
     if fine and not verbose:
         _print_lines(out, f"{'ok':<9}", f"{', '.join(fine)} (--verbose says what was measured)")
-    for warning in diagnosis.warnings:
-        warn(out, use_option_names(warning))
+    print_warnings(out, diagnosis.warnings)
 
 
 def _print_lines(out: Console, head: str, text: str, style: str = "") -> None:

@@ -13,8 +13,8 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
 
-from shiftgauge.cli.options import data_option, labels_option, set_parameters, use_option_names
-from shiftgauge.cli.screen import note_after
+from shiftgauge.cli.options import data_option, labels_option, set_parameters
+from shiftgauge.cli.screen import note_after, use_option_names
 from shiftgauge.errors import FileError, InputError, nearest
 
 if TYPE_CHECKING:

@@ -9,9 +9,8 @@ import typer
 
 from shiftgauge.cli import inputs as files
 from shiftgauge.cli import options
-from shiftgauge.cli.options import use_option_names
-from shiftgauge.cli.records import print_json
-from shiftgauge.cli.screen import console, plain_table, show_progress, warn, wrapped
+from shiftgauge.cli.records import echo_json, print_json
+from shiftgauge.cli.screen import console, plain_table, print_warnings, show_progress, wrapped
 from shiftgauge.errors import FileError, InputError
 from shiftgauge.methods.range import RANGE_LEVEL
 
@@ -111,17 +110,13 @@ def _print(plan: LabelPlan, out: Path | None, save_plan: Path | None, both: str)
     screen = console()
     screen.print(plan.sentence(), style="bold")
     head, lines = plan.table_rows()
-    table = plain_table()
-    for heading in head:
-        table.add_column(heading.replace("_", " "), justify="right")
+    table = plain_table((heading.replace("_", " ") for heading in head), left=0)
     for line in lines[:SHOWN]:
         table.add_row(*line)
     screen.print(table)
     if len(plan.rows) > SHOWN:
         screen.print(f"and {len(plan.rows) - SHOWN:,} more")
-    for warning in plan.warnings:
-        if "(shiftgauge label-plan)" not in warning:
-            warn(screen, use_option_names(warning))
+    print_warnings(screen, [text for text in plan.warnings if "(shiftgauge label-plan)" not in text])
     file = "rows.csv" if out is None else out
     where = "write them with -o rows.csv" if out is None else f"they are in {out}"
     for text in wrapped("next  ", f"{where}; add a column label, then"):
@@ -139,8 +134,6 @@ def label_progress(plan: PlanFile, labels: LabelsFile, as_json: options.AsJson =
 
     The range holds at every look, so it may be asked after each label.
     """
-    import json
-
     from shiftgauge import io
     from shiftgauge.inference import LabelPlan
 
@@ -157,9 +150,8 @@ def label_progress(plan: PlanFile, labels: LabelsFile, as_json: options.AsJson =
             text = str(problem).removeprefix("labels: ")
             raise FileError(f"{plan if text.startswith('progress:') else labels}: {text}") from None
     if as_json:
-        typer.echo(json.dumps(result.to_dict(), allow_nan=False))
+        echo_json(result.to_dict())
         return
     screen = console()
     screen.print(result.sentence(), style="bold")
-    for text in (*result.warnings, *notes):
-        warn(screen, text)
+    print_warnings(screen, (*result.warnings, *notes))

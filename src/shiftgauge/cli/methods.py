@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-import typer
-
 from shiftgauge.cli import options
+from shiftgauge.cli.records import echo_json
 from shiftgauge.cli.screen import console, print_lines, wrapped
 from shiftgauge.methods import METHODS
-from shiftgauge.results import SCHEMA
 
 #: Options that some methods take, and what they say.
 TAKES = {"marginal": "says which label shares it assumes", "second": "names another model, which it needs"}
@@ -20,7 +17,7 @@ def methods(as_json: options.AsJson = False) -> None:
     """List the methods: the name to pass to --method, what it is, and what it needs besides the scores."""
     entries = [_entry(name) for name in METHODS]
     if as_json:
-        typer.echo(json.dumps({"schema": SCHEMA, "methods": entries}, allow_nan=False))
+        echo_json({"methods": entries})
         return
     out = console()
     for one in entries:

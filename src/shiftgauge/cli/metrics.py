@@ -9,9 +9,16 @@ import typer
 
 from shiftgauge.cli import inputs as files
 from shiftgauge.cli import options
-from shiftgauge.cli.options import use_option_names
 from shiftgauge.cli.records import print_json
-from shiftgauge.cli.screen import console, plain_table, print_lines, show_progress, warn, wrapped
+from shiftgauge.cli.screen import (
+    console,
+    plain_table,
+    print_lines,
+    print_warnings,
+    show_progress,
+    use_option_names,
+    wrapped,
+)
 from shiftgauge.errors import InputError
 from shiftgauge.methods.range import RANGE_LEVEL
 
@@ -109,8 +116,7 @@ def _print(result: Metrics, shares: Shares | None, confusion: bool) -> None:
         out.print(_matrix(result))
     out.print(f"estimated, not counted: it rests on what {result.method} assumes")
     print_lines(out, wrapped("", result.note, "  "))
-    for warning in result.warnings:
-        warn(out, use_option_names(warning))
+    print_warnings(out, result.warnings)
     if shares is not None:
         out.print(use_option_names(repr(shares)))
 
@@ -118,10 +124,8 @@ def _print(result: Metrics, shares: Shares | None, confusion: bool) -> None:
 def _print_ranges(result: Metrics, out: Console) -> None:
     """Every number with its range, in percent."""
     out.print(result.heading())
-    table = plain_table()
     head, rows = result.table_rows()
-    for heading in head:
-        table.add_column(heading)
+    table = plain_table(head, left=len(head))
     for row in rows:
         table.add_row(*row)
     out.print(table)
@@ -139,16 +143,11 @@ def _print_numbers(result: Metrics, out: Console) -> None:
         + ("" if result.average_precision is None else f"; average precision {result.average_precision:.3f}")
         + ("" if result.cost is None else f"; mean cost {result.cost:.4g}")
     )
-    table = plain_table()
-    table.add_column("class")
-    for column in ("share", "predicted", "precision", "recall", "f1"):
-        table.add_column(column, justify="right")
+    keys = ("share", "predicted", "precision", "recall", "f1")
+    table = plain_table(("class", *keys))
     document = result.to_dict()
     for row in document["classes"]:
-        table.add_row(
-            str(row["class"]),
-            *(percent(row[key]) for key in ("share", "predicted", "precision", "recall", "f1")),
-        )
+        table.add_row(str(row["class"]), *(percent(row[key]) for key in keys))
     table.add_row()
     for name in ("macro", "weighted", "micro"):
         cells = [percent(document["averages"][key][name]) for key in ("precision", "recall", "f1")]
@@ -157,10 +156,8 @@ def _print_numbers(result: Metrics, out: Console) -> None:
 
 
 def _matrix(result: Metrics) -> Any:
-    table = plain_table(title="true class \\ prediction, percent of all rows")
-    table.add_column("")
-    for name in result.classes:
-        table.add_column(str(name), justify="right")
+    title = "true class \\ prediction, percent of all rows"
+    table = plain_table(("", *map(str, result.classes)), title=title)
     for name, row in zip(result.classes, result.confusion, strict=True):
         table.add_row(str(name), *(f"{100 * v:.2f}" for v in row))
     return table

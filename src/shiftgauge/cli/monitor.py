@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,9 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from shiftgauge.cli import options
+from shiftgauge.cli.records import echo_json
 from shiftgauge.cli.screen import note, show_progress
 from shiftgauge.errors import MissingDependencyError, printable
-from shiftgauge.results import SCHEMA
 
 app = typer.Typer(help="Monitor deployed models: estimates by window, late labels, alerts, pages.")
 tokens = typer.Typer(help="Create, list and revoke tokens.", no_args_is_help=True)
@@ -129,7 +128,7 @@ def replay(
             say=progress,
         )
     if as_json:
-        typer.echo(json.dumps({"schema": SCHEMA, **vars(result)}))
+        echo_json(vars(result))
         return
     coverage = (
         f"{result.covered} of {result.labelled} windows"
@@ -205,7 +204,10 @@ def revoke(
 
 
 def _print(document: dict[str, Any], text: str, as_json: bool) -> None:
-    typer.echo(json.dumps({"schema": SCHEMA, **document}) if as_json else text)
+    if as_json:
+        echo_json(document)
+    else:
+        typer.echo(text)
 
 
 @contextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -31,30 +30,11 @@ def at_least(least: int) -> Callable[[typer.CallbackParam, int], int]:
     return check
 
 
-def data_option(*names: str, help: str, **more: Any) -> Any:
-    """An option about reading files."""
-    return typer.Option(*names, help=help, rich_help_panel=DATA, **more)
-
-
-def labels_option(*names: str, help: str, **more: Any) -> Any:
-    """An option about labels of TARGET."""
-    return typer.Option(*names, help=help, rich_help_panel=LABELS, **more)
-
-
-def method_option(*names: str, help: str, **more: Any) -> Any:
-    """An option about how the methods answer."""
-    return typer.Option(*names, help=help, rich_help_panel=METHOD, **more)
-
-
-def bootstrap_option(*names: str, help: str, **more: Any) -> Any:
-    """An option about resampling."""
-    return typer.Option(*names, help=help, rich_help_panel=BOOTSTRAP, **more)
-
-
-def output_option(*names: str, help: str, **more: Any) -> Any:
-    """An option about output."""
-    return typer.Option(*names, help=help, rich_help_panel=OUTPUT, **more)
-
+labels_option = functools.partial(typer.Option, rich_help_panel=LABELS)
+method_option = functools.partial(typer.Option, rich_help_panel=METHOD)
+bootstrap_option = functools.partial(typer.Option, rich_help_panel=BOOTSTRAP)
+output_option = functools.partial(typer.Option, rich_help_panel=OUTPUT)
+data_option = functools.partial(typer.Option, rich_help_panel=DATA)
 
 SourceFile = Annotated[
     Path,
@@ -113,22 +93,6 @@ def check_distinct(names: list[str] | None, option: str) -> list[str]:
     if twice is not None:
         raise InputError(f"{option} {twice}: it was given twice; wanted different columns")
     return names
-
-
-#: Arguments of the library with an option of the same name.
-_ARGUMENTS = "marginal|calibration|groups|source_groups|second|by|time|level|replicates|labels_chosen"
-_ARGUMENT = re.compile(rf"\b({_ARGUMENTS})=(?:'([^']*)')?(?!\w)")
-
-
-def use_option_names(text: str) -> str:
-    """A message of the library with its arguments replaced by the options of the command.
-
-    >>> use_option_names("use marginal='shrunk', or pass groups=; gde needs one (second=, --second)")
-    'use --marginal shrunk, or pass --groups; gde needs one (--second)'
-    """
-    text_type = type(text)
-    text = re.sub(r"\b\w+=, (?=--)", "", text)
-    return text_type(_ARGUMENT.sub(lambda m: f"--{m[1].replace('_', '-')} {m[2] or ''}".rstrip(), text))
 
 
 def set_parameters(function: Callable[..., None], parameters: Sequence[inspect.Parameter]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,9 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from shiftgauge.cli import options
+from shiftgauge.cli.records import echo_json
 from shiftgauge.cli.screen import show_progress
 from shiftgauge.errors import ShiftgaugeError
-from shiftgauge.results import SCHEMA
 
 BATCH = 10_000
 app = typer.Typer(help="Send a file to a monitor: predictions, labels or a source.", no_args_is_help=True)
@@ -94,20 +93,19 @@ def source(
 def _send(file: Path, calls: Iterable[Any], token: str | None, timeout: float, as_json: bool) -> None:
     """Send all calls, add up the counts in the answers, and print them."""
     total: dict[str, Any] = {}
+
+    def is_count(value: Any) -> bool:
+        return isinstance(value, int) and not isinstance(value, bool)
+
     with show_progress() as progress:
         for number, call in enumerate(calls, 1):
             progress(f"sending {file}, part {number}")
             for name, value in _send_call(call, token, timeout).items():
-                counted = isinstance(value, int) and not isinstance(value, bool)
-                total[name] = total.get(name, 0) + value if counted else value
+                total[name] = total.get(name, 0) + value if is_count(value) else value
     if as_json:
-        typer.echo(json.dumps({"schema": SCHEMA, **total}))
+        echo_json(total)
         return
-    counts = [
-        f"{value:,} {name}"
-        for name, value in total.items()
-        if isinstance(value, int) and not isinstance(value, bool)
-    ]
+    counts = [f"{value:,} {name}" for name, value in total.items() if is_count(value)]
     if "changed" in total:
         counts.append("stored as the source" if total["changed"] else "the same source as before")
     typer.echo(f"{file}: {', '.join(counts)}")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
+
+from shiftgauge.results import SCHEMA
 
 if TYPE_CHECKING:
     from shiftgauge.rows import Rows
@@ -18,12 +21,15 @@ def print_json(
     document: dict[str, Any], context: typer.Context, source: Source, target: Target | Rows | None = None
 ) -> None:
     """Print a command's answer as JSON, with its provenance."""
-    import json
-
     from shiftgauge.reports.provenance import provenance
 
     origin = provenance(source, target, options_of(context), about(context))
-    typer.echo(json.dumps({**document, "provenance": origin}, allow_nan=False))
+    echo_json({**document, "provenance": origin})
+
+
+def echo_json(document: dict[str, Any]) -> None:
+    """Print a document as one line of JSON, with the version of its schema."""
+    typer.echo(json.dumps({"schema": SCHEMA, **document}, allow_nan=False))
 
 
 def about(context: typer.Context) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -122,11 +123,14 @@ def print_lines(out: Console, lines: Iterable[str], style: str = "") -> None:
         out.print(line, style=style, no_wrap=True, crop=False, overflow="ignore")
 
 
-def plain_table(**options: Any) -> Table:
-    """A table without lines, with bold headings."""
+def plain_table(head: Iterable[str] = (), left: int = 1, **options: Any) -> Table:
+    """A table without lines, with bold headings; columns after the first `left` ones are aligned to the right."""
     from rich.table import Table
 
-    return Table(box=None, pad_edge=False, header_style="bold", **options)
+    table = Table(box=None, pad_edge=False, header_style="bold", **options)
+    for number, heading in enumerate(head):
+        table.add_column(heading, justify="left" if number < left else "right")
+    return table
 
 
 def print_table(out: Console, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -136,9 +140,27 @@ def print_table(out: Console, head: Sequence[str], rows: Sequence[Sequence[str]]
     print_lines(out, (line.removeprefix("  ") for line in text_table(head, rows)))
 
 
-def warn(out: Console, text: str) -> None:
-    """Print a warning, or a note on how the data was read."""
-    print_lines(out, wrapped("", format_warning(text), "  "), "dim" if isinstance(text, Note) else "yellow")
+#: Arguments of the library with an option of the same name.
+_ARGUMENTS = "marginal|calibration|groups|source_groups|second|by|time|level|replicates|labels_chosen"
+_ARGUMENT = re.compile(rf"\b({_ARGUMENTS})=(?:'([^']*)')?(?!\w)")
+
+
+def use_option_names(text: str) -> str:
+    """A message of the library with its arguments replaced by the options of the command.
+
+    >>> use_option_names("use marginal='shrunk', or pass groups=; gde needs one (second=, --second)")
+    'use --marginal shrunk, or pass --groups; gde needs one (--second)'
+    """
+    text_type = type(text)
+    text = re.sub(r"\b\w+=, (?=--)", "", text)
+    return text_type(_ARGUMENT.sub(lambda m: f"--{m[1].replace('_', '-')} {m[2] or ''}".rstrip(), text))
+
+
+def print_warnings(out: Console, warnings: Iterable[str]) -> None:
+    """Print warnings, and notes on how the data was read, with the options of the command in place of arguments."""
+    for text in warnings:
+        lines = wrapped("", format_warning(use_option_names(text)), "  ")
+        print_lines(out, lines, "dim" if isinstance(text, Note) else "yellow")
 
 
 @contextmanager

@@ -10,9 +10,9 @@ import typer
 
 from shiftgauge.cli import inputs as files
 from shiftgauge.cli import options
-from shiftgauge.cli.options import check_distinct, use_option_names
+from shiftgauge.cli.options import check_distinct
 from shiftgauge.cli.records import print_json
-from shiftgauge.cli.screen import console, plain_table, print_lines, show_progress, warn, wrapped
+from shiftgauge.cli.screen import console, plain_table, print_lines, print_warnings, show_progress, wrapped
 from shiftgauge.methods.range import RANGE_LEVEL
 
 if TYPE_CHECKING:
@@ -92,10 +92,7 @@ def slices(
 def _print(result: Slices, rows: int) -> None:
     from shiftgauge.results import percent
 
-    table = plain_table()
-    table.add_column("slice")
-    for column in ("error", "from", "to", "rows"):
-        table.add_column(column, justify="right")
+    table = plain_table(("slice", "error", "from", "to", "rows"))
     table.add_column("")
     for s in result.slices:
         table.add_row(s.name, percent(s.error), percent(s.low), percent(s.high), f"{s.rows:,}", s.note)
@@ -104,5 +101,4 @@ def _print(result: Slices, rows: int) -> None:
     out = console()
     out.print(table)
     print_lines(out, wrapped("", f"from, to: {100 * result.level:g}%, {result.kind}", "  "), "dim")
-    for warning in (*result.warnings, result.note):
-        warn(out, use_option_names(warning))
+    print_warnings(out, (*result.warnings, result.note))

@@ -8,9 +8,8 @@ import typer
 
 from shiftgauge.cli import inputs as files
 from shiftgauge.cli import options
-from shiftgauge.cli.options import use_option_names
 from shiftgauge.cli.records import print_json
-from shiftgauge.cli.screen import console, print_table, show_progress, warn
+from shiftgauge.cli.screen import console, print_table, print_warnings, show_progress
 from shiftgauge.methods.range import RANGE_LEVEL
 
 if TYPE_CHECKING:
@@ -79,5 +78,4 @@ def _print(result: Timeline) -> None:
     out = console()
     out.print(result.heading(), style="bold")
     print_table(out, *result.table_rows())
-    for warning in result.warnings:
-        warn(out, use_option_names(warning))
+    print_warnings(out, result.warnings)

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
-import typer
-
 from shiftgauge.cli import options
+from shiftgauge.cli.records import echo_json
 from shiftgauge.cli.screen import console, show_progress
 from shiftgauge.errors import ShiftgaugeError
-from shiftgauge.results import SCHEMA
 
 
 def warm_up(as_json: options.AsJson = False) -> None:
@@ -23,6 +19,6 @@ def warm_up(as_json: options.AsJson = False) -> None:
             "warm-up: no folder to keep the machine code in; set NUMBA_CACHE_DIR to one that can be written"
         )
     if as_json:
-        typer.echo(json.dumps({"schema": SCHEMA, "cache": str(folder)}))
+        echo_json({"cache": str(folder)})
     else:
         console().print(f"compiled; kept in {folder}")
