@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib import format as npy
 
-from shiftgauge.errors import FileError, optional
+from shiftgauge.errors import FileError, nearest, optional
 from shiftgauge.io.files import FileVersion, list_files
 from shiftgauge.io.layout import Layout
 from shiftgauge.io.options import Content, ReadOptions, check_spelling
@@ -27,6 +27,15 @@ def read_mapping(path: Path, keys: Collection[str]) -> tuple[dict[str, Any], lis
         return read_npz(path, keys)
     tensors = _read_torch(path)
     return {key: tensors[key] for key in tensors if key in keys}, list(tensors)
+
+
+def read_keys(path: Path, keys: Sequence[str], where: object) -> dict[str, Any]:
+    """The arrays under these keys, all of which the file must have."""
+    arrays, names = read_mapping(path, keys)
+    for key in keys:
+        if key not in arrays:
+            raise FileError(f"{where}: no key {key!r}{nearest(key, names)} (found {', '.join(names[:8])})")
+    return arrays
 
 
 def read_scores_npy(path: Path, options: ReadOptions) -> Content:

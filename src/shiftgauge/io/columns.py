@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from shiftgauge import validation
 from shiftgauge.errors import FileError, InputError, Note, nearest
-from shiftgauge.io.arrays import read_mapping
+from shiftgauge.io.arrays import read_keys, read_mapping
 from shiftgauge.io.options import ReadOptions
 from shiftgauge.io.read import check_path, is_table
 from shiftgauge.io.streams import stream_names_in_errors
@@ -37,10 +37,7 @@ def read_columns(path: str | Path, names: Sequence[str]) -> dict[str, Array]:
     if is_table(file):
         with stream_names_in_errors():
             return table_columns(file, names)
-    arrays, keys = read_mapping(file, names)
-    for name in names:
-        if name not in arrays:
-            raise FileError(f"{path}: no key {name!r}{nearest(name, keys)} (found {', '.join(keys[:8])})")
+    arrays = read_keys(file, names, path)
     return {name: validation.as_array(arrays[name], f"{path}: {name!r}") for name in names}
 
 

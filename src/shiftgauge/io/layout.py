@@ -229,15 +229,15 @@ def table_layout(
         zone: the time zone of bins of times.
         more: columns that only later files have, with the first file that has each.
     """
-    kind, chosen, classes = find_score_columns(names, options, where)
+    one_column = options.positive is not None or options.negative is not None
+    find = _two_classes if one_column else score_columns
+    kind, chosen, classes = find(names, options, where)
     check_no_new_classes(more or {}, options)
     prediction = options.prediction_column(names, where)
     for name in (options.weight, prediction, options.id, second):
         if name is not None:
             check_column(name, names, where)
-    if (
-        options.label not in names and options.label == ReadOptions.label
-    ):  # a name that the user chose is not misspelt
+    if options.label == ReadOptions.label and options.label not in names:  # not a name that the user chose
         check_spelling(names, [options.label], where, "column", "--label-column")
     return Layout(
         kind,
@@ -254,14 +254,6 @@ def table_layout(
         threshold=options.threshold,
         zone=zone,
     )
-
-
-def find_score_columns(
-    names: Sequence[str], options: ReadOptions, path: object
-) -> tuple[str, list[str], tuple[str, ...]]:
-    """The kind of the scores, their columns and the classes; one column is enough for two classes."""
-    two = options.positive is not None or options.negative is not None
-    return _two_classes(options, path, names) if two else score_columns(names, options, path)
 
 
 def score_columns(
@@ -304,8 +296,9 @@ def check_no_new_classes(more: Mapping[str, str], options: ReadOptions) -> None:
 
 
 def _two_classes(
-    options: ReadOptions, path: object, names: Sequence[str]
+    names: Sequence[str], options: ReadOptions, path: object
 ) -> tuple[str, list[str], tuple[str, ...]]:
+    """The same for two classes, of which one column holds the probability of the second."""
     if options.positive is None or options.negative is None:
         raise FileError(f"{path}: with one column of probabilities both --positive and --negative are needed")
     if options.kind == "logits":

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from shiftgauge.errors import FileError, InputError, Note, nearest
-from shiftgauge.io.arrays import npy_parts, read_mapping, read_scores_mapping, read_scores_npy
+from shiftgauge.io.arrays import npy_parts, read_keys, read_mapping, read_scores_mapping, read_scores_npy
 from shiftgauge.io.batches import OpenTable
 from shiftgauge.io.compressed import ENDINGS as COMPRESSED
 from shiftgauge.io.files import format_of, is_glob, list_files
@@ -271,7 +271,7 @@ def read_labels(
     if file.suffix.lower() == ".npy":
         return read_npy(file)
     if not is_table(file):
-        return _key(file, "labels")
+        return read_keys(file, ["labels"], file)["labels"]
     with stream_names_in_errors():
         return parse_labels(table_columns(file, [options.label])[options.label], classes)
 
@@ -375,13 +375,6 @@ def _open_file(file: Path, options: ReadOptions, in_memory: bool) -> Content | R
         if subsample_step(sum(part.rows for part in parts), layout.k) > 1:
             return make_rows(layout, parts, options, str(file))
     return read_scores_npy(file, options)
-
-
-def _key(file: Path, name: str) -> Any:
-    arrays, names = read_mapping(file, [name])
-    if name not in arrays:
-        raise FileError(f"{file}: no key {name!r}{nearest(name, names)} (found {', '.join(names[:8])})")
-    return arrays[name]
 
 
 def _check_classes(path: str | Path, options: ReadOptions, content: Content, source: Source) -> None:
