@@ -245,7 +245,8 @@ def timeline(
         target, time, labels, truth = _read_frame(
             frame, time, labels, truth, predictions=predictions, ids=ids, **options
         )
-    spans = _spans(time, every, target.n, zone)
+    length = _length(every)
+    spans = _spans(time, length, target.n, zone)
     pair = Pair(
         source,
         target,
@@ -262,9 +263,7 @@ def timeline(
         if progress is not None:
             progress(f"period {number + 1} of {len(spans)}, {span.name}")
         periods.append(_period(span, pair, target, known, answers))
-    return Timeline(
-        tuple(periods), _length(every), pair.source_sample.error, level, _shared_warnings(periods)
-    )
+    return Timeline(tuple(periods), length, pair.source_sample.error, level, _shared_warnings(periods))
 
 
 def _read_frame(
@@ -297,9 +296,8 @@ def _length(every: str | int) -> str:
     return f"{every} rows"
 
 
-def _spans(time: Any, every: str | int, n: int, zone: str | None) -> list[_Span]:
+def _spans(time: Any, length: str, n: int, zone: str | None) -> list[_Span]:
     """The periods with their rows, in order of time."""
-    length = _length(every)
     count = rows_per_window(length)
     if count is not None:
         if zone is not None:

@@ -116,12 +116,12 @@ class Sample:
     @property
     def n(self) -> int:
         """The number of rows."""
-        return int(vars(self)["scores"].shape[0])
+        return len(self.scores)
 
     @property
     def k(self) -> int:
         """The number of classes: the columns, never the labels seen."""
-        return int(vars(self)["scores"].shape[1])
+        return int(self.scores.shape[1])
 
     @property
     def mass(self) -> npt.NDArray[np.float64]:
@@ -148,7 +148,7 @@ class Sample:
     @property
     def decides_by_place(self) -> bool:
         """Whether decisions are by a threshold on whatever class stands second."""
-        return bool(vars(self)["_by_place"])
+        return self._by_place
 
     def with_notes(self: S, notes: Sequence[str], kept: IntArray | None = None) -> S:
         """The same rows with further notes, and their numbers in what arrived."""

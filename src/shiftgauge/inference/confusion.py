@@ -18,6 +18,7 @@ from shiftgauge.inference.scenarios import (
     LabelCounts,
     Scenarios,
     binomial_noise,
+    ratio,
     scenarios,
 )
 from shiftgauge.labelshift import Marginal
@@ -475,11 +476,11 @@ def numbers(pair: Pair, sums: MetricSums, costs: Array | None = None) -> Iterato
 def _per_class(tp: Array, share: Array, predicted: Array) -> dict[str, Array]:
     """(K,) each: precision, recall, F1, share, and Jaccard's index, with F1 = 2 J / (1 + J)."""
     return {
-        "precision": np.minimum(1.0, _ratio(tp, predicted)),
-        "recall": np.minimum(1.0, _ratio(tp, share)),
-        "f1": np.minimum(1.0, _ratio(2 * tp, predicted + share)),
+        "precision": np.minimum(1.0, ratio(tp, predicted)),
+        "recall": np.minimum(1.0, ratio(tp, share)),
+        "f1": np.minimum(1.0, ratio(2 * tp, predicted + share)),
         "share": share,
-        "jaccard": np.minimum(1.0, _ratio(tp, predicted + share - tp)),
+        "jaccard": np.minimum(1.0, ratio(tp, predicted + share - tp)),
     }
 
 
@@ -534,7 +535,7 @@ def _label_counts(sums: MetricSums, union: Array) -> dict[str, LabelCounts]:
         both = [by(column, mass), by(column, mass**2)]
         if name == "f1":
             both = [own + by(classes, of * ~right) for own, of in zip(both, (mass, mass**2), strict=True)]
-        fraction = np.minimum(1.0, _ratio(both[0] / sums.mass, all_mass))
+        fraction = np.minimum(1.0, ratio(both[0] / sums.mass, all_mass))
         fraction = np.where(total >= sums.mass * (1.0 - 1e-9), 1.0, fraction)
         shared = both[0] / max(total, 1e-300)
         out[name] = LabelCounts(both[0], both[1], by(column, mass * right), fraction, shared)
@@ -575,16 +576,12 @@ def soft_average_precision(score: Array, positive: Array, mass: Array) -> float 
     if up.sum() <= 0.0:
         return None
     found = np.cumsum(up)
-    return float((up / up.sum()) @ _ratio(found, found + np.cumsum(down)))
+    return float((up / up.sum()) @ ratio(found, found + np.cumsum(down)))
 
 
 def _by_score(score: Array, mass: Array) -> Array:
     _, level = np.unique(score, return_inverse=True)
     return np.asarray(np.bincount(level.reshape(-1), weights=mass), dtype=np.float64)
-
-
-def _ratio(a: Array, b: Array) -> Array:
-    return np.asarray(np.divide(a, b, out=np.zeros(len(a)), where=b > 0.0))
 
 
 def _costs(cost: Any, k: int) -> Array:

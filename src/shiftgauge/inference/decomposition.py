@@ -29,7 +29,7 @@ from shiftgauge.errors import InputError
 from shiftgauge.inference.columns import as_texts, one_per_row
 from shiftgauge.inference.estimates import estimate
 from shiftgauge.inference.pairs import SourceOrPair, to_pair
-from shiftgauge.inference.scenarios import LabelCounts, Scenarios, scenarios
+from shiftgauge.inference.scenarios import LabelCounts, Scenarios, ratio, scenarios
 from shiftgauge.inference.segments import (
     FEWEST_EACH,
     SEEN,
@@ -492,7 +492,7 @@ class _Split:
         p, q = column.shares(pair)
         block = pair.source_block
         wrong = np.bincount(column.source, block.mass * (block.predictions != block.labels), len(p))
-        s = np.divide(wrong, p * block.mass.sum(), out=np.zeros(len(p)), where=p > 0.0)
+        s = ratio(wrong, p * block.mass.sum())
         whole = float(q @ sums.errors[0])
         t = sums.errors[0] * (error / whole if whole > 0.0 else 1.0)
         both = (p > 0.0) & (q > 0.0)

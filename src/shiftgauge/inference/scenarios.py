@@ -198,6 +198,11 @@ def scales(kind: str, values: Array, noise: Array, known: Array) -> tuple[Array,
     return out[0], out[1]
 
 
+def ratio(a: npt.NDArray[Any], b: npt.NDArray[Any], otherwise: float = 0.0) -> Array:
+    """(m,) a / b, and `otherwise` where b is 0."""
+    return np.asarray(np.divide(a, b, out=np.full(len(a), otherwise), where=b > 0.0))
+
+
 def binomial_noise(
     share: Array, rows: Array, source_rows: Array | float, known: Array | float = 0.0
 ) -> Array:

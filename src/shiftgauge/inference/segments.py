@@ -21,7 +21,7 @@ from shiftgauge.inference.resampling import FEWEST, REPLICATES, Replicates, Resa
 from shiftgauge.inference.scenarios import FEW as SMALL
 from shiftgauge.inference.scenarios import KIND as MEASURED
 from shiftgauge.inference.scenarios import TOO_FEW as FEW
-from shiftgauge.inference.scenarios import LabelCounts, Scenarios, binomial_noise, scenarios
+from shiftgauge.inference.scenarios import LabelCounts, Scenarios, binomial_noise, ratio, scenarios
 from shiftgauge.labelshift import Marginal
 from shiftgauge.methods.pair import Pair, resolve_method
 from shiftgauge.methods.posterior import mean_posterior, recalibrate_to, row_posterior
@@ -388,17 +388,15 @@ class Grouping:
             return Totals((sums, cases.labelled_rows(block, number), resampled))
 
         (rows, mass, squares, *wrong), labelled, buffer = run(target.fold(step, columns=self.columns))
-        errors = np.nan_to_num(np.array([_ratio(one, mass) for one in wrong]))
-        effective = np.nan_to_num(_ratio(mass**2, squares))
+        errors = np.array([ratio(one, mass) for one in wrong])
+        effective = ratio(mass**2, squares)
         predictions, classes, row_mass, number = labelled.joined()
         mine, mine2, hits = (
             np.asarray(np.bincount(number, weights=w, minlength=count), dtype=np.float64)
             for w in (row_mass, row_mass**2, row_mass * (predictions != classes))
         )
         shared = mine / max(float(row_mass.sum()), 1e-300)
-        label_counts = LabelCounts(
-            mine, mine2, hits, np.minimum(1.0, np.nan_to_num(_ratio(mine, mass))), shared
-        )
+        label_counts = LabelCounts(mine, mine2, hits, np.minimum(1.0, ratio(mine, mass)), shared)
         return SliceSums(
             mass / mass.sum(), rows.astype(np.intp), effective, errors, label_counts, buffer.joined()[0]
         )
@@ -446,7 +444,8 @@ def _column_names(target: Rows, by: Any) -> tuple[str, ...]:
 def by_slice(block: Block, error_probability: Array, number: Indices, count: int) -> Array:
     """(G,) the mean error probability of each slice's rows; NaN if it has no mass."""
     share = np.bincount(number, weights=block.mass, minlength=count)
-    return _ratio(np.bincount(number, weights=block.mass * error_probability, minlength=count), share)
+    wrong = np.bincount(number, weights=block.mass * error_probability, minlength=count)
+    return ratio(wrong, share, otherwise=np.nan)
 
 
 def missed_on_source(source: Block, by: Any, names: Sequence[str]) -> tuple[tuple[Array, Array], list[str]]:
@@ -503,10 +502,6 @@ def max_t(drawn: Array, centre: Array, level: float) -> Array:
     spread = np.maximum(np.nanstd(drawn, axis=0, ddof=1), 1e-12)
     t = np.nan_to_num(np.abs(drawn - centre) / spread).max(axis=1)
     return np.asarray(np.quantile(t, level) * spread)
-
-
-def _ratio(total: npt.NDArray[Any], share: npt.NDArray[Any]) -> Array:
-    return np.asarray(np.divide(total, share, out=np.full(len(total), np.nan), where=share > 0.0))
 
 
 def slice_numbers(by: Any, n: int) -> tuple[list[str], Indices]:
