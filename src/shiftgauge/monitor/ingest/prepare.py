@@ -83,30 +83,37 @@ def prepare(posted: Any, formats: dict[str, ScoreFormat], secret: bytes) -> list
     for code, places in groups:
         name = versions.dictionary[code].as_py()
         mine = posted if len(groups) == 1 else posted.take(pa.array(places))
-        out.append(_of_version(mine, name, formats.get(name, ScoreFormat()), places, secret))
+        part = scores if len(groups) == 1 else scores[places]
+        out.append(_of_version(mine, part, name, formats.get(name, ScoreFormat()), places, secret))
     return out
 
 
 def _of_version(
-    rows: Any, version: str, before: ScoreFormat, places: npt.NDArray[np.intp], secret: bytes
+    rows: Any,
+    scores: npt.NDArray[Any],
+    version: str,
+    before: ScoreFormat,
+    places: npt.NDArray[np.intp],
+    secret: bytes,
 ) -> Prepared:
-    """Rows of one version; `places` are their positions in the request."""
+    """Rows of one version with their (n, K) scores; `places` are their positions in the request."""
     kind = rows.schema.metadata[b"kind"].decode()
     names = json.loads(rows.schema.metadata[b"classes"])
     classes = None if names is None else tuple(names)
-    scores = scores_of(rows)
     after = before.after_rows(kind, scores.shape[1], classes, version)
     order = after.order(classes)
+    scores = scores if order is None else scores[:, order]
     columns = {
         "id": rows.column("id"),
         "key": keys_of(rows.column("id").combine_chunks(), secret),
         "time": rows.column("time"),
-        "scores": score_column(scores if order is None else scores[:, order]),
+        "scores": score_column(scores),
         "prediction": _predictions(rows, after, version, places),
     }
     more = [name for name in rows.column_names if name == "weight" or name.startswith(SEGMENT)]
     table = pa.table(columns | {name: rows.column(name) for name in more})
-    table = _each_id_once(table.append_column("content", pa.array(content_of(table, version, secret))))
+    contents = content_of(table, scores, version, secret)
+    table = _each_id_once(table.append_column("content", pa.array(contents)))
     return Prepared(version, before, after, table, to_stored(table))
 
 
@@ -130,7 +137,7 @@ def _predictions(
     return np.where(sent, indices, np.int32(-1)).astype(np.int32)
 
 
-def content_of(table: Any, version: str, secret: bytes) -> npt.NDArray[np.uint32]:
+def content_of(table: Any, scores: npt.NDArray[Any], version: str, secret: bytes) -> npt.NDArray[np.uint32]:
     """(n,) hashes of everything about each row but its id; equal values hash alike in every precision."""
     n = table.num_rows
     out = np.full(n, keys_of(pa.array([version]), secret)[0], dtype=np.uint64)
@@ -143,8 +150,8 @@ def content_of(table: Any, version: str, secret: bytes) -> npt.NDArray[np.uint32
         ]
     )
     _kernels.mix_words(plain, out)
-    scores = np.ascontiguousarray(scores_of(table), dtype=np.float64) + 0.0  # -0 is 0
-    _kernels.mix_words(scores.view(np.uint64), out)
+    precise = np.ascontiguousarray(scores, dtype=np.float64) + 0.0  # -0 is 0
+    _kernels.mix_words(precise.view(np.uint64), out)
     for name in sorted(name for name in table.column_names if name.startswith(SEGMENT)):
         values = table.column(name).combine_chunks()
         if values.null_count < n:  # a segment that is missing everywhere was not sent
@@ -161,9 +168,10 @@ def content_of(table: Any, version: str, secret: bytes) -> npt.NDArray[np.uint32
 def _each_id_once(table: Any) -> Any:
     """The rows with each id once; refuses an id that came twice with different content."""
     keys, contents = numbers(table, "key"), numbers(table, "content")
-    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-    if len(first) == len(keys):
+    rising = np.sort(keys)
+    if not (rising[1:] == rising[:-1]).any():
         return table
+    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
     differ = contents[first][inverse.reshape(-1)] != contents
     if differ.any():
         name = table.column("id")[int(np.argmax(differ))].as_py()
