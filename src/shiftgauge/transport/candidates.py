@@ -218,6 +218,7 @@ def search(
     there = np.flatnonzero(moves.cls[:size] >= 0)
     cls[moves.row[there]] = moves.cls[there]
     split = there[moves.twin[there] != there]
+    split = split[np.bincount(moves.row[split], minlength=1)[moves.row[split]] > 1]  # others are whole again
     keys = zip(moves.row[split].tolist(), moves.cls[split].tolist(), strict=True)
     return cls, cancel_cycles(dict(zip(keys, moves.mass[split].tolist(), strict=True)))
 

@@ -66,7 +66,7 @@ BINS, FIRST_BIN, BIN_RANGE = 256, 40, 0.5
 #: The share of the way that all classes then go at once: each looks for itself, and what one gives another takes.
 DAMPING = 0.85
 #: Passes of histograms at most; before a search among all rows so many, and none with fewer rows per class than that.
-HISTOGRAMS, HISTOGRAMS_BEFORE_ALL, HISTOGRAM_ROWS = 6, 4, 40
+HISTOGRAMS, HISTOGRAMS_BEFORE_ALL, HISTOGRAM_ROWS = 6, 3, 8
 #: Entries that a price forecast reads.
 FORECAST_ENTRIES = 1 << 17
 #: Passes before the search gives up; each has more candidates, in the end all rows.
