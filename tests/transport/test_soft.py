@@ -45,6 +45,13 @@ def test_soft_plan_against_iterative_scaling(n, k):
     assert plan.kept == pytest.approx(mass @ posterior[np.arange(n), p.argmax(axis=1)], abs=1e-12)
 
 
+@pytest.mark.parametrize("k", [5, 300])
+def test_rows_without_weights_count_alike(k):
+    p, q, _ = drawn(400, k)
+    equal = np.full(400, 1 / 400)
+    np.testing.assert_allclose(soft(p, q)[1], sinkhorn(p, q, equal), atol=1e-7)
+
+
 def test_every_label_is_met_not_only_their_mean():
     """A start at which one label alone is missed by more than the tolerance is not good enough."""
     p, q, mass = drawn(2000, 200, 0.5)

@@ -11,7 +11,7 @@ from shiftgauge.errors import FileError, InputError
 from shiftgauge.rows.blocks import Block
 from shiftgauge.rows.parts import Threads
 from shiftgauge.rows.passes import PartDigests, PassTask, RowSummary, Totals
-from shiftgauge.rows.threads import ordered_map
+from shiftgauge.rows.threads import cores, ordered_map
 from shiftgauge.samples import Source
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 #: Rows in memory keep their calibrated probabilities up to this many entries (8 bytes each); beyond, every pass
 #: computes them anew, so that memory stays within two and a half times the input.
 KEPT_ENTRIES = 1 << 24
+#: Blocks in memory per thread at least: a thread takes about as long to start as a block to read.
+BLOCKS_PER_THREAD = 2
 
 
 class PassState:
@@ -62,9 +64,11 @@ class PassState:
                 vars(block).update(_probs_and_largest=seen._probs_and_largest)
             return totals
 
-        threads = rows.engine.threads if isinstance(rows.engine, Threads) else None
+        threads, blocks = rows.engine.threads if isinstance(rows.engine, Threads) else None, rows.blocks()
         total: Totals | None = None
-        for here in ordered_map(work, rows.blocks(), threads):
+        for here in ordered_map(
+            work, blocks, min(threads or cores(), max(1, len(blocks) // BLOCKS_PER_THREAD))
+        ):
             total = here if total is None else total + here
         return list(total or ())
 

@@ -57,7 +57,7 @@ SAMPLED_PER_CLASS = 100
 #: Entries of all candidates; if there would be more, prices are refined first, in so many passes at most. In memory,
 #: where passes are cheap, they are refined too if candidates are more rows, and a larger share of all, than these.
 CANDIDATE_ENTRIES, REFINING_PASSES = 1 << 23, 3
-CANDIDATE_ROWS, CANDIDATE_SHARE = 1 << 15, 0.1
+CANDIDATE_ROWS, CANDIDATE_SHARE = 1 << 16, 0.1
 #: Unless a pass leaves at most this share of the candidates, no other one follows; with histograms, this share.
 WORTH, WORTH_HISTOGRAM = 0.7, 0.9
 #: Bins of a class's histogram; their width at first is 2**FIRST_BIN, then they reach, to both sides, this many times as
@@ -68,7 +68,7 @@ DAMPING = 0.85
 #: Passes of histograms at most; before a search among all rows so many, and none with fewer rows per class than that.
 HISTOGRAMS, HISTOGRAMS_BEFORE_ALL, HISTOGRAM_ROWS = 6, 3, 8
 #: Entries that a price forecast reads.
-FORECAST_ENTRIES = 1 << 17
+FORECAST_ENTRIES = 1 << 16
 #: Passes before the search gives up; each has more candidates, in the end all rows.
 ROUNDS = 40
 

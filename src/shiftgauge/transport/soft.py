@@ -32,11 +32,11 @@ DIRECT_CLASSES = 256
 #: Rows of more entries than this are thinned to about so many, which give weights to start from; not with fewer rows
 #: per class than that.
 THIN_ENTRIES, FEW_PER_CLASS = 1 << 17, 500
-#: Entries that are worked on at a time, few enough for the cache; many classes take more, to pay for K x K sums.
-TILE_ENTRIES, WIDE_TILE_ENTRIES, WIDE_CLASSES = 1 << 16, 1 << 19, 128
+#: Entries that are worked on at a time: enough that threads rarely wait for each other's Python.
+TILE_ENTRIES = 1 << 19
 #: Products of matrices below this many multiplications are not split among threads by the linear algebra
 #: library, which on busy cores would wait for its threads far longer than it works.
-SINGLE_THREADED = 1 << 18
+SINGLE_THREADED = 1 << 17
 #: Weights with a larger |log w| are used in the log domain; so are rows whose weighted sum is below FAINT.
 LARGEST_LOG, FAINT = 200.0, 1e-200
 
@@ -191,7 +191,7 @@ def _positive_sums(block: Block, v: Floats, live: Mask, moments: bool) -> Totals
 
 def _tiles(block: Block) -> Iterator[slice]:
     """Rows that are worked on at a time."""
-    step = max(1, (TILE_ENTRIES if block.k <= WIDE_CLASSES else WIDE_TILE_ENTRIES) // block.k)
+    step = max(1, TILE_ENTRIES // block.k)
     return (slice(lo, lo + step) for lo in range(0, len(block), step))
 
 
