@@ -51,7 +51,7 @@ SKIPPED = ("_kernels.py", "checks.py", "published.py")
 NO_OPERATORS = ("core/ReplaceBinaryOperator_BitOr", "core/RemoveDecorator", "core/Variable")
 """Annotations are full of |, which changes nothing there; decorators of commands and routes run at import."""
 PYTEST = ("-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider", "--no-header")
-QUICK = "not (slow or torch or spark or postgres or browser or extended)"
+QUICK = "not (slow or spark or postgres or browser or extended)"
 SECONDS = 10.0
 
 
@@ -69,14 +69,15 @@ def places(path: Path) -> list[tuple[int, list[tuple[str, int]]]]:
     return [(start[0], operators) for (start, _), operators in sorted(found.items())]
 
 
-def run_tests(tree: Path, *words: str, timeout: float) -> int:
-    """Exit code of pytest in a copy of the tree; 1 if it takes too long."""
+def failure(tree: Path, *words: str, timeout: float) -> str:
+    """What pytest prints in a copy of the tree if a test fails or takes too long, else an empty string."""
     env = os.environ | {"PYTHONPATH": str(tree / "src"), "OPENBLAS_NUM_THREADS": "1"}
     command = [sys.executable, *PYTEST, *words]
     try:
-        return subprocess.run(command, cwd=tree, env=env, timeout=timeout, capture_output=True).returncode
+        run = subprocess.run(command, cwd=tree, env=env, timeout=timeout, capture_output=True, text=True)
     except subprocess.TimeoutExpired:
-        return 1
+        return f"more than {timeout:.0f} seconds"
+    return run.stdout + run.stderr if run.returncode else ""
 
 
 def tests_by_line(tree: Path, package: str) -> dict[tuple[str, int], list[str]]:
@@ -85,8 +86,10 @@ def tests_by_line(tree: Path, package: str) -> dict[tuple[str, int], list[str]]:
     tests = [f"tests/{package}"] if (tree / "tests" / package).exists() else []
     words = (*tests, *TESTS.get(package, ()), "-m", QUICK, f"--junitxml={tree}/times.xml", "--cov-report=")
     measure = (f"--cov={tree}/src/shiftgauge", "--cov-context=test", f"--cov-config={tree}/coverage.ini")
-    if run_tests(tree, *words, *measure, timeout=3600):
-        raise RuntimeError(f"{package}: its tests fail without any change; mend them first")
+    if printed := failure(tree, *words, *measure, timeout=3600):
+        raise RuntimeError(
+            f"{package}: its tests fail without any change; mend them first\n{printed[-2000:]}"
+        )
     cases = ElementTree.parse(tree / "times.xml").iter("testcase")
     seconds = {
         dotted(f"{case.get('classname')}.{case.get('name')}"): float(case.get("time", 0)) for case in cases
@@ -117,7 +120,7 @@ def noticed(tree: Path, path: Path, change: tuple[str, int], tests: list[str]) -
         return None
     path.write_text(after, encoding="utf-8")
     try:
-        return bool(tests) and run_tests(tree, *tests, timeout=60 + 6 * SECONDS) != 0
+        return bool(tests) and failure(tree, *tests, timeout=60 + 6 * SECONDS) != ""
     finally:
         path.write_text(before, encoding="utf-8")
 
