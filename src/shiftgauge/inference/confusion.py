@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from shiftgauge.binomial import joint_rows
 from shiftgauge.errors import InputError, Note, optional, prefix
-from shiftgauge.inference.estimates import estimate
 from shiftgauge.inference.pairs import SourceOrPair, to_pair
 from shiftgauge.inference.scenarios import (
     FEW,
@@ -283,8 +282,8 @@ def metrics(
     costs = None if cost is None else _costs(cost, pair.k)
     cott = [("cott", accepted_options("cott", **options))] if pair.follows_argmax else []
     pair.estimate_all([(name, options), *cott], shift=True)
-    mine = estimate(pair, method=name, level=level, **options)
     cases = scenarios(pair, name, options, level)
+    mine = cases.answer
     sums = read_sums(pair, cases, costs)
     values: dict[str, Array] = {}
     ranges: dict[str, Ranges] = {}

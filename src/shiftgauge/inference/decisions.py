@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -12,63 +11,19 @@ import numpy as np
 from shiftgauge import validation
 from shiftgauge.errors import InputError, prefix
 from shiftgauge.inference.critic import Discrepancy, discrepancy
+from shiftgauge.inference.estimates import estimate
 from shiftgauge.inference.pairs import SourceOrPair, to_pair
-from shiftgauge.methods.labels import at_level
 from shiftgauge.methods.pair import Pair
-from shiftgauge.methods.range import CAUTION, OK, RANGE_LEVEL, STOP, check_level
-from shiftgauge.results import Estimate, Interval, Range, Result, Table, percent, render, text_table
+from shiftgauge.methods.range import RANGE_LEVEL, check_level
+from shiftgauge.results import Result, Table, percent, render, text_table
 from shiftgauge.rows import AnySource, AnyTarget
 from shiftgauge.validation.target_labels import RANDOM
-
-__all__ = [
-    "CAUTION",
-    "OK",
-    "STOP",
-    "Ceiling",
-    "RankedModel",
-    "Ranking",
-    "Suitability",
-    "ceiling",
-    "rank",
-    "suitable",
-]
 
 #: From here on a ceiling says nothing.
 VACUOUS = 0.95
 SUITABLE, NOT, UNSURE = "suitable", "not suitable", "cannot say"
 #: Of pairs of models on natural tables whose expected errors differ by so much, this share had the order right.
 MEASURED: Final = ((0.0, 0.5), (0.01, 0.6), (0.02, 0.65), (0.03, 0.8), (0.1, 0.82), (1.0, 0.85))
-
-
-@dataclass(frozen=True)
-class Answer:
-    """`auto`'s estimate with the pair behind it, and what the user knows of the class proportions."""
-
-    pair: Pair
-    proportions: str = "unknown"
-
-    @cached_property
-    def estimate(self) -> Estimate:
-        """The estimate."""
-        return self.pair.estimate("auto", proportions=self.proportions)
-
-    @property
-    def error(self) -> float:
-        """The estimated error."""
-        assert self.estimate.error is not None
-        return self.estimate.error
-
-    @property
-    def source_error(self) -> float:
-        """The error on the source."""
-        return float(self.estimate.details["source_error"])
-
-    def at(self, level: float) -> tuple[Range, Interval | None]:
-        """The range at a level, and its sampling part, which an answer with labels has not."""
-        n_source, n_target = self.pair.source.n_effective, self.pair.target.n_effective
-        there = at_level(self.estimate, n_source, n_target, level)
-        assert there.range is not None
-        return there.range, there.sampling
 
 
 @dataclass(frozen=True, repr=False)
@@ -150,24 +105,27 @@ def ceiling(
     True
     """
     check_level("ceiling", level)
-    found = Answer(to_pair("ceiling", source, target, calibration, 0, labels, labels_chosen), proportions)
-    limits, sampling = found.at(level)
-    answers = {**found.estimate.details["answers"], "auto": found.error}
-    kept = {name: value for name, value in answers.items() if value <= limits.high}
+    pair = to_pair("ceiling", source, target, calibration, 0, labels, labels_chosen)
+    found = estimate(pair, proportions=proportions, level=level)
+    assert found.error is not None
+    assert found.range is not None
+    value = found.range.high
+    answers = {**found.details["answers"], "auto": found.error}
+    kept = {name: error for name, error in answers.items() if error <= value}
     largest = max(kept, key=lambda name: kept[name])
-    noise = 0.0 if sampling is None else sampling.high - found.error
-    critic = discrepancy(found.pair.source, found.pair.target, level=level)
+    noise = 0.0 if found.sampling is None else found.sampling.high - found.error
+    critic = discrepancy(pair.source, pair.target, level=level)
     return Ceiling(
-        value=limits.high,
+        value=value,
         error=found.error,
         level=level,
         largest=largest,
         largest_error=kept[largest],
-        margin=max(0.0, limits.high - kept[largest] - noise),
+        margin=max(0.0, value - kept[largest] - noise),
         sampling=noise,
         critic=critic,
-        critic_bound=min(1.0, found.source_error + critic.value + critic.noise),
-        warnings=found.estimate.warnings,
+        critic_bound=min(1.0, pair.source_sample.error + critic.value + critic.noise),
+        warnings=found.warnings,
     )
 
 
@@ -239,13 +197,13 @@ def suitable(
     """
     check_level("suitable", level)
     validation.check_fraction(margin, "margin", 0.05)
-    found = Answer(to_pair("suitable", source, target, calibration, 0, labels, labels_chosen), proportions)
-    limits, _ = found.at(level)
-    limit = min(1.0, found.source_error + margin)
-    decision = SUITABLE if limits.high <= limit else NOT if limits.low > limit else UNSURE
-    return Suitability(
-        decision, found.error, limits.low, limits.high, limit, margin, level, found.estimate.warnings
-    )
+    pair = to_pair("suitable", source, target, calibration, 0, labels, labels_chosen)
+    found = estimate(pair, proportions=proportions, level=level)
+    assert found.error is not None
+    assert found.range is not None
+    low, high, limit = found.range.low, found.range.high, min(1.0, pair.source_sample.error + margin)
+    decision = SUITABLE if high <= limit else NOT if low > limit else UNSURE
+    return Suitability(decision, found.error, low, high, limit, margin, level, found.warnings)
 
 
 @dataclass(frozen=True)
@@ -333,25 +291,20 @@ def rank(
     """
     if not isinstance(models, Mapping) or len(models) < 2:
         raise InputError("rank: wanted a mapping of at least two models: name -> (source, target)")
-    found = {
-        name: Answer(_model_pair(name, given, calibration), proportions) for name, given in models.items()
-    }
-    if len({a.pair.target.n for a in found.values()}) > 1:
+    pairs = {name: _model_pair(name, given, calibration) for name, given in models.items()}
+    if len({pair.target.n for pair in pairs.values()}) > 1:
         raise InputError(
             "rank: the targets have different numbers of rows; wanted the same rows for every model"
         )
-    ranked = sorted(
-        (
-            RankedModel(name, (a.error + a.source_error) / 2, a.error, a.source_error)
-            for name, a in found.items()
-        ),
-        key=lambda m: m.expected,
-    )
-    return Ranking(
-        tuple(ranked),
-        _sure(found[ranked[0].name], found[ranked[1].name], ranked[1].expected - ranked[0].expected),
-        tuple(prefix(name, text) for name, a in found.items() for text in a.estimate.warnings),
-    )
+    ranked, warnings = [], []
+    for name, pair in pairs.items():
+        found, of_source = estimate(pair, proportions=proportions), pair.source_sample.error
+        assert found.error is not None
+        ranked.append(RankedModel(name, (found.error + of_source) / 2, found.error, of_source))
+        warnings += [prefix(name, text) for text in found.warnings]
+    first, second, *_ = ranked = sorted(ranked, key=lambda model: model.expected)
+    sure = _sure(pairs[first.name], pairs[second.name], first.error, second.expected - first.expected)
+    return Ranking(tuple(ranked), sure, tuple(warnings))
 
 
 def _model_pair(name: str, given: Any, calibration: str) -> Pair:
@@ -362,24 +315,18 @@ def _model_pair(name: str, given: Any, calibration: str) -> Pair:
     return Pair(given[0], given[1], calibration, function=f"rank ({name})")
 
 
-def _sure(first: Answer, second: Answer, difference: float) -> float:
+def _sure(first: Pair, second: Pair, error: float, difference: float) -> float:
     """The measured share at this difference, or the normal probability of its sign under paired sampling."""
     from scipy.special import ndtr
 
     measured = float(np.interp(difference, *np.array(MEASURED).T))
-    left, right = first.pair.subsample.target_block, second.pair.subsample.target_block
+    left, right = first.subsample.target_block, second.subsample.target_block
     apart = right.confidence - left.confidence
     mass = left.row_share
     spread = float(mass @ np.square(apart - mass @ apart))
-    noise = np.sqrt(
-        spread / first.pair.target.n_effective
-        + 2.0 * _spread(first.error, first.pair.source.n_effective) / first.pair.source.n_effective
-    )
+    n = first.source.n_effective
+    # Twice the variance of one row's error; one row more of each kind, so that no error among few is not certainty.
+    smoothed = (error * n + 1.0) / (n + 2.0)
+    noise = np.sqrt(spread / first.target.n_effective + 2.0 * smoothed * (1.0 - smoothed) / n)
     by_chance = float(ndtr(difference / noise)) if noise > 0.0 else 1.0
     return max(0.5, min(measured, by_chance))
-
-
-def _spread(error: float, n: float) -> float:
-    """The variance of one row's error; one row more of each kind, so that none among few is not certainty."""
-    smoothed = (error * n + 1.0) / (n + 2.0)
-    return smoothed * (1.0 - smoothed)

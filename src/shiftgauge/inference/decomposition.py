@@ -27,7 +27,6 @@ import numpy.typing as npt
 
 from shiftgauge.errors import InputError
 from shiftgauge.inference.columns import as_texts, one_per_row
-from shiftgauge.inference.estimates import estimate
 from shiftgauge.inference.pairs import SourceOrPair, to_pair
 from shiftgauge.inference.scenarios import LabelCounts, Scenarios, ratio, scenarios
 from shiftgauge.inference.segments import (
@@ -286,8 +285,8 @@ def drivers(
     name, options = resolve_method(None, None, proportions)
     pair = to_pair("drivers", source, target, calibration, seed, labels, labels_chosen)
     columns = [_Column.of(*given, pair) for given in _pairs_of_values(by)]
-    answer = estimate(pair, method=name, level=level, **options)
     cases = scenarios(pair, name, options, level)
+    answer = cases.answer
     assert answer.error is not None
     tests = [column.test(pair) for column in columns]
     found = [

@@ -22,6 +22,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from shiftgauge.inference.estimates import estimate
 from shiftgauge.methods.labels import (
     MOST_LABELLED,
     LabelEvidence,
@@ -215,11 +216,10 @@ def binomial_noise(
 
 def scenarios(pair: Pair, method: str, options: Mapping[str, Any], level: float) -> Scenarios:
     """The scenarios of a method's answer; only those of `auto` have more than one."""
-    answer = pair.estimate(method, **options)
+    answer = estimate(pair, method=method, level=level, **options)
     if method != DEFAULT:
         return Scenarios(answer, (pair.posterior(method, **options),), level, None, False)
-    sizes = (pair.source.n_effective, pair.target.n_effective)
-    quartiles = at_level(answer, *sizes, 0.5).range
+    quartiles = at_level(answer, pair.source.n_effective, pair.target.n_effective, 0.5).range
     assert quartiles is not None
     error = float(answer.error or 0.0)
     labels = None if pair.labels is None else sorted_labels(pair.labels, pair.subsample.target_block)
@@ -238,9 +238,7 @@ def scenarios(pair: Pair, method: str, options: Mapping[str, Any], level: float)
         )
 
     found = run(pair.target.once(("scenarios", pair.fitted(method, **options)), compute))
-    return Scenarios(
-        at_level(answer, *sizes, level), found, level, labels, labels is not None and _as_random(answer)
-    )
+    return Scenarios(answer, found, level, labels, labels is not None and _as_random(answer))
 
 
 def _as_random(answer: Estimate) -> bool:

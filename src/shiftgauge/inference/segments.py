@@ -15,7 +15,6 @@ from shiftgauge import validation
 from shiftgauge.binomial import joint_rows, widened
 from shiftgauge.errors import InputError
 from shiftgauge.inference.columns import as_texts
-from shiftgauge.inference.estimates import estimate
 from shiftgauge.inference.pairs import SourceOrPair, to_pair
 from shiftgauge.inference.resampling import FEWEST, REPLICATES, Replicates, Resampling
 from shiftgauge.inference.scenarios import FEW as SMALL
@@ -219,8 +218,8 @@ def slices(
     cut = Grouping.of(pair.target, by)
     refuse_tiny_slices(by, len(cut.names), pair.target.n)
     pair.estimate_all([(name, options)], shift=True)
-    warnings = list(estimate(pair, method=name, level=level, **options).warnings)
     cases = scenarios(pair, name, options, level)
+    warnings = list(cases.answer.warnings)
     missed = None
     if source_by is not None:
         missed, unknown = missed_on_source(pair.source_block, source_by, cut.names)
