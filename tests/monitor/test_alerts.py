@@ -15,8 +15,8 @@ import standardwebhooks
 from monitor_data import SECRET, days_ago, labels_json, problem, rows_json, run_due_jobs
 from test_api import post, put_source
 
+from shiftgauge.monitor.alerts.delivery import FIRST_PAUSE, TRIES, send
 from shiftgauge.monitor.alerts.rules import not_estimated, silence
-from shiftgauge.monitor.alerts.webhooks import FIRST_PAUSE, TRIES, send
 from shiftgauge.monitor.api.security import Authenticator
 from shiftgauge.monitor.db.tokens import create_token
 from shiftgauge.monitor.periods import DAY, HOUR, SECOND, iso, now_us, simulated_time
@@ -372,6 +372,7 @@ def test_an_alert_that_fires_while_it_is_muted_is_sent_when_the_mute_ends(client
 
 
 def test_a_mute_that_is_undone_sends_what_waited(lite_client, receiver):
+    """Also that an older alert of this rule was resolved: a mute is of a rule, however often it fires."""
     delivered(lite_client, receiver.url)
     (alert,) = list_alerts(lite_client.store, firing=True)
     now, path = now_us(), "/v1/models/m/alerts/{}"
@@ -386,7 +387,25 @@ def test_a_mute_that_is_undone_sends_what_waited(lite_client, receiver):
     lite_client.post(path.format(alert.id), json={"muted_until": iso(now)}).raise_for_status()
     with simulated_time(now + 3 * HOUR + SECOND):
         Worker(lite_client.store).drain()
-    assert [json.loads(body)["alert"] for _, body in receiver.seen] == [1, 2]
+    messages = [json.loads(body) for _, body in receiver.seen]
+    assert [(one["alert"], one["event"]) for one in messages] == [(1, "fired"), (1, "resolved"), (2, "fired")]
+
+
+def test_alerts_are_read_from_estimated_windows_however_many_are_still_open(lite_client):
+    """With hourly windows and days of lateness, more windows are open than are looked at."""
+    client = lite_client
+    put_source(client)
+    settings = {"window": "hour", "lateness_minutes": 4 * 24 * 60, "limits": {"error": 0.3}}
+    client.put("/v1/models/m/settings", json=settings).raise_for_status()
+    post(client, rows_json(150, day=9, shift=1.7)[0]).raise_for_status()
+    row = rows_json(1)[0][0]
+    now = now_us()
+    times = [iso(now - hours * HOUR) for hours in range(70)]
+    post(client, [{**row, "id": f"h{i}", "time": time} for i, time in enumerate(times)]).raise_for_status()
+    run_due_jobs(client.store)
+    (alert,) = list_alerts(client.store, firing=True)
+    assert alert.rule == "error"
+    assert 'shiftgauge_estimated_error_ratio{method="auto",model="m"' in client.get("/metrics").text
 
 
 def test_each_change_of_an_alert_has_its_own_name(lite_client, receiver):
@@ -406,6 +425,22 @@ def test_each_change_of_an_alert_has_its_own_name(lite_client, receiver):
     page = lite_client.get("/alerts", headers=header["ann"]).text
     assert all(f"by <bdi>{name}</bdi>" in page for name in ("ann", "bob"))
     assert "<bdi>cem</bdi>: seen" in page
+
+
+def test_rows_of_long_ago_are_not_overdue_when_they_arrive(lite_client):
+    """Alerts are evaluated before windows are estimated; a window whose rows have just come is not late."""
+    put_source(lite_client)
+    lite_client.put("/v1/models/m/settings", json={"limits": {"not_estimated_hours": 1}}).raise_for_status()
+    post(lite_client, rows_json(40, day=9)[0]).raise_for_status()
+    Worker(lite_client.store).drain()
+    run_due_jobs(lite_client.store)
+    assert list_alerts(lite_client.store) == []
+    post(lite_client, rows_json(40, day=8, version="v2", prefix="s")[0]).raise_for_status()
+    for seconds in (10, 120):
+        with simulated_time(now_us() + seconds * SECOND):
+            Worker(lite_client.store).drain()
+    (alert,) = list_alerts(lite_client.store)
+    assert "no source yet" in alert.message
 
 
 @pytest.mark.parametrize("number", ["0", str(2**63), "9" * 30])

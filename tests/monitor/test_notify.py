@@ -10,7 +10,7 @@ import pytest
 from monitor_data import problem
 from test_alerts import receiver  # noqa: F401 (a fixture)
 
-from shiftgauge.monitor.alerts.notify import notify
+from shiftgauge.monitor.alerts.delivery import notify
 from shiftgauge.monitor.periods import HOUR, now_us, simulated_time
 from shiftgauge.monitor.run.export import export
 from shiftgauge.monitor.run.worker import Worker

@@ -17,7 +17,7 @@ from shiftgauge.monitor.db.windows import get_window
 from shiftgauge.monitor.estimate import answer as answers
 from shiftgauge.monitor.estimate.adaptive_range import history, miss_quantile, range_half_width
 from shiftgauge.monitor.estimate.answer import estimate_rows
-from shiftgauge.monitor.estimate.observed import observed_by_segment, observed_error
+from shiftgauge.monitor.estimate.labels import observed_by_segment, observed_error
 from shiftgauge.monitor.periods import DAY, HOUR, now_us, simulated_time
 from shiftgauge.monitor.settings import Settings
 from shiftgauge.monitor.tables import rows_table, score_column, to_arrow_stream
@@ -45,7 +45,7 @@ def decided(rows):
 
 @pytest.fixture(scope="module")
 def source():
-    return read_source_bytes(source_npz(), "npz")
+    return read_source_bytes(source_npz(), "npz")[0]
 
 
 @pytest.mark.parametrize("method", ["scot", "auto"])

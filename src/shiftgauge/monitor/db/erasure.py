@@ -19,6 +19,7 @@ from shiftgauge.monitor.db import queue
 from shiftgauge.monitor.db.audit import LOCAL, record_change
 from shiftgauge.monitor.db.ids import Keys, keys_of
 from shiftgauge.monitor.db.models import model_row
+from shiftgauge.monitor.db.queue import Job
 from shiftgauge.monitor.db.rows import (
     WITHOUT_PAYLOAD,
     from_arrow_stream,
@@ -32,6 +33,7 @@ from shiftgauge.monitor.db.schema import batches, erasures, models, plans, windo
 from shiftgauge.monitor.db.store import Store
 from shiftgauge.monitor.periods import SECOND, iso, now_us
 from shiftgauge.monitor.problems import invalid
+from shiftgauge.monitor.settings import Settings, stored_settings
 from shiftgauge.monitor.tables import to_arrow_stream
 
 #: After an erasure a job scrubs the database's files again: SQLite's when readers have let go of its log,
@@ -103,6 +105,23 @@ def erase_before(
     if not len(keys) and not len(labels):
         return 0
     return _erase(store, model_id, Erasure(keys, labels, before))[0]
+
+
+def erase_by_age(store: Store, job: Job) -> None:
+    """Erase what the settings of a model no longer keep."""
+    with store.read() as connection:
+        settings = connection.execute(
+            select(models.c.settings).where(models.c.id == job.subject)
+        ).scalar_one()
+    before = retention_cutoff(stored_settings(settings), now_us())
+    if before is not None:
+        erase_before(store, job.subject, before)
+    queue.end(store, job)
+
+
+def finish_erasure(store: Store, job: Job) -> None:
+    """Scrub the database's own files, also after an erasure whose process died."""
+    queue.end(store, job, again=None if store.scrub() else now_us() + AGAIN)
 
 
 def _keys(store: Store, model_id: int, kind: str, before: int, *, later: bool = False) -> Keys:
@@ -238,6 +257,6 @@ def expire_erasures(connection: Connection, model_id: int, before: int) -> None:
     connection.execute(delete(erasures).where(*empty, erasures.c.seq < newest))
 
 
-def retention_cutoff(settings: Any, now: int) -> int | None:
+def retention_cutoff(settings: Settings, now: int) -> int | None:
     """Rows before this are to be erased; None where they are kept."""
     return None if settings.retention_days is None else now - int(settings.retention_days * 86_400 * SECOND)

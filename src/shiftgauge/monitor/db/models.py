@@ -149,7 +149,7 @@ def put_source(
     """
     check_name(model, "model")
     check_name(version, "version")
-    source = read_source_bytes(body, ending)
+    source, _ = read_source_bytes(body, ending)
     digest = hashlib.sha256(body).hexdigest()
     with store.write() as connection:
         row = ensure_model(connection, model)
@@ -182,29 +182,25 @@ def put_source(
     return _source_view(model, version, source, changed=True)
 
 
-def stored_source(store: Store, source_id: int) -> Source:
+#: The segments of a source's rows, by name.
+Segments = dict[str, list[str | None]]
+
+
+def stored_source(store: Store, source_id: int) -> tuple[Source, Segments]:
     """A source that was stored."""
     with store.read() as connection:
         row = connection.execute(select(sources).where(sources.c.id == source_id)).one()
     return read_source_bytes(row.payload, row.ending)
 
 
-def stored_segments(store: Store, source_id: int) -> dict[str, list[str | None]]:
-    """The segments of the rows of a stored source, by name."""
-    with store.read() as connection:
-        row = connection.execute(select(sources).where(sources.c.id == source_id)).one()
-    with _as_file(row.payload, row.ending) as file:
-        return read_segments(file, row.rows)
-
-
-def read_source_bytes(body: bytes, ending: str) -> Source:
-    """A `Source` from a file's bytes; class names are texts."""
+def read_source_bytes(body: bytes, ending: str) -> tuple[Source, Segments]:
+    """A `Source` from a file's bytes, with its segments; class names are texts."""
     with _as_file(body, ending) as file:
         source = read_source(file)
-        read_segments(file, source.n)  # refuses those that do not belong to its rows
+        segments = read_segments(file, source.n)
     if source.classes is not None and len({str(c) for c in source.classes}) != source.k:
         raise invalid("source classes: two names are the same as texts; wanted different ones")
-    return source
+    return source, segments
 
 
 @contextmanager

@@ -103,23 +103,25 @@ def renew(store: Store, job: Job) -> bool:
     return done.rowcount == 1
 
 
-def finish(connection: Connection, job: Job, again: int | None = None) -> bool:
-    """End the job within the transaction that keeps its results; False (roll back!) if the lease was lost.
+def finish(connection: Connection, job: Job, again: int | None = None) -> None:
+    """End the job within the transaction that keeps its results; raises `LostLease`, which rolls that back.
 
     A job that was asked for anew meanwhile stays, due at once; with `again` it is due then.
     """
     same = and_(_ours(job), jobs.c.wanted == job.wanted)
     if again is None and connection.execute(delete(jobs).where(same)).rowcount:
-        return True
+        return
     now = now_us()
-    freed = {
-        "owner": None,
-        "lease": None,
-        "attempts": 0,
-        "due": now if again is None else again,
-        "updated": now,
-    }
-    return bool(connection.execute(update(jobs).where(_ours(job)).values(**freed)).rowcount)
+    due = now if again is None else again
+    freed = {"owner": None, "lease": None, "attempts": 0, "due": due, "updated": now}
+    if not connection.execute(update(jobs).where(_ours(job)).values(**freed)).rowcount:
+        raise LostLease
+
+
+def end(store: Store, job: Job, again: int | None = None) -> None:
+    """End a job that has nothing more to keep."""
+    with store.write() as connection:
+        finish(connection, job, again)
 
 
 def retry_later(store: Store, job: Job, problem: str) -> None:

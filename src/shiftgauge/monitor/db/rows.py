@@ -18,7 +18,7 @@ import pyarrow as pa
 from sqlalchemy import Connection, delete, func, insert, select
 
 from shiftgauge.monitor.db import queue
-from shiftgauge.monitor.db.queue import Job, LostLease
+from shiftgauge.monitor.db.queue import Job
 from shiftgauge.monitor.db.schema import ARROW_TYPES, KEY_COLUMNS, batches, models
 from shiftgauge.monitor.db.store import Store
 from shiftgauge.monitor.tables import SEGMENT, score_column, to_arrow_stream
@@ -176,9 +176,7 @@ def compact(store: Store, job: Job) -> None:
             lock_model(connection, job.subject)
             replace_batches(connection, group, values)
         queue.renew(store, job)
-    with store.write() as connection:
-        if not queue.finish(connection, job):
-            raise LostLease
+    queue.end(store, job)
 
 
 def _group(connection: Connection, model_id: int) -> list[Any]:

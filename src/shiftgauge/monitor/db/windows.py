@@ -203,6 +203,7 @@ def list_windows(
     since: int | None = None,
     until: int | None = None,
     as_of: int | None = None,
+    estimated: bool = False,
     limit: int = 500,
 ) -> list[WindowView]:
     """The windows of a model in order of time, each as its newest revision shows it.
@@ -212,6 +213,7 @@ def list_windows(
         model, version: whose; all versions where none is named.
         since, until: only windows with rows from and before these times.
         as_of: as they were shown at this moment; those not estimated by then are left out.
+        estimated: only windows with an estimate.
         limit: the newest so many.
     """
     with store.read() as connection:
@@ -223,6 +225,8 @@ def list_windows(
             which.append(windows.c.high >= since)
         if until is not None:
             which.append(windows.c.low < until)
+        if estimated:
+            which.append(windows.c.revision > 0)
         if as_of is not None:
             which.append(revisions.c.id.is_not(None))
         newest = _viewed(as_of).where(*which).order_by(windows.c.low.desc(), windows.c.id.desc())

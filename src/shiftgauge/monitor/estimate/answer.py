@@ -13,7 +13,7 @@ from shiftgauge.methods import Pair
 from shiftgauge.methods.range import RANGE_LEVEL, ErrorDistribution
 from shiftgauge.methods.registry import DEFAULT
 from shiftgauge.monitor.db.rows import decisions, scores_of, segment_of, weights_of
-from shiftgauge.monitor.estimate.evidence import WindowLabels
+from shiftgauge.monitor.estimate.labels import WindowLabels
 from shiftgauge.monitor.settings import Settings
 from shiftgauge.reports import report
 from shiftgauge.samples import Source, Target

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -17,17 +16,18 @@ from shiftgauge.inference import label_plan
 from shiftgauge.monitor.db.audit import LOCAL, record_change
 from shiftgauge.monitor.db.erasure import erased_since
 from shiftgauge.monitor.db.ids import LatestLabels
-from shiftgauge.monitor.db.models import model_row, read_source_bytes
-from shiftgauge.monitor.db.rows import check_types, numbers, window_rows
-from shiftgauge.monitor.db.schema import models, plans, sources, versions, windows
+from shiftgauge.monitor.db.models import model_row, stored_source
+from shiftgauge.monitor.db.rows import check_types, lock_model, numbers, window_rows
+from shiftgauge.monitor.db.schema import models, plans, versions, windows
 from shiftgauge.monitor.db.store import Store
 from shiftgauge.monitor.db.windows import get_window
 from shiftgauge.monitor.estimate.answer import target_of
-from shiftgauge.monitor.estimate.evidence import LabelDesign, label_design
+from shiftgauge.monitor.estimate.labels import LabelDesign, label_design
 from shiftgauge.monitor.periods import now_us
 from shiftgauge.monitor.problems import ApiProblem, conflict, invalid
 from shiftgauge.monitor.records import Record
 from shiftgauge.monitor.tables import to_arrow_stream
+from shiftgauge.samples import Source
 
 #: How many rows are picked unless another number is asked for.
 LABELS = 20
@@ -43,17 +43,14 @@ class RequestView(Record):
 
 def list_requests(store: Store, model: str, window: str | None = None) -> list[RequestView]:
     """The rows that a window's plan picked and that have no label yet; by default of the newest estimated window."""
-    name = window or _newest(store, model)
-    get_window(store, model, name)
-
+    row = _window(store, model, window)
     with store.read() as connection:
-        row = _window(connection, model, name)
         design = label_design(connection, row.id)
         if design is None:
             raise ApiProblem(
                 404,
                 "no-label-requests",
-                f"no rows of window {name!r} were requested yet; POST to this address to pick some",
+                f"no rows of window {row.name!r} were requested yet; POST to this address to pick some",
             )
         return _open(store, connection, row, design)
 
@@ -71,59 +68,41 @@ def request_labels(
         labels: how many to pick; 20 by default, or all rows if there are fewer.
         who: for the audit log.
     """
-    name = window or _newest(store, model)
-    get_window(store, model, name)
-    again = conflict(f"rows of window {name!r} were already requested: GET this address to see them")
-
+    row = _window(store, model, window)
+    again = conflict(f"rows of window {row.name!r} were already requested: GET this address to see them")
     with store.read() as connection:
-        row = _window(connection, model, name)
         if label_design(connection, row.id) is not None:
             raise again
-        model_record = model_row(connection, model)
+        seq = connection.execute(select(models.c.seq).where(models.c.id == row.model_id)).scalar_one()
         version = connection.execute(select(versions).where(versions.c.id == row.version_id)).one()
-        source = connection.execute(select(sources).where(sources.c.id == version.source_id)).first()
-        known = _PlanInputs(row, model_record, version, source, window_rows(connection, row))
-    design = _plan(known, labels)
+        rows = window_rows(connection, row)
+    if version.source_id is None or rows is None:
+        raise ApiProblem(
+            409, "no-source", f"window {row.name!r} cannot be planned: it has no rows or no source yet"
+        )
+    design = _plan(stored_source(store, version.source_id)[0], rows, version.kind, labels)
     with store.write() as connection:
         # Locked, so that of two who ask at once one is refused, and that what is erased meanwhile is not kept.
-        connection.execute(select(models.c.id).where(models.c.id == known.model.id).with_for_update()).one()
-        if label_design(connection, known.window.id) is not None:
+        lock_model(connection, row.model_id)
+        if label_design(connection, row.id) is not None:
             raise again
-        gone = erased_since(connection, known.model.id, known.model.seq)
+        gone = erased_since(connection, row.model_id, seq)
         table = design.table.filter(~np.isin(design.column("key"), gone))
         values = {"labels": table.num_rows, "rows": design.rows, "payload": to_arrow_stream(table)}
-        record_change(connection, who, "label-requests", model, window=name, labels=table.num_rows)
-        connection.execute(insert(plans).values(window_id=known.window.id, created=now_us(), **values))
-    return list_requests(store, model, name)
+        record_change(connection, who, "label-requests", model, window=row.name, labels=table.num_rows)
+        connection.execute(insert(plans).values(window_id=row.id, created=now_us(), **values))
+    return list_requests(store, model, row.name)
 
 
-@dataclass(frozen=True)
-class _PlanInputs:
-    """What a plan is made from, at one moment."""
-
-    window: Any
-    model: Any
-    version: Any
-    source: Any
-    rows: Any
-
-
-def _plan(known: _PlanInputs, labels: int | None) -> LabelDesign:
-    if known.source is None or known.rows is None:
-        name = known.window.name
-        raise ApiProblem(
-            409, "no-source", f"window {name!r} cannot be planned: it has no rows or no source yet"
-        )
-    count = known.rows.num_rows
+def _plan(source: Source, rows: Any, kind: str, labels: int | None) -> LabelDesign:
+    count = rows.num_rows
     if labels is not None and labels > count:
         raise invalid(f"labels={labels}: wanted 1 to {count:,}, the window's rows")
-    source = read_source_bytes(known.source.payload, known.source.ending)
-    target = target_of(known.rows, known.version.kind, source.classes)
     try:
-        plan = label_plan(source, target, labels or min(LABELS, count))
+        plan = label_plan(source, target_of(rows, kind, source.classes), labels or min(LABELS, count))
     except InputError as problem:
         raise invalid(str(problem)) from None
-    columns = {"key": numbers(known.rows, "key")[plan.rows], "error_probability": plan.error_probability}
+    columns = {"key": numbers(rows, "key")[plan.rows], "error_probability": plan.error_probability}
     table = pa.table(columns)
     check_types(table)
     return LabelDesign(table, count)
@@ -154,21 +133,19 @@ def _open(store: Store, connection: Connection, window: Any, design: LabelDesign
     ]
 
 
-def _newest(store: Store, model: str) -> str:
+def _window(store: Store, model: str, name: str | None) -> Any:
+    """The row of a window of this name, or of the newest that is estimated."""
     with store.read() as connection:
-        query = select(windows.c.name).where(
-            windows.c.model_id == model_row(connection, model).id, windows.c.state == "estimated"
-        )
-        value = connection.execute(query.order_by(windows.c.low.desc()).limit(1)).scalar()
-    if value is None:
+        mine = select(windows).where(windows.c.model_id == model_row(connection, model).id)
+        if name is None:
+            newest = mine.where(windows.c.state == "estimated").order_by(windows.c.low.desc()).limit(1)
+            row = connection.execute(newest).first()
+        else:
+            row = connection.execute(mine.where(windows.c.name == name)).first()
+    if row is None and name is not None:
+        get_window(store, model, name)  # says which names are known
+    if row is None:
         raise ApiProblem(
             409, "no-window", f"model {model!r} has no estimated window yet; try again when one has closed"
         )
-    return str(value)
-
-
-def _window(connection: Connection, model: str, name: str) -> Any:
-    query = select(windows).where(
-        windows.c.model_id == model_row(connection, model).id, windows.c.name == name
-    )
-    return connection.execute(query).one()
+    return row

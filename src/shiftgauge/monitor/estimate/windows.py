@@ -14,10 +14,10 @@ from shiftgauge.errors import InputError
 from shiftgauge.methods.registry import DEFAULT
 from shiftgauge.monitor.db import queue
 from shiftgauge.monitor.db.ids import LatestLabels
-from shiftgauge.monitor.db.models import format_of, stored_segments, stored_source
-from shiftgauge.monitor.db.queue import Job, LostLease
+from shiftgauge.monitor.db.models import format_of, stored_source
+from shiftgauge.monitor.db.queue import Job
 from shiftgauge.monitor.db.rows import window_rows
-from shiftgauge.monitor.db.schema import models, reports, revisions, sources, versions, windows
+from shiftgauge.monitor.db.schema import models, reports, revisions, versions, windows
 from shiftgauge.monitor.db.store import Store
 from shiftgauge.monitor.estimate.adaptive_range import adaptive_range, history
 from shiftgauge.monitor.estimate.answer import (
@@ -27,18 +27,15 @@ from shiftgauge.monitor.estimate.answer import (
     window_pair,
     with_labels,
 )
-from shiftgauge.monitor.estimate.evidence import (
-    LabelDesign,
+from shiftgauge.monitor.estimate.labels import (
+    ObservedError,
     WindowLabels,
     label_design,
-    requested_rows,
-    window_labels,
-)
-from shiftgauge.monitor.estimate.observed import (
-    ObservedError,
     observed_by_segment,
     observed_error,
+    requested_rows,
     true_classes,
+    window_labels,
 )
 from shiftgauge.monitor.estimate.window_metrics import METRIC_WARNING, window_metrics
 from shiftgauge.monitor.periods import HOUR, SECOND, now_us
@@ -54,27 +51,13 @@ MORE_LABELS = 1.25
 MOST_ERASED = 0.1
 #: Columns of a revision that the next one begins with when labels come.
 KEPT = (
-    "error",
-    "low",
-    "high",
-    "level",
-    "sampling",
-    "status",
-    "method",
-    "scores_error",
-    "scores_low",
-    "scores_high",
-    "adaptive_low",
-    "adaptive_high",
-    "adaptive_level",
-    "shift",
-    "source_id",
-    "seq",
-)
+    "error", "low", "high", "level", "sampling", "status", "method", "scores_error", "scores_low", "scores_high",
+    "adaptive_low", "adaptive_high", "adaptive_level", "shift", "source_id", "seq",
+)  # fmt: skip
 
 
 class WindowSnapshot:
-    """A window and all that is known of it, at one moment."""
+    """A window and all that is known of it, at one moment; `rows` is None where all were erased."""
 
     def __init__(self, connection: Connection, window_id: int, labels: dict[int, LatestLabels]) -> None:
         self.window = connection.execute(select(windows).where(windows.c.id == window_id)).one()
@@ -82,19 +65,17 @@ class WindowSnapshot:
         version = select(versions).where(versions.c.id == self.window.version_id)
         self.version = connection.execute(version).one()
         self.settings: Settings = stored_settings(self.model.settings)
-        self.source = _source_row(connection, self.version.source_id)
         self.rows: Any = window_rows(connection, self.window)
         latest_labels = labels.setdefault(self.model.id, LatestLabels())
         latest_labels.follow(connection, self.model.id)
-        self.truth = (
-            None if self.rows is None else true_classes(self.rows, latest_labels, format_of(self.version))
-        )
-        self.design: LabelDesign | None = label_design(connection, window_id)
         newest = select(revisions).where(
             revisions.c.window_id == window_id, revisions.c.revision == self.window.revision
         )
         self.last = connection.execute(newest).first()
-        self.last_source = None if self.last is None else _source_row(connection, self.last.source_id)
+        if self.rows is not None:
+            self.truth = true_classes(self.rows, latest_labels, format_of(self.version))
+            self.design = label_design(connection, window_id)
+            self.requested = requested_rows(self.rows, self.design)
 
     def closing_time(self) -> int:
         """When a window by time has ended and late rows had their time; 0 for a window by number of rows."""
@@ -104,36 +85,23 @@ class WindowSnapshot:
 
     def observed(self) -> ObservedError:
         """What the labels alone say, whoever asked for them."""
-        assert self.rows is not None
-        assert self.truth is not None
-        requested = requested_rows(self.rows, self.design)
-        return observed_error(self.rows, self.truth, self.settings.level, requested)
+        return observed_error(self.rows, self.truth, self.settings.level, self.requested)
 
     @property
     def erased(self) -> bool:
         """Whether more than a few rows were erased since the estimate: an answer for the others is another one."""
-        assert self.truth is not None
         return self.last is not None and len(self.truth) < (1.0 - MOST_ERASED) * self.last.rows
 
     def evidence(self, method: str) -> WindowLabels | None:
         """The labels that combine with the estimate; a named method answers from scores alone."""
-        assert self.rows is not None
-        assert self.truth is not None
         if method != DEFAULT or self.erased:
             return None
         return window_labels(self.rows, self.truth, self.design, all_random=self.settings.labels_are_random)
 
     def complete(self) -> bool:
         """Whether all rows, or all requested ones, have a label."""
-        assert self.rows is not None
-        assert self.truth is not None
-        requested = requested_rows(self.rows, self.design)
         labelled = self.truth >= 0
-        return bool(labelled.all() or (requested.any() and labelled[requested].all()))
-
-
-def _source_row(connection: Connection, source_id: int | None) -> Any:
-    return connection.execute(select(sources.c.id).where(sources.c.id == source_id)).first()
+        return bool(labelled.all() or (self.requested.any() and labelled[self.requested].all()))
 
 
 def estimate_window(store: Store, job: Job, labels: dict[int, LatestLabels]) -> None:
@@ -141,37 +109,43 @@ def estimate_window(store: Store, job: Job, labels: dict[int, LatestLabels]) -> 
     with store.read() as connection:
         snapshot = WindowSnapshot(connection, job.subject, labels)
     if snapshot.rows is None:
-        return _end_job(store, job)
+        return queue.end(store, job)
+    model, window, version, last = snapshot.model, snapshot.window, snapshot.version, snapshot.last
     closing_time = snapshot.closing_time()
-    if snapshot.last is None and closing_time > now_us():  # the clock went back since it was asked for
-        return _end_job(store, job, again=closing_time)
-    if snapshot.source is None:
-        return _wait_for_source(store, job, snapshot.version)
-    same = snapshot.last is not None and (snapshot.last.seq, snapshot.last.source_id) == (
-        snapshot.window.seq,
-        snapshot.source.id,
-    )
-    if same:  # asked for twice
+    if last is None and closing_time > now_us():  # the clock went back since it was asked for
+        return queue.end(store, job, again=closing_time)
+    source_id = version.source_id
+    if source_id is None:
+        return _wait_for_source(store, job, version)
+    if last is not None and (last.seq, last.source_id) == (window.seq, source_id):  # asked for twice
         return update_labels(store, job, labels)
     about = {
-        "source": f"{snapshot.model.name} {snapshot.version.name} source",
-        "target": f"{snapshot.model.name} {snapshot.window.name}",
+        "source": f"{model.name} {version.name} source",
+        "target": f"{model.name} {window.name}",
         "made": "",
     }
+    source, segments = _source(store, source_id)
     try:
-        estimate = estimate_rows(
-            _source(store, snapshot.source.id),
-            snapshot.rows,
-            snapshot.version.kind,
-            snapshot.settings,
-            about,
-            _source_segments(store, snapshot.source.id),
-        )
-        estimate = _with_labels(store, snapshot, snapshot.source, estimate)
+        estimate = estimate_rows(source, snapshot.rows, version.kind, snapshot.settings, about, segments)
+        estimate = _with_labels(snapshot, source, estimate)
     except InputError as problem:
-        return _end_job(store, job, "failed", str(problem))
-    cause = "closed" if snapshot.last is None else "source" if job.cause == "source" else "late rows"
-    _keep(store, job, snapshot, estimate, cause)
+        with store.write() as connection:
+            _set_state(connection, job, "failed", str(problem))
+            queue.finish(connection, job)
+        return
+    cause = "closed" if last is None else "source" if job.cause == "source" else "late rows"
+    level = snapshot.settings.level
+    with store.write() as connection:
+        past = history(connection, version.id, before=window.low)
+        low, high = adaptive_range(past, estimate.values, level)
+        more = {"adaptive_low": low, "adaptive_high": high, "adaptive_level": level}
+        more |= {"source_id": source_id, "seq": window.seq}
+        estimate = replace(estimate, values=estimate.values | more)
+        number = _insert(connection, snapshot, cause, estimate, snapshot.observed())
+        body = zlib.compress(json.dumps(estimate.report, allow_nan=False).encode())
+        connection.execute(insert(reports).values(revision_id=number, body=body))
+        queue.finish(connection, job)
+        queue.enqueue(connection, "alerts", [model.id], now_us())
 
 
 def update_labels(store: Store, job: Job, labels: dict[int, LatestLabels]) -> None:
@@ -180,16 +154,16 @@ def update_labels(store: Store, job: Job, labels: dict[int, LatestLabels]) -> No
         snapshot = WindowSnapshot(connection, job.subject, labels)
     last = snapshot.last
     if snapshot.rows is None or last is None:  # not estimated yet: its estimate will look at the labels
-        return _end_job(store, job)
+        return queue.end(store, job)
     observed, evidence = snapshot.observed(), snapshot.evidence(last.method)
     details = json.loads(last.details)
-    if _says_nothing_new(snapshot, observed, evidence, details.get("labels")):
-        return _end_job(store, job)
+    if _says_nothing_new(last, observed, evidence, details.get("labels")):
+        return queue.end(store, job)
     now = now_us()
     due = min(last.created, now) + HOUR
     if now < due and observed.labels < MORE_LABELS * last.labels and not snapshot.complete():
-        return _end_job(store, job, again=due)
-    kept = WindowEstimate(
+        return queue.end(store, job, again=due)
+    estimate = WindowEstimate(
         values={name: getattr(last, name) for name in KEPT},
         warnings=[text for text in json.loads(last.warnings) if not text.startswith(LABEL_WARNING)],
         segments=json.loads(last.segments),
@@ -197,22 +171,18 @@ def update_labels(store: Store, job: Job, labels: dict[int, LatestLabels]) -> No
         report={},
         metrics=json.loads(last.metrics),
     )
-    if snapshot.last_source is not None and not snapshot.erased:
-        kept = _with_labels(store, snapshot, snapshot.last_source, kept)
+    if not snapshot.erased:
+        estimate = _with_labels(snapshot, _source(store, last.source_id)[0], estimate)
     with store.write() as connection:
-        _insert(connection, snapshot, "labels", kept, observed)
-        _finish(connection, job, snapshot.model.id)
+        _insert(connection, snapshot, "labels", estimate, observed)
+        queue.finish(connection, job)
+        queue.enqueue(connection, "alerts", [snapshot.model.id], now_us())
 
 
 def _says_nothing_new(
-    snapshot: WindowSnapshot,
-    observed: ObservedError,
-    evidence: WindowLabels | None,
-    before: dict[str, Any] | None,
+    last: Any, observed: ObservedError, evidence: WindowLabels | None, before: dict[str, Any] | None
 ) -> bool:
     """Whether the labels say what the newest revision says, or there are fewer: what was published outlives erasure."""
-    last = snapshot.last
-    assert last is not None
     if observed.labels < last.labels or len(evidence.classes if evidence else ()) < (before or {"n": 0})["n"]:
         return True
     same = (last.observed, last.observed_low, last.observed_high, last.labels) == (
@@ -226,35 +196,18 @@ def _says_nothing_new(
     return same and (before["n"], before["chosen"]) == (len(evidence.classes), evidence.chosen)
 
 
-def _with_labels(
-    store: Store, snapshot: WindowSnapshot, source: Any, estimate: WindowEstimate
-) -> WindowEstimate:
+def _with_labels(snapshot: WindowSnapshot, source: Source, estimate: WindowEstimate) -> WindowEstimate:
     """The estimate combined with the labels that are evidence, and the metrics that the settings choose."""
-    method, settings, kind = estimate.values["method"], snapshot.settings, snapshot.version.kind
+    method, settings = estimate.values["method"], snapshot.settings
     evidence, names = snapshot.evidence(method), settings.estimated_metrics()
     if evidence is None and not names:
         return replace(estimate, metrics=[])
-    pair = window_pair(_source(store, source.id), snapshot.rows, kind, evidence)
+    pair = window_pair(source, snapshot.rows, snapshot.version.kind, evidence)
     if evidence is not None:
         estimate = with_labels(estimate, pair, settings.level, evidence.warnings)
-    assert snapshot.truth is not None
     made, about = window_metrics(pair, snapshot.rows, snapshot.truth, names, method, settings.level)
     warnings = [text for text in estimate.warnings if not text.startswith(METRIC_WARNING)]
     return replace(estimate, metrics=made, warnings=[*warnings, *about])
-
-
-def _keep(store: Store, job: Job, snapshot: WindowSnapshot, estimate: WindowEstimate, cause: str) -> None:
-    assert snapshot.source is not None
-    level = snapshot.settings.level
-    with store.write() as connection:
-        past = history(connection, snapshot.version.id, before=snapshot.window.low)
-        low, high = adaptive_range(past, estimate.values, level)
-        values = estimate.values | {"adaptive_low": low, "adaptive_high": high, "adaptive_level": level}
-        values |= {"source_id": snapshot.source.id, "seq": snapshot.window.seq}
-        number = _insert(connection, snapshot, cause, replace(estimate, values=values), snapshot.observed())
-        body = zlib.compress(json.dumps(estimate.report, allow_nan=False).encode())
-        connection.execute(insert(reports).values(revision_id=number, body=body))
-        _finish(connection, job, snapshot.model.id)
 
 
 def _insert(
@@ -264,14 +217,16 @@ def _insert(
     estimate: WindowEstimate,
     observed: ObservedError,
 ) -> int:
-    """Keep a new revision; its id."""
-    assert snapshot.truth is not None
-    _check_newest_revision(connection, snapshot)
-    revision = snapshot.window.revision + 1
+    """Keep a new revision; its id. Raises where another job made one since we looked: this job is then done again."""
+    window = snapshot.window
+    newest = select(windows.c.revision).where(windows.c.id == window.id).with_for_update()
+    if connection.execute(newest).scalar_one() != window.revision:
+        raise RuntimeError(f"window {window.name} got another revision meanwhile")
+    revision = window.revision + 1
     segments = observed_by_segment(estimate.segments, snapshot.rows, snapshot.truth)
     warnings = [*estimate.warnings, *(LABEL_WARNING + text for text in observed.warnings)]
     made = insert(revisions).values(
-        window_id=snapshot.window.id,
+        window_id=window.id,
         revision=revision,
         created=now_us(),
         cause=cause,
@@ -288,30 +243,14 @@ def _insert(
         **estimate.values,
     )
     number = int(connection.execute(made.returning(revisions.c.id)).scalar_one())
-    connection.execute(
-        update(windows)
-        .where(windows.c.id == snapshot.window.id)
-        .values(revision=revision, state="estimated", reason=None)
-    )
+    shown = {"revision": revision, "state": "estimated", "reason": None}
+    connection.execute(update(windows).where(windows.c.id == window.id).values(**shown))
     return number
 
 
-def _check_newest_revision(connection: Connection, snapshot: WindowSnapshot) -> None:
-    """Raise where another job has changed the newest revision since we looked: this job is then done again."""
-    window = select(windows.c.revision).where(windows.c.id == snapshot.window.id).with_for_update()
-    number = connection.execute(window).scalar_one()
-    newest = select(revisions.c.created).where(
-        revisions.c.window_id == snapshot.window.id, revisions.c.revision == number
-    )
-    created = connection.execute(newest).scalar_one_or_none()  # after the lock: what others have committed
-    if (number, created) != (snapshot.window.revision, snapshot.last and snapshot.last.created):
-        raise RuntimeError(f"window {snapshot.window.name} got another revision meanwhile")
-
-
-def _finish(connection: Connection, job: Job, model_id: int) -> None:
-    if not queue.finish(connection, job):
-        raise LostLease
-    queue.enqueue(connection, "alerts", [model_id], now_us())
+def _set_state(connection: Connection, job: Job, state: str, reason: str) -> None:
+    """A window that cannot be estimated says why."""
+    connection.execute(update(windows).where(windows.c.id == job.subject).values(state=state, reason=reason))
 
 
 def _wait_for_source(store: Store, job: Job, version: Any) -> None:
@@ -324,29 +263,8 @@ def _wait_for_source(store: Store, job: Job, version: Any) -> None:
         query = select(versions.c.source_id).where(versions.c.id == version.id).with_for_update()
         came = connection.execute(query).scalar_one() is not None
         if not came:
-            values = {"state": "waiting", "reason": NO_SOURCE.format(version=version.name)}
-            connection.execute(update(windows).where(windows.c.id == job.subject).values(**values))
-        if not queue.finish(connection, job, again=now_us() if came else None):
-            raise LostLease
+            _set_state(connection, job, "waiting", NO_SOURCE.format(version=version.name))
+        queue.finish(connection, job, again=now_us() if came else None)
 
 
-def _end_job(
-    store: Store, job: Job, state: str | None = None, reason: str | None = None, again: int | None = None
-) -> None:
-    """Nothing to keep; a window that cannot be estimated says why."""
-    with store.write() as connection:
-        if state is not None:
-            which = windows.c.id == job.subject
-            connection.execute(update(windows).where(which).values(state=state, reason=reason))
-        if not queue.finish(connection, job, again):
-            raise LostLease
-
-
-@lru_cache(maxsize=8)
-def _source(store: Store, source_id: int) -> Source:
-    return stored_source(store, source_id)
-
-
-@lru_cache(maxsize=8)
-def _source_segments(store: Store, source_id: int) -> dict[str, list[str | None]]:
-    return stored_segments(store, source_id)
+_source = lru_cache(maxsize=8)(stored_source)

@@ -151,7 +151,9 @@ def list_rows(store: Store, models: list[ModelView]) -> list[ModelRow]:
     for number, model in enumerate(order):
         windows_: list[WindowView] = []
         if model.latest is not None and number < MOST_SPARKS:
-            windows_ = list_windows(store, model.name, version=model.latest.version, limit=SPARK_WINDOWS)
+            windows_ = list_windows(
+                store, model.name, version=model.latest.version, estimated=True, limit=SPARK_WINDOWS
+            )
         labelled = next((w for w in reversed(windows_) if w.observed is not None), None)
         limits = get_settings(store, model.name).limits
         source = None if model.latest is None else model.latest.source_error

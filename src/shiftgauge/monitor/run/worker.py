@@ -10,21 +10,20 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sqlalchemy import select, update
+from sqlalchemy import update
 
+from shiftgauge.monitor.alerts.delivery import deliver
 from shiftgauge.monitor.alerts.evaluate import evaluate_alerts
-from shiftgauge.monitor.alerts.webhooks import deliver
 from shiftgauge.monitor.db import queue
-from shiftgauge.monitor.db.erasure import AGAIN, erase_before, retention_cutoff
+from shiftgauge.monitor.db.erasure import erase_by_age, finish_erasure
 from shiftgauge.monitor.db.ids import LatestLabels
 from shiftgauge.monitor.db.queue import LEASE, Job, LostLease
 from shiftgauge.monitor.db.rows import compact
-from shiftgauge.monitor.db.schema import models, windows
+from shiftgauge.monitor.db.schema import windows
 from shiftgauge.monitor.db.store import Store
 from shiftgauge.monitor.estimate.windows import estimate_window, update_labels
-from shiftgauge.monitor.periods import SECOND, now_us
+from shiftgauge.monitor.periods import SECOND
 from shiftgauge.monitor.problems import ApiProblem
-from shiftgauge.monitor.settings import stored_settings
 
 log = logging.getLogger("shiftgauge.monitor")
 #: How long an idle worker waits before it looks again, in seconds.
@@ -85,35 +84,8 @@ class Worker:
             estimate_window(self.store, job, self.labels)
         elif job.kind == "labels":
             update_labels(self.store, job, self.labels)
-        elif job.kind == "alerts":
-            evaluate_alerts(self.store, job)
-        elif job.kind == "deliver":
-            deliver(self.store, job)
-        elif job.kind == "compact":
-            compact(self.store, job)
-        elif job.kind == "erase":
-            self._erase(job)
-        elif job.kind == "scrub":
-            self._scrub(job)
         else:
-            raise ValueError(f"a job of an unknown kind: {job.kind}")
-
-    def _erase(self, job: Job) -> None:
-        with self.store.read() as connection:
-            row = connection.execute(select(models).where(models.c.id == job.subject)).one()
-        before = retention_cutoff(stored_settings(row.settings), now_us())
-        if before is not None:
-            erase_before(self.store, row.id, before)
-        with self.store.write() as connection:
-            if not queue.finish(connection, job):
-                raise LostLease
-
-    def _scrub(self, job: Job) -> None:
-        """Finish an erasure, also one whose process died: scrub the database's own files."""
-        again = None if self.store.scrub() else now_us() + AGAIN
-        with self.store.write() as connection:
-            if not queue.finish(connection, job, again):
-                raise LostLease
+            JOBS[job.kind](self.store, job)
 
     def _failed(self, job: Job, problem: str) -> None:
         queue.retry_later(self.store, job, problem)
@@ -142,3 +114,13 @@ class Worker:
         finally:
             done.set()
             thread.join()
+
+
+#: Kinds of jobs beside those on windows.
+JOBS = {
+    "alerts": evaluate_alerts,
+    "deliver": deliver,
+    "compact": compact,
+    "erase": erase_by_age,
+    "scrub": finish_erasure,
+}

@@ -114,9 +114,8 @@ def collect(store: Store, only: list[str] | None) -> Iterator[Any]:
 def _newest(store: Store, model: ModelView) -> list[tuple[WindowView, WindowView | None]]:
     """The newest estimated window of each version, and the newest with an observed error."""
     out: dict[str, WindowView] = {}
-    for view in reversed(list_windows(store, model.name, limit=NEWEST)):
-        if view.error is not None:
-            out.setdefault(view.version, view)
+    for view in reversed(list_windows(store, model.name, estimated=True, limit=NEWEST)):
+        out.setdefault(view.version, view)
     return [(view, newest_observed(store, model.name, name)) for name, view in out.items()]
 
 
