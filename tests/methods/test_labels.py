@@ -428,3 +428,14 @@ def test_deployed_decisions_are_what_labels_judge(data):
     found = sg.estimate(source, decided, labels=some(truth, rows))
     assert found.labels.errors == int((chosen[::9] != truth[::9]).sum())
     assert found.range.low <= np.mean(chosen != truth) <= found.range.high
+
+
+def test_rows_of_no_weight_are_not_what_labels_are_compared_with(data):
+    """All rows that count have labels, the least certain ones of the target: the answer is their labelled error."""
+    source, target, truth, probability = data
+    rows = np.argsort(-probability)[:300]
+    weights = np.zeros(target.n)
+    weights[rows] = 1.0
+    found = sg.estimate(source, sg.Target(target.scores, weights=weights), labels=some(truth, rows))
+    assert found.error == pytest.approx(np.mean(target.predictions[rows] != truth[rows]), abs=1e-12)
+    assert not found.details["labels"]["post_stratified"]

@@ -148,40 +148,25 @@ def update(prior: ErrorDistribution, evidence: LabelEvidence) -> Posterior:
 # -- from labelled rows to evidence ------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class LabelledStep:
-    """A step over blocks that returns the labelled rows, and what all rows are compared with.
+def _labelled_sums(block: Block, keys: npt.NDArray[Any], by_id: bool, edges: Array) -> Totals:
+    """What all rows are compared with (rows by bin and by predicted class, mass, mass times f), and the labelled rows.
 
-    Attributes:
-        keys: (m,) the labelled rows' ids or numbers, sorted.
-        by_id: whether the keys are ids.
-        edges: (BINS - 1,) where error probabilities are cut.
+    Bins are of f, cut at `edges`. Rows of no weight are not counted.
     """
-
-    keys: npt.NDArray[Any]
-    by_id: bool
-    edges: Array
-
-    def __call__(self, block: Block) -> Totals:
-        """Rows by bin, rows by predicted class, mass, mass times f; the labelled rows: key, class, f, mass."""
-        probability = 1.0 - block.confidence
-        bins = np.searchsorted(self.edges, probability)
-        labelled, place = find_labelled(block, self.keys, self.by_id)
-        return Totals(
-            (
-                np.bincount(bins, minlength=BINS),
-                np.bincount(block.predictions, minlength=block.k),
-                float(block.mass.sum()),
-                float(block.mass @ probability),
-                RowBuffer.of(
-                    place,
-                    np.asarray(block.predictions)[labelled],
-                    probability[labelled],
-                    block.mass[labelled],
-                    bins[labelled],
-                ),
-            )
+    probability = 1.0 - block.confidence
+    bins, predictions = np.searchsorted(edges, probability), np.asarray(block.predictions)
+    counts = block.mass > 0.0
+    labelled, place = find_labelled(block, keys, by_id)
+    columns = (predictions, probability, block.mass, bins)
+    return Totals(
+        (
+            np.bincount(bins[counts], minlength=BINS),
+            np.bincount(predictions[counts], minlength=block.k),
+            float(block.mass.sum()),
+            float(block.mass @ probability),
+            RowBuffer.of(place, *(column[labelled] for column in columns)),
         )
+    )
 
 
 def _comparable(ids: npt.NDArray[Any] | None, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
@@ -212,19 +197,19 @@ async def collect_evidence(target: Rows, labels: TargetLabels) -> tuple[LabelEvi
     drawn = await (await target.subsample()).collect()
     edges = np.quantile(1.0 - drawn.confidence, np.arange(1, BINS) / BINS)
     labels = sorted_labels(labels, drawn)
-    step = LabelledStep(labels.keys, labels.by_id, np.asarray(edges))
-    bins, predicted, mass, probable, buffer = await target.fold(step)
+    bins, predicted, mass, probable, buffer = await target.fold(
+        _labelled_sums, labels.keys, labels.by_id, np.asarray(edges)
+    )
     place, predictions, probability, row_mass, row_bin = buffer.joined()
-    _check_found(place, labels.keys, labels, target.n)
+    _check_found(place, labels, target.n)
     wrong = (predictions != labels.classes[place]).astype(np.float64)
-    if row_mass.sum() <= 0.0:
+    counts = row_mass > 0.0
+    if not counts.any():
         raise InputError("labels: every labelled row has weight 0; wanted labels of rows that count")
-    bin_strata, class_strata = Strata(row_bin, bins, True), Strata(predictions, predicted, False)
-    p_values = [bin_strata.p_value(), class_strata.p_value()]
+    both = Strata(row_bin[counts], bins, True), Strata(predictions[counts], predicted, False)
+    p_values = [strata.p_value() for strata in both]
     p_value = min(1.0, 2.0 * min(p_values))  # Bonferroni
-    differ = [
-        strata for p, strata in zip(p_values, (bin_strata, class_strata), strict=True) if 2.0 * p < UNLIKELY
-    ]
+    differ = [strata for p, strata in zip(p_values, both, strict=True) if 2.0 * p < UNLIKELY]
     warnings = []
     if differ:
         unless = "" if labels.chosen == UNKNOWN else NOT_RANDOM
@@ -232,66 +217,62 @@ async def collect_evidence(target: Rows, labels: TargetLabels) -> tuple[LabelEvi
             f"the labelled rows differ from the others in predicted class or confidence (p = {p_value:.2g}): they were "
             f"weighted to represent all rows{unless}"
         )
-    rows = _Labelled(wrong, probability, row_mass)
-    evidence = rows.evidence(post_stratify(differ, len(wrong)), probable / mass, mass, target.n)
+    weights = np.zeros(len(wrong))
+    weights[counts] = post_stratify(differ, int(counts.sum()))
+    evidence = _evidence(wrong, probability, row_mass, weights, probable / mass, mass, target.n)
     return replace(evidence, p_value=p_value, post_stratified=bool(differ)), warnings
 
 
-def _check_found(place: Indices, keys: npt.NDArray[Any], labels: TargetLabels, n: int) -> None:
+def _check_found(place: Indices, labels: TargetLabels, n: int) -> None:
     """Every label belongs to exactly one row."""
-    count = np.bincount(place, minlength=len(keys))
+    count = np.bincount(place, minlength=len(labels.keys))
     if (count == 0).any():
-        missing = keys[int(np.argmin(count))].item()
+        missing = labels.keys[int(np.argmin(count))].item()
         what = f"no row has the id {missing!r}" if labels.by_id else f"there is no row {missing}"
         wanted = "ids of target rows" if labels.by_id else f"row numbers from 0 to {n - 1}"
         raise InputError(f"labels: {what} in the target's {n:,} rows; wanted {wanted}")
     if (count > 1).any():
-        twice = keys[int(np.argmax(count))].item()
+        twice = labels.keys[int(np.argmax(count))].item()
         raise InputError(f"labels: {int(count.max())} rows have the id {twice!r}; wanted an id for each row")
 
 
-@dataclass(frozen=True, eq=False)
-class _Labelled:
-    """(m,) each: whether the prediction is wrong, the error probability and the mass of labelled rows."""
+def _evidence(
+    wrong: Array, probability: Array, row_mass: Array, weights: Array, probable: float, mass: float, n: int
+) -> LabelEvidence:
+    """The estimate, and how many random labels it is worth.
 
-    wrong: Array
-    probability: Array
-    mass: Array
-
-    def evidence(self, weights: Array, probable: float, mass: float, n: int) -> LabelEvidence:
-        """The estimate, and how many random labels it is worth.
-
-        Args:
-            weights: (m,) with which the labelled rows represent all rows.
-            probable: the mean error probability of all rows.
-            mass, n: of all rows.
-        """
-        share = self.mass * weights / (self.mass * weights).sum()
-        count = 1.0 / float(share @ share)  # Kish's effective number of labels
-        error, mean = float(share @ self.wrong), float(share @ self.probability)
-        off_f, off_e = self.probability - mean, self.wrong - error
-        covariance, variance = float(share @ (off_f * off_e)), float(share @ (off_f * off_f))
-        noise = error * (1.0 - error)
-        slope = min(1.0, max(0.0, covariance / variance)) if variance > 0.0 else 0.0
-        explained = slope * (2.0 * covariance - slope * variance) / noise if noise > 0.0 else 0.0
-        if explained > 0.0:  # a slope that so few labels cannot show is shrunk to 0
-            slope *= max(0.0, 1.0 - CONSTANTS["labels"]["shrinkage"] / (count * explained))
-            explained = slope * (2.0 * covariance - slope * variance) / noise
-        largest = CONSTANTS["labels"]["most_explained"]
-        own = float(self.mass.sum()) / mass
-        wrong_mass = float(self.mass @ self.wrong) / mass
-        return LabelEvidence(
-            labels=len(self.wrong),
-            errors=int(self.wrong.sum()),
-            error=min(1.0, max(0.0, error + slope * (probable - mean))),
-            effective=count / (1.0 - min(max(explained, 0.0), largest)),
-            fraction=1.0 if len(self.wrong) == n or own > 1.0 - 1e-12 else own,
-            least=wrong_mass,
-            most=min(1.0, 1.0 - (own - wrong_mass)),
-            weight=slope,
-            plain_error=min(1.0, error),
-            plain_effective=count,
-        )
+    Args:
+        wrong, probability, row_mass: (m,) of the labelled rows: 1 if the prediction is wrong, f, and their mass.
+        weights: (m,) with which they represent all rows.
+        probable: the mean of f over all rows.
+        mass, n: of all rows.
+    """
+    share = row_mass * weights / (row_mass * weights).sum()
+    count = 1.0 / float(share @ share)  # Kish's effective number of labels
+    error, mean = float(share @ wrong), float(share @ probability)
+    off_f, off_e = probability - mean, wrong - error
+    covariance, variance = float(share @ (off_f * off_e)), float(share @ (off_f * off_f))
+    noise = error * (1.0 - error)
+    slope = min(1.0, max(0.0, covariance / variance)) if variance > 0.0 else 0.0
+    explained = slope * (2.0 * covariance - slope * variance) / noise if noise > 0.0 else 0.0
+    if explained > 0.0:  # a slope that so few labels cannot show is shrunk to 0
+        slope *= max(0.0, 1.0 - CONSTANTS["labels"]["shrinkage"] / (count * explained))
+        explained = slope * (2.0 * covariance - slope * variance) / noise
+    largest = CONSTANTS["labels"]["most_explained"]
+    own = float(row_mass.sum()) / mass
+    wrong_mass = float(row_mass @ wrong) / mass
+    return LabelEvidence(
+        labels=len(wrong),
+        errors=int(wrong.sum()),
+        error=min(1.0, max(0.0, error + slope * (probable - mean))),
+        effective=count / (1.0 - min(max(explained, 0.0), largest)),
+        fraction=1.0 if len(wrong) == n or own > 1.0 - 1e-12 else own,
+        least=wrong_mass,
+        most=min(1.0, 1.0 - (own - wrong_mass)),
+        weight=slope,
+        plain_error=min(1.0, error),
+        plain_effective=count,
+    )
 
 
 @dataclass(frozen=True, eq=False)
