@@ -137,3 +137,21 @@ def test_aline_refuses_few_models_and_other_rows(pair):
     other = sg.Source(logits=z[:499], labels=y[:499])
     with pytest.raises(InputError, match="same rows"):
         sg.aline({"a": (source, target), "b": (other, target), "c": (source, target)})
+
+
+def test_aline_matches_columns_by_name():
+    rng = np.random.default_rng(3)
+    y, y_t = rng.integers(3, size=300), rng.integers(3, size=300)
+    names, order = ("a", "b", "c"), [2, 0, 1]
+    models, turned = {}, {}
+    for number in range(3):
+        z, z_t = (rng.normal(size=(300, 3)) * (1 + number) + 2.0 * np.eye(3)[labels] for labels in (y, y_t))
+        source = sg.Source(z, y, classes=names)
+        models[f"m{number}"] = source, sg.Target(z_t, classes=names)
+        turned[f"m{number}"] = source, sg.Target(z_t[:, order], classes=[names[j] for j in order])
+    mixed = {**models, "m1": turned["m1"]}
+    expected = {name: one.error for name, one in sg.aline(models).items()}
+    assert {name: one.error for name, one in sg.aline(mixed).items()} == expected
+    other = sg.Source(z[:, order], y, classes=[names[j] for j in order])
+    with pytest.raises(sg.InputError, match="wanted the same classes in the same order"):
+        sg.aline({**models, "m2": (other, turned["m2"][1])})

@@ -40,7 +40,8 @@ def aline(models: Mapping[str, tuple[Source, Target]]) -> dict[str, Estimate]:
     """
     names = list(models)
     _check(models)
-    sources, targets = [models[name][0] for name in names], [models[name][1] for name in names]
+    sources = [source for source, _ in models.values()]
+    targets = [target.aligned(source.classes, source.k) for source, target in models.values()]
     labels, mass_s, mass_t = sources[0].labels, sources[0].mass, targets[0].mass
     seen_s, seen_t = [s.predictions for s in sources], [t.predictions for t in targets]
     pairs = list(combinations(range(len(names)), 2))
@@ -88,6 +89,11 @@ def _check(models: Mapping[str, tuple[Source, Target]]) -> None:
     for name, (left, right) in models.items():
         if not isinstance(left, Source) or not isinstance(right, Target):
             raise InputError(f"aline: model {name!r} holds no (Source, Target)")
+        if left.classes != source.classes and left.classes is not None and source.classes is not None:
+            raise InputError(
+                f"aline: {name!r} has the classes {left.classes[:5]}, {first!r} {source.classes[:5]}; wanted the same "
+                "classes in the same order"
+            )
         if left.n != source.n or right.n != target.n or not np.array_equal(left.labels, source.labels):
             raise InputError(
                 f"aline: {name!r} and {first!r} have other rows; wanted scores of the same rows in the same order"
