@@ -155,3 +155,9 @@ def test_the_sampling_part_is_named_beside_the_range_without_a_bootstrap(pair):
         f"of which sampling error and label noise of these rows alone: [{100 * low:.1f}%, {100 * high:.1f}%]"
     )
     assert said in found.notes()
+
+
+def test_a_side_without_scale_ends_at_the_answer():
+    around = ErrorDistribution(0.4, 0.0, 0.1)
+    assert around.quantile(0.05) == around.quantile(0.5) == 0.4 < around.quantile(0.95)
+    assert around.cdf(np.array([0.3, 0.4, 1.0])).tolist() == [0.0, 0.5, 1.0]

@@ -147,7 +147,8 @@ class Scenarios:
         """The range of one number on the unit scale, and the number."""
         value = around.error
         if max(around.scale_low, around.scale_high) <= 1e-12:
-            return Range(self.level, value, value, ALL_KIND), value
+            known = label_counts is not None and label_counts.fraction[i] >= 1.0
+            return Range(self.level, value, value, ALL_KIND if known else KIND), value
         distribution: Distribution = around
         if label_counts is not None and self.use_labels and label_counts.mass[i] > 0.0:
             evidence = _evidence(label_counts, i)

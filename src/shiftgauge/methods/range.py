@@ -120,13 +120,15 @@ def _central(z: Array) -> Array:
 
 def _part(distance: Array, scale: float, room: float) -> Array:
     """The share of one side's mass within this distance; the side ends at `room`."""
-    if room <= 0.0:  # an answer of 0 or 1 has all of this side's mass
+    if room <= 0.0 or scale <= 0.0:  # all of this side's mass is at the answer itself
         return np.ones_like(distance)
     return np.asarray(_central(np.clip(distance, 0.0, room) / scale) / _central(np.float64(room / scale)))
 
 
 def _distance(share: float, scale: float, room: float) -> float:
     """The distance within which this share of one side's mass lies."""
+    if room <= 0.0 or scale <= 0.0:
+        return 0.0
     central = share * float(_central(np.float64(room / scale)))
     return min(room, scale * central * sqrt(2.0) / sqrt(max(1.0 - central * central, 1e-300)))
 
