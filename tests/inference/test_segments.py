@@ -344,3 +344,13 @@ def test_a_slice_that_the_source_does_not_have_is_named(source, target):
     for one in found.slices:
         same = ends[one.name] == (one.range.low, one.range.high)
         assert same == (one.name == "new")
+
+
+def test_source_rows_of_no_weight_say_nothing_of_a_slice(source, target):
+    weighted = sg.Source(source.scores, source.labels, weights=np.arange(source.n) % 2)
+    by = np.where(np.arange(target.n) % 2, "odd", "even")
+    own = np.where(np.arange(source.n) % 2, "odd", "even")
+    plain = slices(weighted, target, by).slices[0]
+    found = slices(weighted, target, by, source_by=own)
+    assert (found.slices[0].low, found.slices[0].high) == (plain.low, plain.high)
+    assert any(text.endswith(": even") for text in found.warnings)

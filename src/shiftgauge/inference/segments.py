@@ -456,10 +456,11 @@ def missed_on_source(source: Block, by: Any, names: Sequence[str]) -> tuple[tupl
     off, chance, unknown = np.zeros(len(names)), np.zeros(len(names)), []
     for g, name in enumerate(names):
         rows = np.flatnonzero(number == own.index(name)) if name in own else np.empty(0, np.intp)
-        if len(rows) < FEWEST:
+        mass = source.mass[rows]
+        if len(rows) < FEWEST or not mass.any():
             unknown.append(name)
             continue
-        share = source.mass[rows] / source.mass[rows].sum()
+        share = mass / mass.sum()
         off[g] = share @ missed[rows]
         # One row more, wrong or right, so that a slice without a mistake does not promise none.
         spread = float(share @ (missed[rows] - off[g]) ** 2) + 1.0 / len(rows)
