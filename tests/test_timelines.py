@@ -180,3 +180,15 @@ def test_the_figure_shows_what_there_is(source, frame):
     assert "observed error" not in {
         line.get_label() for line in sg.timeline(source, frame, time="date").plot().axes[0].lines
     }
+
+
+def test_a_period_whose_rows_all_weigh_nothing_has_no_estimate(source):
+    logits, y = drawn(200, 4)
+    target = sg.Target(logits, classes=NAMES, weights=np.repeat([1.0, 0.0], 100))
+    found = sg.timeline(source, target, every=100, truth=y)
+    first, last = found.periods
+    assert (first.rows, last.rows, last.error, last.observed) == (100, 100, None, None)
+    assert (first.note, last.note) == ("", "all rows weigh 0")
+    assert first.observed is not None
+    schema = json.loads(resources.files("shiftgauge").joinpath("data/schema.json").read_text())
+    jsonschema.validate(json.loads(found.to_json()), schema)

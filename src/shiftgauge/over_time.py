@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,7 +45,7 @@ class TimelinePeriod:
         start, end: its beginning, and that of the next period; of a number of rows the times of its first and last
             row, None without times.
         rows: how many rows it has.
-        estimate: the answer for these rows; None if there are none.
+        estimate: the answer for these rows; None if there are none, or all weigh 0.
         observed: the error by the labels of these rows; None without labels, or with too few.
         observed_rows: how many rows it rests on.
     """
@@ -89,8 +89,10 @@ class TimelinePeriod:
 
     @property
     def note(self) -> str:
-        """A remark about its size, if it needs one."""
-        return "no rows" if not self.rows else "few rows" if self.rows < FEW_ROWS else ""
+        """A remark about its rows, if it needs one."""
+        if self.estimate is None:
+            return "all rows weigh 0" if self.rows else "no rows"
+        return "few rows" if self.rows < FEW_ROWS else ""
 
     def record(self) -> dict[str, Any]:
         """The row of a table."""
@@ -256,7 +258,7 @@ def timeline(
         labels_chosen=labels_chosen,
         function="timeline",
     )
-    known = None if truth is None else _Truth.of(target, truth)
+    known = None if truth is None else _truth_classes(truth, target, pair.source_sample.classes)
     answers = {"method": method, "proportions": proportions, "level": level}
     periods = []
     for number, span in enumerate(spans):
@@ -343,43 +345,40 @@ def _spans_of_rows(time: Any, count: int, n: int) -> list[_Span]:
     return spans
 
 
-@dataclass(frozen=True)
-class _Truth:
-    """Labels to compare with: (n,) whether each row has one, and its class."""
+def _truth_classes(truth: Any, target: Target, classes: tuple[Hashable, ...] | None) -> Indices:
+    """(n,) the class of each row by the labels to compare with; -1 where there is none."""
+    values = one_per_row(truth, target.n, "truth")
+    rows = np.flatnonzero(~validation.missing_rows(values, "truth"))
+    out = np.full(target.n, -1, np.intp)
+    if len(rows):
+        out[rows] = validation.check_labels(
+            values[rows], len(rows), target.k, target.classes or classes, "truth"
+        )
+    return out
 
-    known: npt.NDArray[np.bool_]
-    classes: Indices
 
-    @staticmethod
-    def of(target: Target, truth: Any) -> _Truth:
-        values = one_per_row(truth, target.n, "truth")
-        known = ~validation.missing_rows(values, "truth")
-        rows = np.flatnonzero(known)
-        classes = np.full(target.n, -1, np.intp)
-        if len(rows):
-            classes[rows] = validation.check_labels(
-                values[rows], len(rows), target.k, target.classes, "truth"
-            )
-        return _Truth(known, classes)
+def _observed(target: Target, rows: Indices, truth: Indices) -> tuple[float | None, int]:
+    """The error of these rows by the labels that they have, and how many have one."""
+    labelled = rows[truth[rows] >= 0]
+    if not len(labelled) or _weightless(target, labelled):
+        return None, 0
+    part = target.take(labelled)
+    return part.share(part.predictions != truth[labelled]), len(labelled)
 
-    def observed(self, target: Target, rows: Indices) -> tuple[float | None, int]:
-        """The error of these rows by the labels that they have, and how many have one."""
-        labelled = rows[self.known[rows]]
-        if not len(labelled):
-            return None, 0
-        part = target.take(labelled)
-        return part.share(part.predictions != self.classes[labelled]), len(labelled)
+
+def _weightless(target: Target, rows: Indices) -> bool:
+    return target.weights is not None and not target.weights[rows].any()
 
 
 def _period(
-    span: _Span, pair: Pair, target: Target, truth: _Truth | None, answers: dict[str, Any]
+    span: _Span, pair: Pair, target: Target, truth: Indices | None, answers: dict[str, Any]
 ) -> TimelinePeriod:
     rows = span.rows
-    if not len(rows):
-        return TimelinePeriod(span.name, span.start, span.end, 0, None)
+    if not len(rows) or _weightless(target, rows):
+        return TimelinePeriod(span.name, span.start, span.end, len(rows), None)
     labels = None if pair.labels is None else pair.labels.take(rows, target.n)
     found = estimate(pair.with_target(target.take(rows), labels), **answers)
-    error, count = (None, 0) if truth is None else truth.observed(target, rows)
+    error, count = (None, 0) if truth is None else _observed(target, rows, truth)
     if not count and found.labels is not None:
         error, count = found.labels.error, found.labels.n
     if count < min(FEWEST_OBSERVED, len(rows)):

@@ -308,3 +308,27 @@ def test_truth_is_for_all_rows(source, target, truth):
         sg.compare(source, target, truth=["ant"] * 3)
     with pytest.raises(sg.InputError, match="truth: row 0 is missing"):
         sg.compare(source, target, truth=[None, *truth[1:]])
+
+
+def test_truth_is_read_as_the_target_names_its_columns(source, target, truth):
+    """By name, if only the source has names; by number, in the target's own order, also for a pair."""
+    error = float(np.mean(np.array(NAMES)[target.predictions] != truth))
+    nameless = sg.Target(target.scores)
+    assert sg.compare(source, nameless, ["ac"], truth=truth).true_error == pytest.approx(error)
+    report = sg.report(source, nameless, "ac", replicates=0, truth=truth)
+    assert report.summary["comparison"]["target"]["true_error"] == pytest.approx(error)
+    assert sg.timeline(source, nameless, every=N, truth=truth).periods[0].observed == pytest.approx(error)
+    order = [2, 0, 1]
+    turned = sg.Target(target.scores[:, order], classes=[NAMES[j] for j in order])
+    numbers = [turned.classes.index(name) for name in truth]
+    assert sg.compare(source, turned, ["ac"], truth=numbers).true_error == pytest.approx(error)
+    pair = sg.Pair(source, turned)
+    assert sg.compare(pair, methods=["ac"], truth=numbers).true_error == pytest.approx(error)
+
+
+def test_a_label_plan_starts_from_the_scores(source, target, given):
+    """Its range is that of the scores, and so is its answer, whatever labels there are already."""
+    labelled = sg.Pair(source, target, labels=given)
+    found, plain = sg.label_plan(labelled, n=5), sg.label_plan(source, target, n=5)
+    assert (found.error, found.range, found.rows.tolist()) == (plain.error, plain.range, plain.rows.tolist())
+    assert any("labels of the target are not used" in text for text in found.warnings)

@@ -204,3 +204,8 @@ def test_every_figure_says_its_numbers_under_the_pointer(source, target):
     assert any(text.endswith(f"{100 * share:.1f}% of the target") for text in texts)
     assert any(text.startswith("confidence ") for text in texts)
     assert "hover: " not in made.to_html()
+
+
+def test_the_sentence_says_the_level_in_full(source, target):
+    found = report(source, target, replicates=0, level=0.975)
+    assert "(97.5% range " in found.summary["answer"]["sentence"]

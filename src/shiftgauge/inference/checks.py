@@ -17,6 +17,8 @@ from shiftgauge.methods.registry import find
 from shiftgauge.results import percent
 from shiftgauge.rows import Block, run
 
+Indices = npt.NDArray[np.intp]
+
 #: The methods whose answers are compared, and the marginals of SCOT that are.
 COMPARED, ASSUMED = ("atc-ne", "doc", "cott", "scot", "label-shift"), ("source", "shrunk", "rlls", "mlls")
 #: The check whose grade was calibrated on data: "ok" and "caution" of the whole are its.
@@ -68,20 +70,25 @@ class Check:
         return dict(vars(self))
 
 
-def names(pair: Pair, which: npt.NDArray[np.intp]) -> str:
+def names(pair: Pair, which: Indices) -> str:
     """Class names, the first five."""
     return ", ".join(str(pair.classes[int(j)]) for j in which[:5]) + (", ..." if len(which) > 5 else "")
 
 
-def row_numbers(pair: Pair) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+def row_numbers(pair: Pair) -> tuple[Indices, Indices]:
     """A number for each row of source and of target: the same if the scores are exactly the same.
 
     Of a large target, for the rows of its subsample.
     """
-    return pair.once("row numbers", lambda: number_rows(pair.source_block, pair.subsample.target_block))
+    return run(pair.target.once("row numbers", _row_numbers, pair))
 
 
-def number_rows(source: Block, target: Block) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+async def _row_numbers(pair: Pair) -> tuple[Indices, Indices]:
+    drawn = await pair.target.subsample()
+    return number_rows(await pair.source.collect(), await drawn.collect())
+
+
+def number_rows(source: Block, target: Block) -> tuple[Indices, Indices]:
     """A number for each row of the two samples; rows with equal scores have equal numbers."""
     left, right = source.scores, target.scores
     if source.kind != target.kind:  # logits never equal probabilities
@@ -171,13 +178,9 @@ def correction(pair: Pair) -> Check:
 
 def _confidence_and_accuracy(pair: Pair) -> tuple[float, float]:
     """On the source, before calibration."""
-
-    def compute() -> tuple[float, float]:
-        source = pair.source_block
-        raw = softmax(log_scores(source.scores, source.kind))
-        return float(source.row_share @ source.at_prediction(raw)), 1.0 - pair.source_sample.error
-
-    return pair.once("confidence before calibration", compute)
+    source = pair.source_block
+    raw = softmax(log_scores(source.scores, source.kind))
+    return float(source.row_share @ source.at_prediction(raw)), 1.0 - pair.source_sample.error
 
 
 def overconfidence(pair: Pair) -> Check:
@@ -366,7 +369,7 @@ def _both(shares: Sequence[float]) -> str:
     return f"{percent(shares[0])} of source and {percent(shares[1])} of target"
 
 
-def _numbers(scores: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
+def _numbers(scores: npt.NDArray[Any]) -> Indices:
     """(n,) row numbers, the same for rows that are the same."""
     rows = np.ascontiguousarray(scores + scores.dtype.type(0))  # -0.0 becomes 0.0, the same number
     keys = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).reshape(-1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -228,7 +228,7 @@ def compare(
     if not isinstance(source, Pair):
         say("calibration")
     pair = to_pair("compare", source, target, calibration, seed, labels, labels_chosen)
-    known = None if truth is None else true_error(pair.target if target is None else target, truth)
+    known = None if truth is None else true_error(pair.target_sample, truth, pair.source_sample.classes)
     chosen, warnings = _choose_methods(pair, methods)
     asked = [(name, accepted_options(name, marginal=marginal, proportions=proportions)) for name in chosen]
     pair.estimate_all(asked, shift=any(_refuting_shift(name, own) for name, own in asked))
@@ -300,10 +300,10 @@ def _summary(sample: Source | Rows) -> dict[str, Any]:
     return {"n": sample.n, "k": sample.k, "classes": names, "scores": sample.kind}
 
 
-def true_error(target: AnyTarget, labels: Any) -> float:
-    """The error by labels of all target rows."""
+def true_error(target: AnyTarget, labels: Any, classes: tuple[Hashable, ...] | None = None) -> float:
+    """The error by labels of all target rows; `classes` are the source's names, for a target that has none."""
     target = to_target(target, "truth")
-    truth = validation.check_labels(labels, target.n, target.k, target.classes, "truth")
+    truth = validation.check_labels(labels, target.n, target.k, target.classes or classes, "truth")
     rows = target if isinstance(target, Rows) else Rows.of(target)
     predictions, mass = run(rows.fold(_predictions)).joined()
     return float(min(1.0, mass[predictions != truth].sum() / mass.sum()))

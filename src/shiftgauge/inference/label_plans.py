@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shiftgauge import validation
-from shiftgauge.errors import FileError, InputError
+from shiftgauge.errors import FileError, InputError, Note
 from shiftgauge.inference.pairs import SourceOrPair, to_pair
 from shiftgauge.methods.labels import LabelEvidence, prior_of, update
 from shiftgauge.methods.pair import Pair, RowPlan
@@ -48,7 +48,7 @@ class LabelPlan(Table, RowPlan):
         ids: (m,) their ids, or None if the target's rows have none.
         design: `"spread"`: one row at random from each of as many equal parts of the rows, sorted by error
             probability; `"random"`: rows at random, in an order in which labelling may stop at any time.
-        error, range: the answer so far, and its range.
+        error, range: the answer from the scores, and its range.
         expected_range: the range to expect once they are labelled, if the answer is right.
         until_width, decide: the aim at which labelling may stop; None if there is none.
         expected_labels: how many labels the aim takes in half of the cases; None without an aim.
@@ -370,7 +370,13 @@ def label_plan(
     aim = until_width is not None or decide is not None
     count = (size if aim else min(LABELS, size)) if n is None else n
     validation.check_count(count, "n", 1, f" and at most {size:,}, the target's rows", size)
-    answer = pair.estimate("auto", proportions=proportions)
+    answer, warnings = pair.estimate("auto", proportions=proportions), ()
+    if pair.labels is not None:
+        answer = pair.fitted("auto", proportions=proportions).estimate_rows(pair.target)
+        warnings = (
+            *pair.notes,
+            Note("a plan starts from the scores alone: labels of the target are not used"),
+        )
     prior = prior_of(answer)
     rng = np.random.default_rng(int(seed))
     if aim:
@@ -385,7 +391,7 @@ def label_plan(
         rows=rows,
         ids=None if ids is None else ids[back],
         design="random" if aim else "spread",
-        error=float(answer.error or 0.0),
+        error=prior.error,
         range=prior.range(level),
         expected_range=expected_range_of(prior, int(count), size, level),
         until_width=until_width,
@@ -396,7 +402,7 @@ def label_plan(
         error_probability=probability[back],
         classes=pair.classes,
         prior=prior,
-        warnings=answer.warnings,
+        warnings=(*warnings, *answer.warnings),
     )
 
 

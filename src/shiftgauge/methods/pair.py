@@ -7,10 +7,10 @@ for what it needs; whatever was computed for one of them is there for the next.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Hashable, Sequence
+from collections.abc import Coroutine, Hashable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,6 @@ from shiftgauge.samples import Source, Target, class_order, meeting_notes
 from shiftgauge.validation.target_labels import RANDOM, TargetLabels, check_chosen, check_target_labels
 
 Array = npt.NDArray[np.float64]
-T = TypeVar("T")
 
 #: Entries of the target's rows that the bootstrap resamples, if there are more: about a hundred thousand rows.
 BOOTSTRAP_ENTRIES = 1 << 20
@@ -57,7 +56,7 @@ class Pair:
         function: who asks, for the message that refuses anything but a source and a target.
 
     Attributes:
-        source_sample: the source as it was given.
+        source_sample, target_sample: the two as they were given.
         source, target: the calibrated `Rows` of each.
 
     `**options` of its functions are arguments of the method's class in `shiftgauge.methods`, such as `marginal=`: each
@@ -83,25 +82,20 @@ class Pair:
         sample, target = to_source(source, function), to_target(target, function)
         fitted = fit_calibration(calibration, sample)
         self.source_sample, self.seed = sample, seed
+        self.target_sample: Target | Rows = target
         self.source = Rows.of(sample).calibrated(fitted)
         self.target = target_rows(target, sample.classes, fitted, sample.k)
         plan = labels_chosen if isinstance(labels_chosen, RowPlan) else None
         self.labels = _target_labels(labels, RANDOM if plan else labels_chosen, target, sample, function)
-        self._results: dict[Hashable, Any] = {}
         if plan is not None:
             plan.check_pair(self)
 
     def _with_rows(self, target: Rows) -> Pair:
-        """The same source beside another target: calibration and fitted methods are shared."""
+        """The same source beside other rows, without labels."""
         twin = object.__new__(Pair)
-        twin.source_sample, twin.seed, twin.source, twin.target = (
-            self.source_sample,
-            self.seed,
-            self.source,
-            target,
-        )
+        twin.source_sample, twin.source, twin.seed = self.source_sample, self.source, self.seed
+        twin.target_sample = twin.target = target
         twin.labels = None
-        twin._results = {}
         return twin
 
     def with_target(self, target: AnyTarget, labels: TargetLabels | None = None) -> Pair:
@@ -112,6 +106,7 @@ class Pair:
         target = to_target(target, "with_target")
         sample = self.source_sample
         twin = self._with_rows(target_rows(target, sample.classes, self.calibration, sample.k))
+        twin.target_sample = target
         twin.labels = labels or _target_labels(None, RANDOM, target, sample, "with_target")
         return twin
 
@@ -251,13 +246,6 @@ class Pair:
             return await mlls(self.target, moments.mean_posterior)
 
         return run(shares())
-
-    def once(self, key: Hashable, compute: Callable[[], T]) -> T:
-        """What `compute` returns, computed the first time that the key is asked for."""
-        if key not in self._results:
-            self._results[key] = compute()
-        result: T = self._results[key]
-        return result
 
 
 def _target_labels(
