@@ -1,5 +1,7 @@
 """What the door accepts: rounded probabilities, every spelling of labels, every make of tensor, borrowed memory."""
 
+from decimal import Decimal
+
 import numpy as np
 import pytest
 
@@ -53,6 +55,8 @@ def test_probabilities_as_logits_need_insistence():
         (np.array(["cat", "eel", "dog"], dtype=object), NAMES),
         (np.array([b"cat", b"eel", b"dog"]), NAMES),
         (np.array([0, 2, 1], dtype=object), None),
+        ([Decimal(0), Decimal("2.0"), Decimal(1)], None),
+        ([Decimal(10), Decimal(30), Decimal(20)], [10, 20, 30]),
     ],
 )
 def test_labels_in_every_spelling(labels, classes):

@@ -81,8 +81,22 @@ class InputError(ShiftgaugeError, ValueError):
     """The data or an option cannot be used as given."""
 
 
+#: Temporary files with the content of streams, and what messages call them.
+STREAM_NAMES: dict[str, str] = {}
+
+
 class FileError(InputError):
     """A file is missing, unreadable, or not in the form it claims to be."""
+
+    def __init__(self, text: object = "") -> None:
+        super().__init__(with_stream_names(str(text)))
+
+
+def with_stream_names(text: str) -> str:
+    """The text with temporary files replaced by the names of their streams."""
+    for file, name in STREAM_NAMES.items():
+        text = text.replace(file, name)
+    return text
 
 
 class NotFittedError(ShiftgaugeError, RuntimeError):

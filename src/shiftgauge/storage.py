@@ -118,18 +118,23 @@ def _members(
     for name, info in zip(names, archive.infolist(), strict=True):
         if name in keys:
             with archive.open(info) as member:
-                _check_size(member, info.file_size)
+                _check_header(member, info.file_size, f"{path}: {name!r}")
             with archive.open(info) as member:
                 held[name] = npy.read_array(member, allow_pickle=False)
     return held, names
 
 
-def _check_size(member: IO[bytes], size: int) -> None:
-    """Refuse a header that promises more than the member holds, before memory is reserved for it."""
+def _check_header(member: IO[bytes], size: int, what: str) -> None:
+    """Refuse objects, and a header that promises more than the member holds, before memory is reserved for it."""
     version = npy.read_magic(member)
     read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
     shape, _, dtype = read(member)
-    if not dtype.hasobject and math.prod(shape) * dtype.itemsize > size:
+    if dtype.hasobject:
+        raise FileError(
+            f"{what} holds pickled objects, which are never loaded; save plain numbers or texts, such as "
+            "labels=labels.astype(str)"
+        )
+    if math.prod(shape) * dtype.itemsize > size:
         raise ValueError(f"its header promises {shape} values of {dtype}, more than there are")
 
 

@@ -226,3 +226,16 @@ def test_the_demo_is_what_was_recorded():
         np.testing.assert_array_equal(target.second, held[f"{shift}_second"])
         np.testing.assert_array_equal(target.scores, held[f"{shift}_logits"])
     assert demo.labels.tolist() == [names[j] for j in held["labels"]]
+
+
+def test_class_names_that_are_bytes(tmp_path):
+    """As numpy saves texts of type `S`."""
+    np.savez(
+        tmp_path / "a.npz",
+        logits=np.log(P),
+        labels=np.array([b"x", b"y", b"y"]),
+        classes=np.array([b"x", b"y", b"z"]),
+    )
+    source = read_source(tmp_path / "a.npz")
+    assert source.classes == ("x", "y", "z")
+    assert read_target(tmp_path / "a.npz", like=source).classes == ("x", "y", "z")

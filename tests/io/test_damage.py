@@ -143,7 +143,7 @@ def test_files_that_are_none(tmp_path, content):
 
 def test_objects_are_never_unpickled(tmp_path):
     np.savez(tmp_path / "a.npz", probs=np.array([{}, []], dtype=object), labels=[0, 1])
-    with pytest.raises(FileError, match="pickled objects, which are never loaded"):
+    with pytest.raises(FileError, match="'probs' holds pickled objects, which are never loaded"):
         read_source(tmp_path / "a.npz")
 
 

@@ -4,12 +4,14 @@ import gzip
 import json
 import subprocess
 import sys
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import feather, parquet
 
+import shiftgauge as sg
 from shiftgauge import FileError, InputError
 from shiftgauge.io import (
     delimited,
@@ -262,6 +264,7 @@ HEAD = "prob_a,prob_b,label\n"
         ("a.csv", HEAD + "0.5,0.5,a\n0.5,,a\n", "column 'prob_b', row 1 is empty or NaN"),
         ("a.csv", HEAD + "0.5,0.5,a\n0.5,a\n", "a.csv: cannot be read as .csv"),
         ("a.csv", HEAD, "has a header but no rows"),
+        ("a.csv", HEAD.strip(), "has a header but no rows"),
         ("a.csv", "prob_a,prob_a,label\n.5,.5,a\n", "the column 'prob_a' appears twice"),
         ("a.csv", b"prob_\xe9,prob_b,label\n.5,.5,b\n", "save it as UTF-8"),
         (
@@ -277,6 +280,11 @@ HEAD = "prob_a,prob_b,label\n"
             "row 1 has a key 'prob_b'",
         ),
         ("a.jsonl", '{"prob_a": 1.0, "prob_b": "?", "label": "a"}\n', "wanted numbers"),
+        (
+            "a.jsonl",
+            '{"prob_a": 1.0, "prob_b": 0.0, "label": "a"}\n{"prob_a": true, "prob_b": 0, "label": "a"}\n',
+            "column 'prob_a', row 1 is True; wanted numbers",
+        ),
         ("a.jsonl", "[" * 100000 + "\n", "line 1 is not JSON"),
         ("a.npz.gz", b"x", "cannot tell its format"),
         ("a\x1b[31m.csv", HEAD, r"a\\x1b\[31m.csv: has a header"),
@@ -365,6 +373,32 @@ def test_the_first_gap_of_a_column_is_named(tmp_path):
         parquet.write_table(pa.table(held), tmp_path / "a.parquet")
         with pytest.raises(FileError, match=f"column 'prob_b', row {row} is empty or NaN"):
             read_target(tmp_path / "a.parquet")
+
+
+def test_empty_lines_before_the_header(tmp_path):
+    (tmp_path / "a.csv").write_text("\n\r\n" + HEAD + "0.25,0.75,b\n")
+    assert read_source(tmp_path / "a.csv").scores.tolist() == [[0.25, 0.75]]
+
+
+def test_whole_numbers_of_any_size_in_json(tmp_path):
+    (tmp_path / "a.jsonl").write_text(
+        '{"logit_a": 1e0, "logit_b": 1}\n{"logit_a": 0, "logit_b": 1' + 30 * "0" + "}"
+    )
+    assert read_target(tmp_path / "a.jsonl").scores.tolist() == [[1.0, 1.0], [0.0, 1e30]]
+
+
+def test_decimals_of_databases_are_numbers(tmp_path):
+    """Scores, weights, labels and times as SQL's NUMERIC columns come."""
+    decimals = {
+        "prob_0": ["0.25", "0.5"], "prob_1": ["0.75", "0.5"], "label": ["1", "0"], "w": ["1.5", "2"]
+    }  # fmt: skip
+    table = pa.table({name: pa.array(map(Decimal, values)) for name, values in decimals.items()})
+    parquet.write_table(table, tmp_path / "a.parquet")
+    whole = read_source(tmp_path / "a.parquet", weight="w")
+    for source in (whole, sg.scan(tmp_path / "a.parquet", weight="w").source()):
+        assert source.scores.tolist() == [[0.25, 0.75], [0.5, 0.5]]
+        assert source.labels.tolist() == [1, 0]
+        assert source.weights.tolist() == [0.75, 1.0]
 
 
 @pytest.mark.parametrize(

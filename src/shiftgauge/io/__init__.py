@@ -30,9 +30,7 @@ from shiftgauge.io.read import (
     read_second,
     read_source,
     read_target,
-    two_sets_of_labels,
 )
-from shiftgauge.io.streams import is_stream
 from shiftgauge.io.write import write_parts, write_table
 
 __all__ = [
@@ -46,7 +44,6 @@ __all__ = [
     "column_names",
     "demo_data",
     "has_column",
-    "is_stream",
     "is_table",
     "label_column",
     "make_rows",
@@ -65,7 +62,6 @@ __all__ = [
     "read_target",
     "read_target_labels",
     "table_layout",
-    "two_sets_of_labels",
     "write_parts",
     "write_table",
 ]

@@ -19,6 +19,7 @@ from shiftgauge.io.options import Content, ReadOptions, check_spelling
 from shiftgauge.io.parts import join_parts, rows_per_part
 from shiftgauge.rows import Block, Part, row_location
 from shiftgauge.storage import SAMPLE_KEYS, read_npy, read_npz, refusal
+from shiftgauge.validation.labels import plain
 
 
 def read_mapping(path: Path, keys: Collection[str]) -> tuple[dict[str, Any], list[str]]:
@@ -72,7 +73,7 @@ def read_scores_mapping(path: Path, options: ReadOptions) -> Content:
         scores=arrays[kind],
         kind=kind,
         labels=arrays.get("labels"),
-        classes=None if classes is None else tuple(np.asarray(classes).tolist()),
+        classes=None if classes is None else tuple(map(plain, np.asarray(classes).tolist())),
         weights=arrays.get("weights"),
         predictions=None if options.prediction is None else arrays.get("predictions"),
         second=arrays.get("second"),

@@ -49,9 +49,7 @@ def read_file(
                 yield batch.slice(begin, batch_rows)
 
 
-def read_stream(
-    version: FileVersion, numbers: Sequence[str], texts: Sequence[str], groups: range | None, batch_rows: int
-) -> Iterator[Any]:
+def read_stream(version: FileVersion, numbers: Sequence[str], texts: Sequence[str], *_: Any) -> Iterator[Any]:
     """Record batches of a file in the stream format, from its start."""
     import pyarrow as pa
     from pyarrow import ipc

@@ -16,7 +16,6 @@ from shiftgauge.errors import FileError, InputError, Note, nearest
 from shiftgauge.io.arrays import read_keys, read_mapping
 from shiftgauge.io.options import ReadOptions
 from shiftgauge.io.read import check_path, is_table
-from shiftgauge.io.streams import stream_names_in_errors
 from shiftgauge.io.tables import open_table, table_columns
 from shiftgauge.io.values import parse_labels
 from shiftgauge.rows import Block, RowBuffer, Rows, run
@@ -35,8 +34,7 @@ def read_columns(path: str | Path, names: Sequence[str]) -> dict[str, Array]:
     if file.suffix.lower() == ".npy":
         raise FileError(f"{path}: a .npy file has no column {names[0]!r}; wanted a table, .npz or .pt")
     if is_table(file):
-        with stream_names_in_errors():
-            return table_columns(file, names)
+        return table_columns(file, names)
     arrays = read_keys(file, names, path)
     return {name: validation.as_array(arrays[name], f"{path}: {name!r}") for name in names}
 
@@ -85,8 +83,7 @@ def column_names(path: str | Path) -> Sequence[str]:
         return ()
     if not is_table(file):
         return read_mapping(file, ())[1]
-    with stream_names_in_errors():
-        return open_table(file).names
+    return open_table(file).names
 
 
 def _parse_numbers(values: Array) -> Array:

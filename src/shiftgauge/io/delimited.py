@@ -10,10 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from shiftgauge.errors import FileError, Note
+from shiftgauge.errors import FileError, Note, with_stream_names
 from shiftgauge.io.batches import TableFile
-from shiftgauge.io.compressed import format_suffix, open_binary, open_text
-from shiftgauge.io.files import FileVersion
+from shiftgauge.io.files import FileVersion, format_suffix, open_binary, open_text
 
 #: Bytes that are parsed at a time; a row must fit.
 BLOCK_BYTES = 1 << 24
@@ -31,21 +30,23 @@ def open_csv(version: FileVersion) -> TableFile:
     path = Path(version.file)
     usual = "\t" if format_suffix(path) == ".tsv" else ","
     with open_text(path) as file:
-        header = file.readline()
+        header = next((line for line in file if line.strip("\r\n")), "")
         unquoted = re.sub(r'"[^"]*"', "", header)
         # max returns the usual delimiter if several are equally frequent
         delimiter = max(dict.fromkeys((usual, *DELIMITERS)), key=unquoted.count)
         lines = csv.reader(itertools.chain([header], file), delimiter=delimiter)
         names = next(lines, [])
-        cells = [cell for row in itertools.islice(lines, FIRST_ROWS) for cell in row]
+        rows = list(itertools.islice(lines, FIRST_ROWS))
+    cells = [cell for row in rows for cell in row]
     comma = delimiter != "," and _count_numbers(cells, ",") > _count_numbers(cells, ".")
-    notes = []
+    texts = []
     if delimiter != usual:
-        notes.append(Note(f"{path}: its columns are separated by {DELIMITERS[delimiter]}"))
+        texts.append(f"its columns are separated by {DELIMITERS[delimiter]}")
     if comma:
-        notes.append(Note(f"{path}: its numbers are written with a decimal comma"))
+        texts.append("its numbers are written with a decimal comma")
+    notes = tuple(Note(with_stream_names(f"{path}: {text}")) for text in texts)
     read = partial(read_csv, tuple(names), delimiter, "," if comma else ".")
-    return TableFile(version, tuple(names), read, notes=tuple(notes))
+    return TableFile(version, tuple(names), read, groups=None if rows else (), notes=notes)
 
 
 def _count_numbers(cells: Sequence[str], point: str) -> int:
@@ -60,8 +61,7 @@ def read_csv(
     version: FileVersion,
     numbers: Sequence[str],
     texts: Sequence[str],
-    groups: range | None,
-    batch_rows: int,
+    *_: Any,
 ) -> Iterator[Any]:
     """Record batches of a CSV file, from its start."""
     import pyarrow as pa

@@ -1,16 +1,19 @@
-"""The files of a path: one file, a folder of files of one format, or a glob."""
+"""The files of a path: one file, a folder of files of one format, or a glob; and compressed files."""
 
 from __future__ import annotations
 
 import glob
+import io
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TextIO
 
 from shiftgauge.errors import FileError
-from shiftgauge.io.compressed import format_suffix
 
+#: Suffixes that may follow that of CSV or JSON lines, and the compression.
+COMPRESSION = {".gz": "gzip", ".bz2": "bz2"}
 PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather")
 #: Suffixes of the formats that a folder or a glob may contain; the first is the default.
 FORMATS = (PARQUET, ARROW, (".npy",))
@@ -43,6 +46,27 @@ class FileVersion:
         """Refuse a file that has changed since."""
         if FileVersion.of(self.file) != self:
             raise FileError(f"{self.file}: changed between two passes; start again when nothing writes to it")
+
+
+def format_suffix(path: Path) -> str:
+    """The suffix that tells the format, in lower case, without that of the compression.
+
+    >>> format_suffix(Path("scores.CSV.gz"))
+    '.csv'
+    """
+    return Path(path.stem if path.suffix.lower() in COMPRESSION else path.name).suffix.lower()
+
+
+def open_binary(path: Path) -> Any:
+    """The decompressed content of a file; Arrow detects truncated and damaged files."""
+    import pyarrow as pa
+
+    return pa.input_stream(path, compression=COMPRESSION.get(path.suffix.lower()))
+
+
+def open_text(path: Path) -> TextIO:
+    """The same as text, without a byte order mark."""
+    return io.TextIOWrapper(open_binary(path), encoding="utf-8-sig", newline="")
 
 
 def is_glob(path: Path) -> bool:

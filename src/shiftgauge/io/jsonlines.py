@@ -12,8 +12,7 @@ from typing import Any
 
 from shiftgauge.errors import FileError
 from shiftgauge.io.batches import BATCH_ROWS, TableFile
-from shiftgauge.io.compressed import open_text
-from shiftgauge.io.files import FileVersion
+from shiftgauge.io.files import FileVersion, open_text
 
 
 def open_jsonl(version: FileVersion) -> TableFile:
@@ -53,12 +52,7 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def read_jsonl(
-    names: tuple[str, ...],
-    version: FileVersion,
-    numbers: Sequence[str],
-    texts: Sequence[str],
-    groups: range | None,
-    batch_rows: int,
+    names: tuple[str, ...], version: FileVersion, numbers: Sequence[str], texts: Sequence[str], *_: Any
 ) -> Iterator[Any]:
     """Record batches of JSON lines, from the start of the file."""
     import pyarrow as pa
@@ -76,11 +70,23 @@ def read_jsonl(
                     f"{version.file}: row {first + i} has a key {extra!r}, which the first row lacks; "
                     "wanted the same keys in all"
                 )
-        columns = {name: _column([row.get(name) for row in rows]) for name in (*numbers, *texts)}
+        columns = {
+            name: _numbers([row.get(name) for row in rows], name, version.file, first) for name in numbers
+        }
+        columns |= {name: _texts([row.get(name) for row in rows]) for name in texts}
         yield pa.RecordBatch.from_pydict(columns)
 
 
-def _column(values: list[Any]) -> Any:
+def _numbers(values: list[Any], name: str, file: str, first: int) -> Any:
+    import pyarrow as pa
+
+    for i, value in enumerate(values):
+        if not isinstance(value, int | float | None) or isinstance(value, bool):
+            raise FileError(f"{file}: column {name!r}, row {first + i} is {value!r}; wanted numbers")
+    return pa.array([value if value is None else float(value) for value in values], pa.float64())
+
+
+def _texts(values: list[Any]) -> Any:
     import pyarrow as pa
 
     try:

@@ -4,28 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from shiftgauge.errors import FileError, InputError, Note, nearest
+from shiftgauge.errors import FileError, InputError, nearest
 from shiftgauge.io.arrays import npy_parts, read_keys, read_mapping, read_scores_mapping, read_scores_npy
 from shiftgauge.io.batches import OpenTable
-from shiftgauge.io.compressed import ENDINGS as COMPRESSED
-from shiftgauge.io.files import format_of, is_glob, list_files
+from shiftgauge.io.files import COMPRESSION, format_of, is_glob, list_files
 from shiftgauge.io.frames import frame_parts
 from shiftgauge.io.layout import Layout, table_layout
 from shiftgauge.io.options import Content, ReadOptions, Threshold
 from shiftgauge.io.parts import table_parts
-from shiftgauge.io.streams import (
-    copy_stream,
-    display_name,
-    is_stream,
-    stream_names_in_errors,
-    with_stream_names,
-)
+from shiftgauge.io.streams import copy_stream, is_copy, is_stream
 from shiftgauge.io.tables import OPENERS, open_table, read_scores_table, table_columns
 from shiftgauge.io.values import format_names, parse_labels
 from shiftgauge.rows import Engine, Part, Rows, source_of, subsample_step
@@ -76,7 +68,8 @@ def read_source(
         kind, logit_prefix, prob_prefix, label, weight, prediction, positive, negative, tolerance, id, threshold,
         insist, drop_unlabelled,
     )  # fmt: skip
-    return _source(path, options, labels, _content(path, options))
+    file = check_path(path)
+    return _source(file, options, labels, _read(file, options))
 
 
 def open_source(
@@ -92,22 +85,24 @@ def open_source(
         options: how to read it.
         progress: called with the number of rows read and the number of all rows of a large file.
     """
-    opened = _open(path, options)
+    file = check_path(path)
+    opened = _open(file, options)
     if isinstance(opened, Content):
-        return _source(path, options, labels, opened)
+        return _source(file, options, labels, opened)
     opened.progress = progress
     return source_of(opened, None if labels is None else read_labels(labels, options, opened.classes))
 
 
-def _source(path: str | Path, options: ReadOptions, labels: str | Path | None, content: Content) -> Source:
+def _source(file: Path, options: ReadOptions, labels: str | Path | None, content: Content) -> Source:
     if labels is not None and content.labels is not None:
-        raise two_sets_of_labels(path, labels)
+        raise FileError(
+            f"{file}: has labels of its own, and --source-labels {labels} has others; wanted one of the two; "
+            "leave --source-labels out, or save the scores without labels"
+        )
     values = content.labels if labels is None else read_labels(labels, options, content.classes)
     if values is None:
-        raise FileError(
-            f"{display_name(path)}: {_labels_missing(path, options, content)} (--source-labels FILE)"
-        )
-    with _file_in_errors(path, labels):
+        raise FileError(f"{file}: {_labels_missing(file, options, content)} (--source-labels FILE)")
+    with _file_in_errors(file, labels):
         source = Source(labels=values, drop_unlabelled=options.drop_unlabelled, **content.arguments(options))
     return source.with_notes(content.notes, kept=source.kept)
 
@@ -156,8 +151,9 @@ def read_checked(
 ) -> tuple[Target, Any]:
     """A target, and the labels in its file to compare answers with, or None."""
     options = options or ReadOptions()
-    content = _content(path, options)
-    return _target(path, options, second, like, content), content.labels
+    file = check_path(path)
+    content = _read(file, options)
+    return _target(file, options, second, like, content), content.labels
 
 
 def open_labelled_target(path: str | Path, options: ReadOptions, like: Source) -> tuple[Target | Rows, Any]:
@@ -167,29 +163,26 @@ def open_labelled_target(path: str | Path, options: ReadOptions, like: Source) -
     and streams, are read into memory. The labels in the file are None if it has none, or if they are read in passes
     too.
     """
-    opened = _open(path, options.for_target(like))
+    file = check_path(path)
+    opened = _open(file, options.for_target(like))
     if isinstance(opened, Rows):
         return opened, None
-    return _target(path, options, None, like, opened), opened.labels
+    return _target(file, options, None, like, opened), opened.labels
 
 
 def _target(
-    path: str | Path,
-    options: ReadOptions,
-    second: str | Path | None,
-    like: Source | None,
-    content: Content,
+    file: Path, options: ReadOptions, second: str | Path | None, like: Source | None, content: Content
 ) -> Target:
     if like is not None:
-        _check_classes(path, options, content, like)
+        _check_classes(file, options, content, like)
         options = options.for_target(like)
     if second is not None and content.second is not None:
         raise FileError(
-            f"{display_name(path)}: has a second model's predictions under the key 'second', and --second {second} "
+            f"{file}: has a second model's predictions under the key 'second', and --second {second} "
             "has others; wanted one of the two"
         )
     other = content.second if second is None else read_second(second, options, content.classes)
-    with _file_in_errors(path, second):
+    with _file_in_errors(file, second):
         target = Target(second=other, **content.arguments(options))
     return target.with_notes(content.notes)
 
@@ -272,16 +265,7 @@ def read_labels(
         return read_npy(file)
     if not is_table(file):
         return read_keys(file, ["labels"], file)["labels"]
-    with stream_names_in_errors():
-        return parse_labels(table_columns(file, [options.label])[options.label], classes)
-
-
-def two_sets_of_labels(path: str | Path, labels: str | Path, option: str = "--source-labels") -> FileError:
-    """The error for two sets of labels for the same rows."""
-    return FileError(
-        f"{display_name(path)}: has labels of its own, and {option} {labels} has others; wanted one of the two; "
-        f"leave {option} out, or save the scores without labels"
-    )
+    return parse_labels(table_columns(file, [options.label])[options.label], classes)
 
 
 def read_second(
@@ -293,16 +277,15 @@ def read_second(
     if file.suffix.lower() == ".npy":
         return read_npy(file)
     if is_table(file):
-        with stream_names_in_errors():
-            column = options.prediction or "prediction"
-            if column in open_table(file).names:
-                return parse_labels(table_columns(file, [column])[column], classes)
+        column = options.prediction or "prediction"
+        if column in open_table(file).names:
+            return parse_labels(table_columns(file, [column])[column], classes)
     else:
         arrays, _ = read_mapping(file, ("predictions", "second"))
         if arrays:
             return arrays.get("predictions", arrays.get("second"))
-    content = _content(path, options)
-    with _file_in_errors(path):
+    content = _read(file, options)
+    with _file_in_errors(file):
         model = Target(**content.arguments(options))
     if model.classes is None:
         return model.predictions
@@ -311,9 +294,7 @@ def read_second(
 
 def is_table(path: str | Path) -> bool:
     """Whether a path is read as a table with named columns."""
-    if is_stream(path):
-        path = copy_stream(path)
-    return format_of(Path(path)) in OPENERS
+    return format_of(copy_stream(path) if is_stream(path) else Path(path)) in OPENERS
 
 
 def check_path(path: str | Path) -> Path:
@@ -333,7 +314,7 @@ def check_path(path: str | Path) -> Path:
     if not exists:
         raise FileError(f"{path}: no such file")
     suffix = format_of(file)
-    if suffix not in ENDINGS or (file.suffix.lower() in COMPRESSED and suffix not in COMPRESSIBLE):
+    if suffix not in ENDINGS or (file.suffix.lower() in COMPRESSION and suffix not in COMPRESSIBLE):
         raise FileError(
             f"{path}: cannot tell its format from {repr(file.suffix) if file.suffix else 'its name'}; "
             f"wanted {', '.join(ENDINGS)}, or .csv.gz"
@@ -343,25 +324,16 @@ def check_path(path: str | Path) -> Path:
     return file
 
 
-def _content(path: str | Path, options: ReadOptions) -> Content:
-    """All rows of a path in memory."""
-    content = _open(path, options, in_memory=True)
+def _read(file: Path, options: ReadOptions) -> Content:
+    """All rows of a file in memory."""
+    content = _open(file, options, in_memory=True)
     assert isinstance(content, Content)
     return content
 
 
-def _open(path: str | Path, options: ReadOptions, in_memory: bool = False) -> Content | Rows:
-    """Open a path, and read all its rows if they fit in memory or must be there; else return `Rows`."""
-    file = check_path(path)
-    in_memory = in_memory or is_stream(path)
-    with stream_names_in_errors():
-        content = _open_file(file, options, in_memory)
-    if isinstance(content, Rows):
-        return content
-    return replace(content, notes=tuple(Note(with_stream_names(note)) for note in content.notes))
-
-
-def _open_file(file: Path, options: ReadOptions, in_memory: bool) -> Content | Rows:
+def _open(file: Path, options: ReadOptions, in_memory: bool = False) -> Content | Rows:
+    """All rows of a file if they fit in memory or must be there; else `Rows`, which read it again in every pass."""
+    in_memory = in_memory or is_copy(file)
     suffix = format_of(file)
     if suffix in OPENERS:
         table, layout = _open_table(file, options)
@@ -377,7 +349,7 @@ def _open_file(file: Path, options: ReadOptions, in_memory: bool) -> Content | R
     return read_scores_npy(file, options)
 
 
-def _check_classes(path: str | Path, options: ReadOptions, content: Content, source: Source) -> None:
+def _check_classes(file: Path, options: ReadOptions, content: Content, source: Source) -> None:
     """Compare classes before values: with a missing class every row's sum would be wrong too."""
     if content.classes is not None and source.classes is not None:
         here = {str(c) for c in content.classes}
@@ -386,34 +358,33 @@ def _check_classes(path: str | Path, options: ReadOptions, content: Content, sou
             if str(name) not in here:
                 column = f"column '{prefix}{name}'" if content.columns else f"class {name!r}"
                 hint = nearest(str(name), here - {str(c) for c in source.classes})
-                raise FileError(f"{display_name(path)}: no {column}, a class of the source{hint}")
+                raise FileError(f"{file}: no {column}, a class of the source{hint}")
     shape = np.shape(content.scores)
     if len(shape) == 2 and shape[1] != source.k:
         raise FileError(
-            f"{display_name(path)}: {shape[1]} columns of scores, and the source has {source.k}; "
-            "wanted the same classes"
+            f"{file}: {shape[1]} columns of scores, and the source has {source.k}; wanted the same classes"
         )
 
 
-def _labels_missing(path: str | Path, options: ReadOptions, content: Content) -> str:
+def _labels_missing(file: Path, options: ReadOptions, content: Content) -> str:
     if content.columns:
         near = nearest(options.label, content.columns)
         if content.likely_label is not None and not near:
             near = f"; is it --label-column {content.likely_label}?"
         found = f"no column {options.label!r}{near} (found {format_names(content.columns)})"
         return f"{found}; the source needs labels, in a column or in a separate file"
-    key = "" if format_of(Path(path)) == ".npy" else "a key 'labels', or "
+    key = "" if format_of(file) == ".npy" else "a key 'labels', or "
     return f"no labels; the source needs {key}a file of labels"
 
 
 @contextmanager
-def _file_in_errors(path: str | Path, other: str | Path | None = None) -> Iterator[None]:
+def _file_in_errors(file: Path, other: str | Path | None = None) -> Iterator[None]:
     """Prefix errors about the content with the names of the files."""
     try:
         yield
     except InputError as problem:
         if isinstance(problem, FileError):
             raise
-        name = display_name(path) if other is None else f"{display_name(path)} with {other}"
+        name = file if other is None else f"{file} with {other}"
         hint = "; --prediction-column '' leaves them out" if " predictions: row" in str(problem) else ""
         raise FileError(f"{name}: {problem}{hint}") from None

@@ -7,11 +7,10 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 
-from shiftgauge.errors import FileError
+from shiftgauge.errors import STREAM_NAMES, FileError
 
 #: First bytes of each format; anything else is CSV.
 SIGNATURES = {
@@ -39,25 +38,27 @@ def is_stream(path: str | Path) -> bool:
 def copy_stream(path: str | Path = "-") -> Path:
     """A temporary file with the content of the stream; read once, deleted when the process ends."""
     name = str(path)
+    shown = "standard input" if name == "-" else name
     if name not in _copies:
         folder = Path(tempfile.mkdtemp(prefix="shiftgauge-"))
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         try:
             with nullcontext(sys.stdin.buffer) if name == "-" else Path(path).open("rb") as stream:
                 head = stream.read(1 << 16)
-                file = folder / f"input{_format(head, display_name(path))}"
+                file = folder / f"input{_format(head, shown)}"
                 with file.open("wb") as out:
                     out.write(head)
                     shutil.copyfileobj(stream, out)
         except OSError as problem:
-            raise FileError(f"{display_name(path)}: cannot be read ({problem.strerror or problem})") from None
+            raise FileError(f"{shown}: cannot be read ({problem.strerror or problem})") from None
         _copies[name] = file
+        STREAM_NAMES[str(file)] = shown
     return _copies[name]
 
 
-def display_name(path: str | Path) -> str:
-    """The name of a path in messages."""
-    return "standard input" if str(path) == "-" else str(path)
+def is_copy(file: Path) -> bool:
+    """Whether the file is the copy of a stream."""
+    return str(file) in STREAM_NAMES
 
 
 def _format(head: bytes, name: str) -> str:
@@ -73,21 +74,3 @@ def _format(head: bytes, name: str) -> str:
         )
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip(b" \r\n")
     return next((suffix for start, suffix in SIGNATURES.items() if text.startswith(start)), ".csv")
-
-
-def with_stream_names(text: str) -> str:
-    """The text with temporary files replaced by the names of their streams."""
-    for name, file in _copies.items():
-        text = text.replace(str(file), display_name(name))
-    return text
-
-
-@contextmanager
-def stream_names_in_errors() -> Iterator[None]:
-    """Replace temporary files by the names of their streams in error messages."""
-    try:
-        yield
-    except FileError as problem:
-        if not _copies:
-            raise
-        raise FileError(with_stream_names(str(problem))) from None

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from shiftgauge.errors import FileError, nearest
 from shiftgauge.io.batches import OpenTable, TableBatch
+from shiftgauge.validation.labels import plain
 
 Array = npt.NDArray[Any]
 
@@ -56,6 +57,8 @@ def numeric_column(batch: TableBatch, name: str) -> Array:
         raise FileError(
             f"{batch.where}: column {name!r}, row {row} is empty or NaN; wanted a number in every row"
         )
+    if pa.types.is_decimal(column.type):
+        column = column.cast(pa.float64())
     if not (pa.types.is_floating(column.type) or pa.types.is_integer(column.type)):
         bad = next(
             (v for v in column.to_pylist() if isinstance(v, bool) or not isinstance(v, int | float)), None
@@ -141,6 +144,8 @@ def encode_column(column: Any) -> tuple[list[Any], npt.NDArray[np.intp]]:
         values = column.to_pylist()
         return [*values, None], np.arange(len(values))
     values = coded.dictionary.to_pylist()
+    if pa.types.is_decimal(coded.dictionary.type) or pa.types.is_binary(coded.dictionary.type):
+        values = list(map(plain, values))
     return [*values, None], np.asarray(coded.indices.fill_null(len(values)), dtype=np.intp)
 
 

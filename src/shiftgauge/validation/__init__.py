@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from numbers import Real
 from typing import Any
 
@@ -143,7 +144,10 @@ def _matrix(values: Any, what: str) -> FloatArray:
 
 def _numeric(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Objects that are all numbers or missing, as nullable columns of frames come, as numbers."""
-    if array.dtype != object or not all(isinstance(v, Real) or is_missing(v) for v in array.ravel().tolist()):
+    numbers = Real, Decimal
+    if array.dtype != object or not all(
+        isinstance(v, numbers) or is_missing(v) for v in array.ravel().tolist()
+    ):
         return array
     plain = [np.nan if is_missing(v) else float(v) for v in array.ravel().tolist()]
     return np.array(plain, dtype=np.float64).reshape(array.shape)

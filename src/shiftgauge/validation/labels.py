@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,7 @@ def check_classes(classes: Sequence[Hashable] | None, k: int, where: str) -> Nam
 
 def _plain_name(name: Hashable, where: str) -> Hashable:
     """A class name as a text or a number, so that it can be printed, saved and written as JSON."""
-    given = plain(name)
+    given = name if isinstance(name, Decimal) else plain(name)
     if isinstance(given, str):
         if not _spellable(given):
             raise InputError(f"{where} classes: {given!r} is no valid text; wanted names that can be written")
@@ -69,9 +70,11 @@ def _spellable(text: str) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """A numpy value as Python's own, and bytes as text."""
+    """A numpy value as Python's own, a decimal number as a whole or a floating one, and bytes as text."""
     if isinstance(value, np.generic):
         value = value.item()
+    if isinstance(value, Decimal):
+        return int(value) if value.is_finite() and value == value.to_integral_value() else float(value)
     return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else value
 
 
