@@ -370,13 +370,12 @@ def label_plan(
     aim = until_width is not None or decide is not None
     count = (size if aim else min(LABELS, size)) if n is None else n
     validation.check_count(count, "n", 1, f" and at most {size:,}, the target's rows", size)
-    answer, warnings = pair.estimate("auto", proportions=proportions), ()
+    answer = pair.estimate("auto", proportions=proportions)
+    warnings = answer.warnings
     if pair.labels is not None:
         answer = pair.fitted("auto", proportions=proportions).estimate_rows(pair.target)
-        warnings = (
-            *pair.notes,
-            Note("a plan starts from the scores alone: labels of the target are not used"),
-        )
+        unused = Note("a plan starts from the scores alone: labels of the target are not used")
+        warnings = (*pair.notes, unused, *answer.warnings)
     prior = prior_of(answer)
     rng = np.random.default_rng(int(seed))
     if aim:
@@ -402,7 +401,7 @@ def label_plan(
         error_probability=probability[back],
         classes=pair.classes,
         prior=prior,
-        warnings=(*warnings, *answer.warnings),
+        warnings=warnings,
     )
 
 
