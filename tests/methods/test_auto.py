@@ -11,8 +11,9 @@ from shiftgauge.inference.resampling import Resampling, bootstrap, with_interval
 from shiftgauge.labelshift import JTest, resample_to
 from shiftgauge.methods import Auto, Pair
 from shiftgauge.methods.auto import choose, weakness
-from shiftgauge.methods.evidence import Evidence, ExcessCells, SourceColumns
+from shiftgauge.methods.evidence import Evidence, ExcessCells
 from shiftgauge.methods.registry import make
+from shiftgauge.methods.shift import SourceColumns
 
 
 def source_of(demo):

@@ -1,25 +1,9 @@
-"""auto: one answer for people who do not want to choose, with its reason.
-
-Two readings of one target are both coherent: calibration held and the class proportions followed the inputs, or the
-proportions held and calibration broke. Scores alone cannot decide between them in general. `auto` gives each of three
-hypotheses a weight by what the scores show, and each hypothesis has its own answer:
-
-| hypothesis | answer | weight |
-|---|---|---|
-| calibration held | half DoC, half the median of DoC, COT and ATC-NE, relative to the source error | 1 - x + x c / 2 |
-| proportions held | SCOT at the source's proportions; COT if the model is weak | x (1 - c) |
-| proportions changed | label-shift if they explain the shift, else the median of five methods | x c / 2 |
-
-x grows from 0 to 1 with the excess mass, c with the evidence against the source's proportions. If the test says that
-other proportions explain the shift, both are 1. If it says that more than proportions changed, one point is added:
-errors mostly rise then.
-"""
+"""auto: one answer for people who do not want to choose, with its reason."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -29,10 +13,11 @@ from shiftgauge.errors import InputError, nearest, prefix
 from shiftgauge.labelshift import mlls
 from shiftgauge.methods.atc import ATCNE
 from shiftgauge.methods.base import Estimator, Reading
+from shiftgauge.methods.choice import Choice, reason_for
 from shiftgauge.methods.cot import COT
 from shiftgauge.methods.cott import COTT
 from shiftgauge.methods.doc import DoC
-from shiftgauge.methods.evidence import Evidence, SourceColumns, collect_evidence
+from shiftgauge.methods.evidence import Evidence, collect_evidence
 from shiftgauge.methods.label_shift import LabelShift
 from shiftgauge.methods.range import (
     CONSTANTS,
@@ -44,6 +29,7 @@ from shiftgauge.methods.range import (
     wide_range_warning,
 )
 from shiftgauge.methods.scot import SCOT
+from shiftgauge.methods.shift import SourceColumns
 from shiftgauge.methods.unchanged import Unchanged
 from shiftgauge.rows import Rows, gather
 from shiftgauge.validation import check_count
@@ -68,22 +54,31 @@ IF_PROPORTIONS_CHANGED_DECIDED: Final = ("atc-ne", "label-shift", "doc")
 class Auto(Estimator):
     """Weigh three hypotheses about what changed, and answer with the weighted mean of their methods.
 
-    1. **Calibration held**: the target's scores lie where the source's do (little excess mass). Half DoC, half the
-       median of DoC, COT and ATC-NE. Of a fall below the source's error half counts; a rise counts 1.25 times.
-    2. **Proportions held**: SCOT at the source's class proportions. The weaker the model (source error relative to
-       chance), the more COT takes SCOT's place.
-    3. **Proportions changed**: if other class proportions explain the difference (`shiftgauge.labelshift.j_test`),
-       label-shift. If more changed: let r be the mass of (predicted class, runner-up) pairs that no label shares
-       explain, and d the difference between SCOT and COTT at the MLLS marginal, which does not use the source's
-       proportions. Up to d = 1.25 r^2 they are believed; from 2 r^2 on they are given up, and the median of five
-       methods answers. This fades out as r goes from 0.5 to 0.6, and for weak models. If there are too few rows for
-       the test: up to a difference of 0.1 between SCOT and that median the proportions are believed; from 0.2 on they
-       are given up, and label-shift answers.
+    Two readings of one target are both coherent: calibration held and the class proportions followed the inputs, or the
+    proportions held and calibration broke. Scores alone cannot decide between them in general.
 
-    Wherever the source's proportions are given up, hypothesis 1 has half the weight: nothing says that calibration did
-    not hold. `proportions="same"` never gives them up; `"changed"` always does. If deployed decisions differ from the
-    largest score, COT and COTT have no answer: then hypothesis 1 is the mean of DoC and ATC-NE, 2 is SCOT, and 3 is the
-    median of ATC-NE, label-shift and DoC.
+    | hypothesis | answer | weight |
+    |---|---|---|
+    | calibration held | half DoC, half the median of DoC, COT and ATC-NE | 1 - x + x c / 2 |
+    | proportions held | SCOT at the source's proportions | x (1 - c) |
+    | proportions changed | label-shift if they explain the shift, else the median of five methods | x c / 2 |
+
+    x grows from 0 to 1 with the excess mass, which the target has where the source hardly has any scores. c, from 0 to
+    1, is the evidence against the source's proportions. Where c is 1, calibration held keeps half the weight: nothing
+    says that it did not. If the test says that more than proportions changed, one point is added: errors mostly rise.
+
+    1. **Calibration held.** Of a fall below the source's error half counts; a rise counts 1.25 times.
+    2. **Proportions held.** The weaker the model (source error relative to chance), the more COT takes SCOT's place.
+    3. **Proportions changed.** If other proportions explain the difference (`shiftgauge.labelshift.j_test`), x = c = 1.
+       If more changed: let r be the mass of (predicted class, runner-up) pairs that no label shares explain, and d the
+       difference between SCOT and COTT at the MLLS marginal, which does not use the source's proportions. c is 0 up to
+       d = 1.25 r^2 and 1 from 2 r^2 on; it fades out as r goes from 0.5 to 0.6, and for weak models. If there are too
+       few rows for the test: c is 0 up to a difference of 0.1 between SCOT and that median and 1 from 0.2 on, and
+       label-shift answers.
+
+    `proportions="same"` never gives the source's proportions up; `"changed"` always does. If deployed decisions differ
+    from the largest score, COT and COTT have no answer: then hypothesis 1 is the mean of DoC and ATC-NE, 2 is SCOT, and
+    3 is the median of ATC-NE, label-shift and DoC.
 
     Args:
         calibration: as for every method.
@@ -160,17 +155,9 @@ class Auto(Estimator):
         return Reading(
             error=error,
             details={
-                "choice": str(choice),
-                "parts": choice.parts(),
-                "added": choice.added,
-                "reason": choice.reason,
+                **choice.details(),
                 "proportions": self.proportions,
-                "shift": evidence.kind,
-                "p_value": evidence.test.p_value,
-                "explained_by_reweighting": evidence.test.explained,
-                "excess_mass": evidence.excess_mass,
-                "unexplained_mass": evidence.unexplained_mass,
-                "ks_distance": evidence.ks_distance,
+                **evidence.details(),
                 "weakness": weak,
                 "answers": answers,
                 "scale_low": expected.scale_low,
@@ -201,43 +188,6 @@ class Auto(Estimator):
     def parts(self, details: Mapping[str, Any]) -> list[tuple[float, Estimator]]:
         """The fitted methods behind an answer with these details, with their weights."""
         return [(part["weight"], self.methods_[_label(**part)]) for part in details["parts"]]
-
-
-@dataclass(frozen=True)
-class Choice:
-    """What `auto` chose, and why.
-
-    Attributes:
-        weights: of the methods by label (`scot:shrunk` is SCOT with marginal `"shrunk"`), summing to 1, the largest
-            first. `unchanged` may have a weight below 0: then a rise over the source error counts more than once.
-        reason: one sentence.
-        added: this is added to the weighted mean.
-    """
-
-    weights: dict[str, float]
-    reason: str
-    added: float = 0.0
-
-    def error(self, answers: Mapping[str, float]) -> float:
-        """The answer: the weighted mean of the methods' answers, and what is added to it."""
-        mean = sum(weight * answers[label] for label, weight in self.weights.items())
-        return float(np.clip(mean + self.added, 0.0, 1.0))
-
-    def parts(self) -> list[dict[str, Any]]:
-        """The methods as plain values: method, marginal (or None), weight."""
-        return [
-            {"method": method, "marginal": marginal or None, "weight": weight}
-            for label, weight in self.weights.items()
-            for method, _, marginal in [label.partition(":")]
-        ]
-
-    def __str__(self) -> str:
-        positive = {label: w for label, w in self.weights.items() if w > 0.0}
-        whole = sum(positive.values())
-        rise = f", plus {100 * (whole - 1.0):.0f}% of the rise" if len(positive) < len(self.weights) else ""
-        if len(positive) == 1:
-            return next(iter(positive)) + rise
-        return ", ".join(f"{100 * w / whole:.0f}% {label}" for label, w in positive.items()) + rise
 
 
 def _label(method: str, marginal: str | None, weight: float) -> str:
@@ -302,7 +252,7 @@ def choose(
     largest_first = sorted(((w, label) for label, w in weights.items() if w != 0.0), reverse=True)
     return Choice(
         {label: w for w, label in largest_first},
-        _reason(evidence.kind, differ, against, proportions),
+        reason_for(evidence.kind, differ, against, proportions),
         CONSTANTS["more_changed"]["added"] if evidence.kind == "other" else 0.0,
     )
 
@@ -318,43 +268,3 @@ def _if_calibrated(answers: Mapping[str, float], source_error: float) -> dict[st
 
 def _median(answers: Mapping[str, float], labels: tuple[str, ...]) -> str:
     return sorted(labels, key=lambda label: answers[label])[len(labels) // 2]
-
-
-def _reason(kind: str, differ: float, against: float, proportions: str) -> str:
-    """What the test shows, then what the answer therefore rests on, by the weights of the hypotheses."""
-    test = {
-        "none": "no difference between source and target beyond sampling noise was seen",
-        "label": "other class proportions could explain the difference",
-        "other": "class proportions alone do not explain the difference",
-        "unknown": "there are too few rows per class to tell which kind of shift it is",
-    }[kind]
-    if proportions == "changed":
-        return (
-            f"{test}; you said that the class proportions changed, so the answer does not rest on the source's "
-            "proportions"
-        )
-    if differ <= 0.0:
-        but = "but " if kind in ("label", "other") else ""
-        return (
-            f"{test}; {but}the scores lie where the source's do, so the answer follows the change in confidence, a "
-            "rise in error more than a fall"
-        )
-    if proportions == "same":
-        rests = "the source's class proportions, as you said"
-    elif kind == "label":
-        return (
-            f"{test}; half of the answer rests on proportions estimated from the scores, half on the change in "
-            "confidence"
-        )
-    elif against <= 0.0:
-        rests = "the source's class proportions"
-    elif against >= 1.0:
-        other = "proportions estimated from them" if kind == "unknown" else "the median of several methods"
-        return (
-            f"{test}; the scores do not fit the source's class proportions, so half of the answer rests on {other}, "
-            "half on the change in confidence"
-        )
-    else:
-        rests = "the source's class proportions in part, since the scores fit them poorly"
-    mass, mixed = ("much", "") if differ >= 1.0 else ("part", ", in part on the change in confidence")
-    return f"{test}; {mass} of the target has scores that the source hardly has, so the answer rests on {rests}{mixed}"

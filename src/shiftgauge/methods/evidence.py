@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from shiftgauge.labelshift import JTest, LabelShares, unexplained
 from shiftgauge.labelshift.cells import TIE, RunnerUps
-from shiftgauge.methods.shift import label_shift_test
+from shiftgauge.methods.shift import SourceColumns, label_shift_test
 from shiftgauge.rows import Block, Rows, Totals, gather
 
 Array = npt.NDArray[np.float64]
@@ -19,26 +20,6 @@ Indices = npt.NDArray[np.intp]
 TIMES = 2.0
 #: Confidence is cut at the source's quartiles, class by class.
 BINS = 4
-
-
-@dataclass(frozen=True)
-class SourceColumns:
-    """What is kept of a source to compare targets with.
-
-    Attributes:
-        predictions, runner_up, labels: (n,) the predicted, the second most probable and the true class.
-        confidence, row_share: (n,) the probability of the prediction; row masses that sum to 1.
-        k: the number of classes.
-        n_effective: effective rows.
-    """
-
-    predictions: Indices
-    runner_up: Indices
-    labels: Indices
-    confidence: Array
-    row_share: Array
-    k: int
-    n_effective: float
 
 
 @dataclass(frozen=True)
@@ -58,6 +39,17 @@ class Evidence:
     excess_mass: float
     unexplained_mass: float
     ks_distance: float
+
+    def details(self) -> dict[str, Any]:
+        """What the estimate says of it."""
+        return {
+            "shift": self.kind,
+            "p_value": self.test.p_value,
+            "explained_by_reweighting": self.test.explained,
+            "excess_mass": self.excess_mass,
+            "unexplained_mass": self.unexplained_mass,
+            "ks_distance": self.ks_distance,
+        }
 
 
 async def collect_evidence(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from shiftgauge.labelshift import JTest, total_variation
 from shiftgauge.labelshift.cells import Array, Indices, compacted, confidence_bins
 from shiftgauge.labelshift.shift_test import LEVEL, j_test_of_shares
 from shiftgauge.results import Result, p_value
-from shiftgauge.rows import Rows, gather
+from shiftgauge.rows import Block, Rows, gather
 
 
 @dataclass(frozen=True, repr=False)
@@ -84,24 +84,24 @@ class ShiftTestResult(Result):
         return f"ShiftTestResult({self.kind}: {self.sentence()})"
 
 
-class LabelledColumns(Protocol):
-    """What the test reads off the source."""
+@dataclass(frozen=True)
+class SourceColumns:
+    """What is kept of a source to compare targets with.
 
-    @property
-    def predictions(self) -> Indices:
-        """(n,) predicted classes."""
+    Attributes:
+        predictions, runner_up, labels: (n,) the predicted, the second most probable and the true class.
+        confidence, row_share: (n,) the probability of the prediction; row masses that sum to 1.
+        k: the number of classes.
+        n_effective: effective rows.
+    """
 
-    @property
-    def labels(self) -> Any:
-        """(n,) true classes."""
-
-    @property
-    def confidence(self) -> Array:
-        """(n,) the probability of the prediction."""
-
-    @property
-    def row_share(self) -> Array:
-        """(n,) row masses that sum to 1."""
+    predictions: Indices
+    runner_up: Indices
+    labels: Indices
+    confidence: Array
+    row_share: Array
+    k: int
+    n_effective: float
 
 
 async def shift_test_result(source: Rows, target: Rows, *, seed: int = 0) -> ShiftTestResult:
@@ -115,7 +115,7 @@ async def shift_test_result(source: Rows, target: Rows, *, seed: int = 0) -> Shi
 
 
 async def label_shift_test(
-    source: LabelledColumns, target: Rows, seed: int = 0
+    source: SourceColumns | Block, target: Rows, seed: int = 0
 ) -> tuple[JTest, Indices, Array]:
     """The J test, the cell of each source row, and the target's share of each cell.
 
@@ -128,7 +128,10 @@ async def label_shift_test(
     return await target.once(("shift", digest.digest(), seed), _label_shift_test, source, target, seed)
 
 
-async def _label_shift_test(source: LabelledColumns, target: Rows, seed: int) -> tuple[JTest, Indices, Array]:
+async def _label_shift_test(
+    source: SourceColumns | Block, target: Rows, seed: int
+) -> tuple[JTest, Indices, Array]:
+    assert source.labels is not None
     k = target.k
     predictions, confidence, mass = await target.subsample_columns(
         lambda rows: rows.predictions, lambda rows: rows.confidence, lambda rows: rows.mass
