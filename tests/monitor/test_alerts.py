@@ -22,7 +22,7 @@ from shiftgauge.monitor.db.tokens import create_token
 from shiftgauge.monitor.periods import DAY, HOUR, SECOND, iso, now_us, simulated_time
 from shiftgauge.monitor.run.worker import Worker
 from shiftgauge.monitor.settings import AlertLimits, Webhook
-from shiftgauge.monitor.views.overview import list_alerts, list_deliveries
+from shiftgauge.monitor.views import list_alerts, list_deliveries
 
 
 def test_silence_and_windows_that_were_not_estimated():

@@ -368,7 +368,7 @@ def test_a_segment_of_too_few_rows_has_an_estimate_and_no_range(client):
 
 def test_labels_that_come_many_windows_late_still_have_their_metric(client, monkeypatch):
     """Hourly windows and labels two weeks late: the newest window with labels is the 336th."""
-    monkeypatch.setattr("shiftgauge.monitor.views.metrics.NEWEST", 1)
+    monkeypatch.setattr("shiftgauge.monitor.api.prometheus.NEWEST", 1)
     put_source(client)
     client.put("/v1/models/m/settings", json={"replicates": 20})
     rows, labels = rows_json(60, day=5)

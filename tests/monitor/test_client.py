@@ -23,7 +23,7 @@ from shiftgauge.cli.app import run
 from shiftgauge.errors import FileError, InputError
 from shiftgauge.monitor.db.models import put_source
 from shiftgauge.monitor.db.windows import list_windows
-from shiftgauge.monitor.views.overview import get_model
+from shiftgauge.monitor.views import get_model
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -21,7 +21,7 @@ from shiftgauge.monitor.db.schema import jobs
 from shiftgauge.monitor.db.store import open_store
 from shiftgauge.monitor.db.windows import list_windows
 from shiftgauge.monitor.periods import now_us, simulated_time
-from shiftgauge.monitor.views.overview import get_model
+from shiftgauge.monitor.views import get_model
 
 #: Kills of servers, workers and clients on each database: 5 in `make test`, 20 in `make test-all`.
 KILLS = int(os.environ.get("SHIFTGAUGE_KILLS", "5"))

@@ -15,7 +15,7 @@ from shiftgauge.monitor.periods import HOUR, now_us, simulated_time
 from shiftgauge.monitor.run.export import export
 from shiftgauge.monitor.run.worker import Worker
 from shiftgauge.monitor.settings import Notification
-from shiftgauge.monitor.views.overview import list_alerts, list_deliveries
+from shiftgauge.monitor.views import list_alerts, list_deliveries
 
 pytest.importorskip("apprise")
 TOKEN = "T0kenThatNobodyMayRead"

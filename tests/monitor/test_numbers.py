@@ -21,7 +21,7 @@ from shiftgauge.monitor.estimate.labels import observed_by_segment, observed_err
 from shiftgauge.monitor.periods import DAY, HOUR, now_us, simulated_time
 from shiftgauge.monitor.settings import Settings
 from shiftgauge.monitor.tables import rows_table, score_column, to_arrow_stream
-from shiftgauge.monitor.views.overview import list_alerts
+from shiftgauge.monitor.views import list_alerts
 
 
 def some_rows(n, seed=0, *, weights=None, shift=0.0, segments=None, deployed=False):

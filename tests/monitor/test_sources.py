@@ -12,7 +12,7 @@ from pyarrow import parquet
 from shiftgauge.io import ReadOptions, read_source
 from shiftgauge.monitor.client.push import source_request
 from shiftgauge.monitor.run.replay import replay
-from shiftgauge.monitor.views.overview import get_model
+from shiftgauge.monitor.views import get_model
 
 pytest.importorskip("fastapi")
 NAMES = np.array(["cat", "dog"])

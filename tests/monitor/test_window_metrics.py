@@ -13,7 +13,7 @@ import shiftgauge as sg
 from shiftgauge.monitor.alerts.rules import window_findings
 from shiftgauge.monitor.db.windows import MetricView, WindowView, get_window, list_windows
 from shiftgauge.monitor.settings import AlertLimits
-from shiftgauge.monitor.views.overview import list_alerts
+from shiftgauge.monitor.views import list_alerts
 
 ALL = ["precision", "recall", "f1", "class_error", "recall:1", "roc_auc"]
 

@@ -18,7 +18,7 @@ from shiftgauge.monitor.db.tokens import create_token
 from shiftgauge.monitor.db.windows import get_window, list_revisions, list_windows
 from shiftgauge.monitor.pages.format import format_range, window_title
 from shiftgauge.monitor.run.app import create_app
-from shiftgauge.monitor.views.overview import ModelView, VersionView, suggest_limits
+from shiftgauge.monitor.views import ModelView, VersionView, suggest_limits
 from shiftgauge.reports.page import percent
 
 VOID = {"meta", "link", "input", "br", "path", "circle", "line", "img"}

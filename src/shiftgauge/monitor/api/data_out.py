@@ -12,6 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse
 
 from shiftgauge.monitor.alerts.evaluate import change_alert
+from shiftgauge.monitor.api.prometheus import exposition
 from shiftgauge.monitor.api.requests import (
     PROBLEMS,
     AlertNumber,
@@ -35,8 +36,7 @@ from shiftgauge.monitor.ingest.bodies import read_json
 from shiftgauge.monitor.problems import MEDIA_TYPE, ApiProblem, invalid
 from shiftgauge.monitor.records import Record
 from shiftgauge.monitor.settings import Settings
-from shiftgauge.monitor.views.metrics import exposition
-from shiftgauge.monitor.views.overview import (
+from shiftgauge.monitor.views import (
     AlertView,
     DeliveryView,
     ModelView,

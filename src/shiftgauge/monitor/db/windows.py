@@ -287,7 +287,7 @@ def latest_windows(connection: Connection, model_ids: list[int]) -> dict[int, Wi
     query = _viewed().join(last, and_(windows.c.model_id == last.c.model_id, windows.c.low == last.c.low))
     return {
         row.model_id: _window_view(row)
-        for row in connection.execute(query.where(windows.c.state == "estimated"))
+        for row in connection.execute(query.where(windows.c.state == "estimated").order_by(windows.c.id))
     }
 
 

@@ -23,7 +23,7 @@ from shiftgauge.monitor.pages.format import (
 )
 from shiftgauge.monitor.periods import SECOND, iso
 from shiftgauge.monitor.settings import AlertLimits
-from shiftgauge.monitor.views.overview import AlertView
+from shiftgauge.monitor.views import AlertView
 from shiftgauge.reports.page import percent
 
 #: More points than this cannot be told apart; windows are then put together.

@@ -28,7 +28,7 @@ from shiftgauge.monitor.pages.chart import (
 from shiftgauge.monitor.pages.scale import SPARK_WINDOWS, Sparkline, TimeScale, sparkline
 from shiftgauge.monitor.periods import DAY, SECOND, from_us
 from shiftgauge.monitor.problems import ApiProblem, invalid, unknown
-from shiftgauge.monitor.views.overview import ModelView, get_model, list_alerts, suggest_limits
+from shiftgauge.monitor.views import ModelView, get_model, list_alerts, suggest_limits
 from shiftgauge.reports.page import percent
 
 #: Ranges that can be chosen by name, back from the end of the newest window.

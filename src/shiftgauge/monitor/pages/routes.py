@@ -18,7 +18,7 @@ from shiftgauge.monitor.pages.settings_page import parse_form
 from shiftgauge.monitor.pages.window_page import window_values
 from shiftgauge.monitor.periods import HOUR, now_us
 from shiftgauge.monitor.problems import ApiProblem
-from shiftgauge.monitor.views.overview import get_model, list_alerts, list_deliveries, list_models
+from shiftgauge.monitor.views import get_model, list_alerts, list_deliveries, list_models
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 #: A year; the address changes with the content.

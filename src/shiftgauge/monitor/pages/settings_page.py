@@ -21,7 +21,7 @@ from shiftgauge.monitor.pages.format import model_path
 from shiftgauge.monitor.pages.render import PageRoute, page
 from shiftgauge.monitor.problems import ApiProblem, conflict, invalid
 from shiftgauge.monitor.settings import METRICS, Notification, Settings, split_metric
-from shiftgauge.monitor.views.overview import get_model, suggest_limits
+from shiftgauge.monitor.views import get_model, suggest_limits
 
 #: What the form is made of: titles, descriptions, types, ranges and choices of the settings.
 SCHEMA = Settings.model_json_schema()

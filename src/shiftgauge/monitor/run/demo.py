@@ -23,7 +23,7 @@ from shiftgauge.monitor.ingest.rows import check_rows
 from shiftgauge.monitor.periods import DAY, now_us, simulated_time
 from shiftgauge.monitor.run.replay import History, replay_history
 from shiftgauge.monitor.tables import rows_table
-from shiftgauge.monitor.views.overview import ModelView, list_models
+from shiftgauge.monitor.views import ModelView, list_models
 
 MODEL, VERSION, DAYS = "clothes", "v1", 60
 METRICS = ["precision", "recall", "f1", "class_error"]

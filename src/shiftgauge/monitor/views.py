@@ -1,4 +1,4 @@
-"""What users see of models, alerts, webhook messages and reports: typed records, read from the tables."""
+"""What users see of models, alerts, webhook messages and reports: typed records for the API and the pages."""
 
 from __future__ import annotations
 
@@ -109,13 +109,15 @@ def list_models(store: Store, names: list[str] | None = None) -> list[ModelView]
         ids = [row.id for row in rows]
         latest = latest_windows(connection, ids)
         by_model = _version_views(connection, ids)
-        firing = _count(connection, alerts, ids, alerts.c.resolved.is_(None))
-        waiting = _count(connection, windows, ids, windows.c.state.in_(["waiting", "failed"]))
-        reasons = _reasons(connection, ids)
+        count = select(alerts.c.model_id, func.count()).where(alerts.c.resolved.is_(None))
+        firing = {row[0]: row[1] for row in connection.execute(count.group_by(alerts.c.model_id))}
+        waits = windows.c.model_id.in_(ids), windows.c.state.in_(["waiting", "failed"])
+        waiting: dict[int, list[str]] = {}
+        reasons = select(windows.c.model_id, windows.c.reason).where(*waits).order_by(windows.c.low)
+        for model_id, reason in connection.execute(reasons):
+            waiting.setdefault(model_id, []).append(reason)
     return [
-        _model_view(
-            row, by_model[row.id], latest.get(row.id), firing.get(row.id, 0), waiting.get(row.id, 0), reasons
-        )
+        _model_view(row, by_model[row.id], latest.get(row.id), firing.get(row.id, 0), waiting.get(row.id, []))
         for row in rows
     ]
 
@@ -151,37 +153,22 @@ def _version_views(connection: Connection, ids: list[int]) -> dict[int, tuple[Ve
     return out
 
 
-def _count(connection: Connection, table: Any, ids: list[int], which: Any) -> dict[int, int]:
-    query = select(table.c.model_id, func.count()).where(table.c.model_id.in_(ids), which)
-    return {row[0]: row[1] for row in connection.execute(query.group_by(table.c.model_id))}
-
-
-def _reasons(connection: Connection, ids: list[int]) -> dict[int, str]:
-    """Why the newest window that waits does so, by model."""
-    query = (
-        select(windows.c.model_id, windows.c.reason)
-        .where(windows.c.model_id.in_(ids), windows.c.state.in_(["waiting", "failed"]))
-        .order_by(windows.c.low)
-    )
-    return {row.model_id: row.reason for row in connection.execute(query)}
-
-
 def _model_view(
     row: Any,
     version_views: tuple[VersionView, ...],
     latest: WindowView | None,
     firing: int,
-    waiting: int,
-    reasons: dict[int, str],
+    reasons: list[str],
 ) -> ModelView:
+    """The record; `reasons` are those of the windows that wait, oldest first."""
     total = sum(v.rows for v in version_views)
     settings = stored_settings(row.settings)
     limits = settings.limits
     state, reason = "ok", None
     if firing:
         state, reason = "alert", f"{firing} alert{'s' * (firing > 1)} firing"
-    elif waiting and row.id in reasons:
-        state, reason = "waiting", reasons[row.id]
+    elif reasons:
+        state, reason = "waiting", reasons[-1]
     elif not total:
         state, reason = "empty", "no rows yet"
     elif latest is None:
@@ -197,7 +184,7 @@ def _model_view(
         rows=total,
         last_row=row.last_row,
         firing=firing,
-        waiting=waiting,
+        waiting=len(reasons),
         latest=latest,
     )
 

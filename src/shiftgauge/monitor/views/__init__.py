@@ -1,1 +1,0 @@
-"""Read-only records of models, alerts, reports and metrics for the API and the pages."""
