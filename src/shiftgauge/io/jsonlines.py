@@ -22,13 +22,14 @@ def open_jsonl(version: FileVersion) -> TableFile:
 
 
 def _objects(path: Path) -> Iterator[dict[str, Any]]:
+    decode = json.JSONDecoder(object_pairs_hook=_unique_keys).decode
     with open_text(path) as file:
         for line, text in enumerate(file):
             if not text.strip():
                 continue
             try:
-                row = json.loads(text, object_pairs_hook=unique_keys)
-            except RepeatedKeyError as problem:
+                row = decode(text)
+            except _RepeatedKeyError as problem:
                 raise FileError(f"{path}: line {line + 1}: {problem}") from None
             except (ValueError, RecursionError):
                 raise FileError(f"{path}: line {line + 1} is not JSON; wanted one object per line") from None
@@ -38,16 +39,16 @@ def _objects(path: Path) -> Iterator[dict[str, Any]]:
             yield row
 
 
-class RepeatedKeyError(ValueError):
+class _RepeatedKeyError(ValueError):
     """A JSON object has a key twice."""
 
 
-def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An `object_pairs_hook` that refuses repeated keys, of which `json` would silently keep the last."""
     values = dict(pairs)
     if len(values) < len(pairs):
         twice = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
-        raise RepeatedKeyError(f"the key {twice[:80]!r} appears twice in one object; wanted each once")
+        raise _RepeatedKeyError(f"the key {twice[:80]!r} appears twice in one object; wanted each once")
     return values
 
 

@@ -107,7 +107,6 @@ class Content:
     second: Any = None
     ids: Any = None
     columns: tuple[str, ...] = ()  # of a table
-    likely_label: str | None = None  # the column that may hold the labels, if the label column is missing
     notes: tuple[str, ...] = ()
 
     def arguments(self, options: ReadOptions) -> dict[str, Any]:

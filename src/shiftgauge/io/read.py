@@ -18,7 +18,7 @@ from shiftgauge.io.layout import Layout, table_layout
 from shiftgauge.io.options import Content, ReadOptions, Threshold
 from shiftgauge.io.parts import table_parts
 from shiftgauge.io.streams import copy_stream, is_copy, is_stream
-from shiftgauge.io.tables import OPENERS, open_table, read_scores_table, table_columns
+from shiftgauge.io.tables import OPENERS, likely_label, open_table, read_scores_table, table_columns
 from shiftgauge.io.values import format_names, parse_labels
 from shiftgauge.rows import Engine, Part, Rows, source_of, subsample_step
 from shiftgauge.samples import Source, Target
@@ -369,8 +369,9 @@ def _check_classes(file: Path, options: ReadOptions, content: Content, source: S
 def _labels_missing(file: Path, options: ReadOptions, content: Content) -> str:
     if content.columns:
         near = nearest(options.label, content.columns)
-        if content.likely_label is not None and not near:
-            near = f"; is it --label-column {content.likely_label}?"
+        if not near:
+            likely = likely_label(*_open_table(file, options))
+            near = "" if likely is None else f"; is it --label-column {likely}?"
         found = f"no column {options.label!r}{near} (found {format_names(content.columns)})"
         return f"{found}; the source needs labels, in a column or in a separate file"
     key = "" if format_of(file) == ".npy" else "a key 'labels', or "

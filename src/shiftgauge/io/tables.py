@@ -152,12 +152,11 @@ def read_scores_table(table: OpenTable, layout: Layout) -> Content:
         weights=weights,
         predictions=predictions,
         ids=None if layout.id is None else others[layout.id],
-        likely_label=None if labels is not None else _likely_label(table, layout),
         notes=table.notes,
     )
 
 
-def _likely_label(table: OpenTable, layout: Layout) -> str | None:
+def likely_label(table: OpenTable, layout: Layout) -> str | None:
     """The column that probably holds the labels: by its name, or because its values are class names."""
     others = [name for name in table.names if name not in layout.scores and name != ReadOptions.prediction]
     for usual in LABEL_NAMES:
