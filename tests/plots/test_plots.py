@@ -150,3 +150,12 @@ def test_numbers_under_panels_keep_apart(top):
         grown = [box.padded(0.07 * figure.dpi) for box in boxes]
         assert len(boxes) >= 12
         assert not any(a.overlaps(b) for i, a in enumerate(grown) for b in grown[:i])
+
+
+def test_names_of_columns_are_no_formulas(source, target, tmp_path):
+    """A dollar sign begins none: `$\\frac$` alone would be refused by matplotlib."""
+    name = r"price $\frac$"
+    by = {name: (np.arange(source.n) % 2, np.arange(target.n) % 3)}
+    figure = plots.drivers(sg.drivers(source, target, by))
+    assert name in texts(figure)
+    assert png(figure, tmp_path) > 1000

@@ -9,10 +9,8 @@ import numpy as np
 
 from shiftgauge.errors import InputError
 from shiftgauge.methods import METHODS
-from shiftgauge.plots.style import INK, MARKERS, PALETTE, axes, hover, percent
+from shiftgauge.plots.style import INK, MARKERS, PALETTE, SMALL, axes, hover, percent
 from shiftgauge.results import Comparison, Estimate
-
-SMALL = 8
 
 
 def estimates(

@@ -2,42 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from shiftgauge.errors import InputError
-from shiftgauge.plots.style import INK, PALETTE, axes, percent
+from shiftgauge.plots.style import INK, PALETTE, SMALL, axes, percent
 
-SMALL = 8
 #: Names of periods under the axis, at most.
 MOST_NAMES = 10
 
 
-class _Period(Protocol):
-    @property
-    def name(self) -> str: ...
-    @property
-    def error(self) -> float | None: ...
-    @property
-    def low(self) -> float | None: ...
-    @property
-    def high(self) -> float | None: ...
-    @property
-    def observed(self) -> float | None: ...
-
-
-class _Timeline(Protocol):
-    @property
-    def periods(self) -> Sequence[_Period]: ...
-    @property
-    def source_error(self) -> float: ...
-    @property
-    def level(self) -> float: ...
-
-
-def timeline(result: _Timeline, *, width: float = 7.2) -> Any:
+def timeline(result: Any, *, width: float = 7.2) -> Any:
     """The estimated error of each period with its range, the observed error where labels are, and the source error.
 
     Args:

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from shiftgauge.inference import Drivers
-from shiftgauge.plots.style import INK, PALETTE, axes, percent
+from shiftgauge.plots.style import INK, PALETTE, SMALL, axes, percent
 
-SMALL = 8
 #: Only so many columns are drawn, those that changed most.
 MOST_COLUMNS = 12
 
@@ -42,6 +41,8 @@ def drivers(result: Drivers, *, width: float = 6.4) -> Any:
     )
     names = [f"{driver.column} (change {driver.distance:.2f})" for driver in shown]
     ax.set_yticks(places, names)
+    for label in ax.get_yticklabels():
+        label.set_parse_math(False)
     ax.tick_params(labelsize=SMALL)
     ax.set_xlabel("part of the estimated rise in error", fontsize=SMALL + 1, color=INK)
     percent(ax.xaxis)

@@ -19,7 +19,7 @@ from shiftgauge.plots.evidence import (
     proportions_table,
     reliability_table,
 )
-from shiftgauge.plots.style import INK, PALETTE, axes, hover, percent
+from shiftgauge.plots.style import INK, PALETTE, SMALL, axes, hover, percent
 from shiftgauge.rows import Rows, to_source
 from shiftgauge.samples import Source, Target
 
@@ -27,7 +27,6 @@ SOURCE, TARGET = PALETTE[0], PALETTE[1]
 #: More classes than this are not drawn: those that changed most are.
 MOST_CLASSES = 12
 WIDTH, HEIGHT = 4.6, 3.2
-SMALL = 8
 
 
 def confidence(source: Source | Rows, target: Target | Rows, *, calibration: str = "temperature") -> Any:

@@ -8,6 +8,8 @@ from typing import Any
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MARKERS = ("o", "s", "^", "D", "v", "P")
 INK = "#333333"
+#: Points of the letters on axes and in legends.
+SMALL = 8
 #: How the ids of artists begin that have a text for the pointer.
 HOVER = "hover: "
 
