@@ -20,7 +20,7 @@ from shiftgauge.io.frames import as_table
 from shiftgauge.io.values import parse_labels
 from shiftgauge.methods import DEFAULT, Pair
 from shiftgauge.methods.range import RANGE_LEVEL
-from shiftgauge.results import Estimate, Table, percent, percent_range, render, text_table
+from shiftgauge.results import Estimate, Table, percent, percent_range
 from shiftgauge.rows import AnySource
 from shiftgauge.samples import RawScores, Target, check_target
 from shiftgauge.times import bin_edges, bin_starts, group_indices, rows_per_window
@@ -186,9 +186,6 @@ class Timeline(Table):
             observed,
             period.note,
         )
-
-    def __repr__(self) -> str:
-        return render([self.heading(), *text_table(*self.table_rows())], self.warnings)
 
 
 def timeline(

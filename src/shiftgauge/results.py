@@ -97,6 +97,9 @@ class Table(Result):
         """The rows of the table as dictionaries with the same keys; the first ones name the row."""
         raise NotImplementedError
 
+    def __repr__(self) -> str:
+        return render([self.heading(), *text_table(*self.table_rows())], self.warnings)
+
     def to_pandas(self) -> Any:
         """The table as a pandas DataFrame: fractions as in `to_dict`, None where there is no number."""
         pandas = optional("pandas", extra="pandas", purpose="to_pandas")
@@ -564,12 +567,14 @@ def percent_range(low: float, high: float) -> str:
     return f"{percent(low)} to {percent(high)}"
 
 
-def points(difference: float) -> str:
-    """A difference of fractions in percentage points, with its sign and one decimal.
+def points(difference: float, ends: Interval | None = None) -> str:
+    """A difference of fractions in percentage points, with its sign and one decimal, and its range.
 
-    >>> points(0.0123), points(-0.0001)
-    ('+1.2', '+0.0')
+    >>> points(0.0123), points(-0.0001), points(0.0123, Range(0.9, -0.01, 0.05, ""))
+    ('+1.2', '+0.0', '+1.2 [-1.0, +5.0]')
     """
+    if ends is not None:
+        return f"{points(difference)} [{points(ends.low)}, {points(ends.high)}]"
     return f"{round(100 * difference, 1) + 0.0:+.1f}"  # + 0.0: no negative zero
 
 

@@ -86,7 +86,9 @@ def test_the_class_table_counts_rows_and_weighs_shares(scores):
 
 def test_the_largest_slices_are_listed(source, target):
     values = np.concatenate([np.full(target.n - 3 * 60, "big"), np.repeat(np.arange(60).astype(str), 3)])
-    (table,) = slice_tables(Pair(source, target), {"by": values}, "scot", replicates=20, marginal="source")
+    pair = Pair(source, target)
+    answer = pair.estimate("scot")
+    (table,) = slice_tables(pair, {"by": values}, None, answer, replicates=20, marginal="source")
     shares = [row["share"] for row in table["rows"]]
     assert table["rows"][0]["slice"] == "big"
     assert shares == sorted(shares, reverse=True)

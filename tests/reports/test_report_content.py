@@ -164,7 +164,7 @@ def test_a_slice_without_a_value_and_a_class_without_rows(scores):
     assert (never["rows"], never["share"], never["error"]) == (0, 0.0, None)
     assert all(row["error"] is not None for row in others)
     values = np.where(np.arange(kept.sum()) % 2, "", "b")
-    (table,) = slice_tables(pair, values, "scot", replicates=20, marginal="source")
+    (table,) = slice_tables(pair, values, None, pair.estimate("scot"), replicates=20, marginal="source")
     assert {row["slice"] for row in table["rows"]} == {"(missing)", "b"}
     assert table["left_out"] == 0
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
+from shiftgauge.calibration.fit import softmax
+from shiftgauge.calibration.vector import OFFSETS, OPTIONS, SCALES
 
-SCALES, OFFSETS = (0.05, 20.0), (-20.0, 20.0)
+Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -21,9 +22,7 @@ class BiasCorrected:
 
     def probs(self, logits: Array) -> Array:
         """(n, K) calibrated probabilities of (n, K) log-scores."""
-        z = logits * self.scale + self.offset
-        p = np.exp(z - z.max(axis=1, keepdims=True))
-        return np.asarray(p / p.sum(axis=1, keepdims=True))
+        return softmax(logits * self.scale + self.offset)
 
 
 def bias_corrected(logits: Array, labels: npt.NDArray[np.intp], mass: Array) -> BiasCorrected:
@@ -64,6 +63,6 @@ def bias_corrected(logits: Array, labels: npt.NDArray[np.intp], mass: Array) -> 
         jac=True,
         method="L-BFGS-B",
         bounds=bounds,
-        options={"maxiter": 5000, "maxfun": 10000, "ftol": 1e-15, "gtol": 1e-9},
+        options=OPTIONS,
     )
     return BiasCorrected(float(found.x[0]), found.x[1:])

@@ -13,6 +13,8 @@ from shiftgauge.calibration.metrics import FloatArray
 #: Bounds that keep separable classes from running off to infinity.
 SCALES = (0.05, 20.0)
 OFFSETS = (-20.0, 20.0)
+#: Of L-BFGS, which runs to convergence.
+OPTIONS = {"maxiter": 5000, "maxfun": 10000, "ftol": 1e-15, "gtol": 1e-9}
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,6 @@ def fit_vector(logits: FloatArray, labels: npt.NDArray[np.intp], mass: npt.NDArr
         jac=True,
         method="L-BFGS-B",
         bounds=[SCALES] * k + [OFFSETS] * k,
-        options={"maxiter": 5000, "maxfun": 10000, "ftol": 1e-15, "gtol": 1e-9},
+        options=OPTIONS,
     )
     return Vector(scale=found.x[:k], offset=found.x[k:])

@@ -17,7 +17,7 @@ from shiftgauge.inference.resampling import Resampling, with_interval
 from shiftgauge.inference.shifts import LEAST_ROWS, NATURAL, NotTried, Shift, made_shifts, natural_splits
 from shiftgauge.methods.pair import Pair
 from shiftgauge.methods.registry import find
-from shiftgauge.results import Estimate, Table, render, text_table
+from shiftgauge.results import Estimate, Table
 from shiftgauge.rows import AnySource, Rows, to_source
 from shiftgauge.samples import Source, Target
 
@@ -155,9 +155,6 @@ class Backtest(Table):
             for row in self.table()
         ]
         return ("kind of shift", "method", "targets", "mean absolute error", "largest", "coverage"), rows
-
-    def __repr__(self) -> str:
-        return render([self.heading(), *text_table(*self.table_rows())], self.warnings)
 
 
 def backtest(

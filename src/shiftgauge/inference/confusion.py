@@ -315,7 +315,7 @@ def metrics(
         range=mine.range,
         ranges=ranges if cases.measured else {},
         updated={key: values[key] for key in (*AVERAGED, "share")} if cases.use_labels else {},
-        rows=np.minimum(*_support(pair, sums)),
+        rows=pair.target.n_effective * np.minimum(sums.predicted, sums.share[0]),
         noise=noise,
     )
 
@@ -407,12 +407,6 @@ def _curves(pair: Pair, cases: Scenarios) -> Array | None:
             return None
         found.append((auc, average_precision))
     return np.array(found)
-
-
-def _support(pair: Pair, sums: MetricSums) -> tuple[Array, Array]:
-    """(K,) each: the effective rows predicted as each class, and expected to be of it."""
-    n = pair.target.n_effective
-    return n * sums.predicted, n * sums.share[0]
 
 
 def numbers(pair: Pair, sums: MetricSums, costs: Array | None = None) -> Iterator[Number]:

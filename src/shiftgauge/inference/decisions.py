@@ -15,7 +15,7 @@ from shiftgauge.inference.estimates import estimate
 from shiftgauge.inference.pairs import SourceOrPair, to_pair
 from shiftgauge.methods.pair import Pair
 from shiftgauge.methods.range import RANGE_LEVEL, check_level
-from shiftgauge.results import Result, Table, percent, render, text_table
+from shiftgauge.results import Result, Table, percent
 from shiftgauge.rows import AnySource, AnyTarget
 from shiftgauge.validation.target_labels import RANDOM
 
@@ -259,9 +259,6 @@ class Ranking(Table):
     def records(self) -> list[dict[str, Any]]:
         """One dictionary per model, the best first."""
         return [{"model": m.name, **{k: v for k, v in vars(m).items() if k != "name"}} for m in self.models]
-
-    def __repr__(self) -> str:
-        return render([self.sentence(), *text_table(*self.table_rows())], self.warnings)
 
     heading = sentence
 

@@ -222,8 +222,8 @@ class Drivers(Table):
                 _cut(driver.column),
                 f"{driver.distance:.2f}",
                 p_value(driver.p_adjusted).removeprefix("p = ").removeprefix("p "),
-                _points(driver.mix, driver.mix_range),
-                _points(driver.within, driver.within_range),
+                points(driver.mix, driver.mix_range),
+                points(driver.within, driver.within_range),
             )
             for driver in self.columns
         ]
@@ -240,11 +240,6 @@ class Drivers(Table):
 
 def _cut(name: str) -> str:
     return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
-
-
-def _points(value: float, ends: Interval | None) -> str:
-    """A part of the rise in percentage points, with its range."""
-    return points(value) + ("" if ends is None else f" [{points(ends.low)}, {points(ends.high)}]")
 
 
 def drivers(

@@ -176,7 +176,7 @@ def report(
             "costs": costs_table(pair, marginal) if pair.follows_argmax else None,
             "reliability": reliability_table(pair.source_sample, pair.calibration),
             "classes": class_table(pair, method, level, **own),
-            "slices": slice_tables(pair, by, method, source_by, **bootstrap, **own),
+            "slices": slice_tables(pair, by, source_by, answer, **bootstrap, **own),
             "drivers": driver_table(pair, by, source_by, method, level, proportions),
             "findings": found,
             "provenance": provenance(pair.source_sample, target, options, about),

@@ -66,13 +66,8 @@ def percent(value: float | None) -> str:
 
 
 def points(value: float, ends: Mapping[str, Any] | None = None) -> str:
-    """A difference in percentage points, with its range.
-
-    >>> points(0.0123, {"low": -0.01, "high": 0.05})
-    '+1.2 (-1.0 to +5.0)'
-    """
-    shown = "" if ends is None else f" ({results.points(ends['low'])} to {results.points(ends['high'])})"
-    return f"{results.points(value)}{shown}"
+    """A difference in percentage points, with its range, which is given as plain values."""
+    return results.points(value, None if ends is None else results.Interval(**ends))
 
 
 def _escape(value: Any) -> Any:

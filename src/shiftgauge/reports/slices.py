@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from shiftgauge.inference import Slice, drivers, estimate, metrics, slices
+from shiftgauge.inference import Slice, drivers, metrics, slices
 from shiftgauge.methods import DEFAULT, Pair
+from shiftgauge.results import Estimate
 from shiftgauge.rows import Block, run
 
 #: Only so many slices of one column are listed, the largest ones.
@@ -39,19 +40,18 @@ def _predicted(block: Block) -> npt.NDArray[np.intp]:
 
 
 def slice_tables(
-    pair: Pair, by: Any, method: str, source_by: Any = None, **options: Any
+    pair: Pair, by: Any, source_by: Any, answer: Estimate, **options: Any
 ) -> list[dict[str, Any]]:
-    """For every column of slices: its slices with their ranges, the largest slices first."""
+    """For every column of slices: its slices with their ranges, the largest slices first, and warnings beyond those of
+    the answer.
+    """
     if by is None:
         return []
     columns = by if isinstance(by, Mapping) else {"group": by}
     of_source = source_by if isinstance(source_by, Mapping) else {"group": source_by}
-    answer = estimate(
-        pair, method=method, **{k: v for k, v in options.items() if k in ("marginal", "proportions")}
-    )
     tables = []
     for name, values in columns.items():
-        found = slices(pair, by=values, method=method, source_by=of_source.get(name), **options)
+        found = slices(pair, by=values, method=answer.method, source_by=of_source.get(name), **options)
         order = sorted(found.slices, key=lambda one: -one.share)
         tables.append(
             {
