@@ -1,6 +1,7 @@
 """Corruptions against closed forms, scipy, a second implementation, and the published constants."""
 
 import colorsys
+from hashlib import sha256
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from scipy import ndimage
 
 from shiftgauge.errors import InputError
 from shiftgauge.experiments.corruptions import CONSTANTS, NAMES, blur, corrupt, digital, noise, weather
+from shiftgauge.experiments.corruptions._kernels import filter_planes
 from shiftgauge.experiments.corruptions._operators import _zoom, smooth
 from shiftgauge.experiments.corruptions.textures import origin, procedural
 
@@ -92,6 +94,44 @@ def test_the_zoom_matrix_is_scipys_zoom(factor):
     np.testing.assert_allclose(
         matrix @ image @ matrix.T, zoomed[trim : trim + 32, trim : trim + 32], atol=1e-5
     )
+
+
+@pytest.mark.parametrize("size", [8, 32, 40])
+def test_planes_are_filtered_in_one_order_of_additions(size):
+    # BLAS adds in the order of the processor's kind, and a rounded sum decides a grey level.
+    planes, rows, columns = (
+        RNG.random(shape).astype(np.float32) for shape in ((3, size, size), (size, size), (size, size))
+    )
+    rows[:, ::3] = 0
+
+    def add(total, product):
+        return (total.astype(float) + product).astype(np.float32)
+
+    left = np.zeros_like(planes)
+    for k in range(size):
+        left = add(left, rows[:, k, None].astype(float) * planes[:, None, k])
+    sums = np.zeros((16, *planes.shape), np.float32)
+    for k in range(size):
+        sums[k % 16] = add(sums[k % 16], left[..., k, None].astype(float) * columns[:, k])
+    while len(sums) > 1:
+        sums = sums[::2] + sums[1::2]
+    filtered = filter_planes(planes, rows, columns)
+    assert np.array_equal(filtered, sums[0])
+    np.testing.assert_allclose(filtered, rows @ planes @ columns.T, rtol=1e-5)
+
+
+def test_corrupted_images_are_the_same_on_every_processor():
+    images = np.random.default_rng(0).integers(0, 256, (50, 32, 32, 3), dtype=np.uint8)
+    digests = {
+        name: sha256(corrupt(images, name, severity).tobytes()).hexdigest()[:8]
+        for name, severity in (("gaussian_blur", 3), ("glass_blur", 4), ("zoom_blur", 2), ("snow", 5))
+    }
+    assert digests == {
+        "gaussian_blur": "8805175a",
+        "glass_blur": "2b41b6f4",
+        "zoom_blur": "eeceeb9b",
+        "snow": "9fe4acc2",
+    }
 
 
 def test_brightness_and_saturation_agree_with_colorsys():

@@ -11,6 +11,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from shiftgauge.experiments.corruptions._kernels import filter_planes
+
 Floats = NDArray[np.float32]
 
 
@@ -34,8 +36,8 @@ def to_images(planes: Floats) -> NDArray[np.uint8]:
 
 def apply(planes: Floats, rows: Floats, columns: Floats) -> Floats:
     """``rows @ plane @ columns.T`` for every plane."""
-    result: Floats = rows @ planes @ columns.T
-    return result
+    flat = np.ascontiguousarray(planes.reshape(-1, *planes.shape[-2:]))
+    return np.asarray(filter_planes(flat, rows, columns).reshape(planes.shape))
 
 
 def smooth(planes: Floats, sigma: float, mode: str = "nearest", truncate: float = 4.0) -> Floats:

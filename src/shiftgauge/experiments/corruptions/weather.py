@@ -73,10 +73,21 @@ def snow(images: Images, c: tuple[float, ...], rng: np.random.Generator) -> Imag
     flakes[flakes < c[3]] = 0
     flakes = np.floor(np.clip(flakes, 0, 1) * np.float32(255))
     flakes = np.rint(along(flakes, c[4], c[5], np.asarray(rng.uniform(-135, -45, size=n)))) / np.float32(255)
-    grey = np.tensordot(planes, np.array([0.299, 0.587, 0.114], np.float32), axes=(1, 0))[:, None]
+    grey = luminance(planes)
     keep = np.float32(c[6])
     planes = keep * planes + (1 - keep) * np.maximum(planes, grey * np.float32(1.5) + np.float32(0.5))
     return to_images(planes + flakes + flakes[..., ::-1, ::-1])
+
+
+def luminance(planes: Floats) -> Floats:
+    """0.299 red + 0.587 green + 0.114 blue, (n, 3, H, W) to (n, 1, H, W), with the same bits on every processor.
+
+    As in ``filter_planes``, a product is added in double precision and rounded once.
+    """
+    red, green, blue = (planes[:, c : c + 1].astype(np.float64) for c in range(3))
+    grey = (green * np.float32(0.587)).astype(np.float32)
+    grey = (red * np.float32(0.299) + grey).astype(np.float32)
+    return np.asarray((blue * np.float32(0.114) + grey).astype(np.float32))
 
 
 def spatter(images: Images, c: tuple[float, ...], rng: np.random.Generator) -> Images:
