@@ -38,6 +38,7 @@ Replicates = Annotated[
 def backtest(
     context: typer.Context,
     source: options.SourceFile,
+    *,
     method: Annotated[
         list[str] | None,
         typer.Option(
@@ -59,7 +60,6 @@ def backtest(
     replicates: Replicates = 0,
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
-    *,
     inputs: files.InputOptions,
 ) -> None:
     """Split SOURCE by --by, by --time and by synthetic shifts, and report each method's error without the labels."""

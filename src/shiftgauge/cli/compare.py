@@ -8,10 +8,15 @@ import typer
 
 from shiftgauge.cli import inputs as files
 from shiftgauge.cli import options
-from shiftgauge.cli.comparison import check_options, compare_methods, print_comparison, to_document
+from shiftgauge.cli.comparison import (
+    EstimateOptions,
+    check_options,
+    compare_methods,
+    print_comparison,
+    to_document,
+)
 from shiftgauge.cli.records import print_json
 from shiftgauge.cli.screen import show_progress
-from shiftgauge.methods.range import RANGE_LEVEL
 
 
 @files.reads_files
@@ -19,44 +24,24 @@ def compare(
     context: typer.Context,
     source: options.SourceFile,
     target: options.TargetFile,
+    *,
+    labelled: files.CheckOptions,
     method: Annotated[
         list[str] | None,
         typer.Option("--method", "-m", help=f"{options.METHOD_HELP}; may be repeated", show_default="all"),
     ] = None,
-    calibration: options.Calibration = "temperature",
-    marginal: options.Marginal = "source",
-    proportions: options.Proportions = "unknown",
-    second: options.Second = None,
+    settings: EstimateOptions,
     as_json: options.AsJson = False,
-    replicates: options.Replicates = 0,
-    level: options.Level = RANGE_LEVEL,
-    seed: options.Seed = 0,
-    groups: options.Groups = None,
-    source_groups: options.SourceGroups = None,
-    *,
-    labelled: files.CheckOptions,
     inputs: files.InputOptions,
 ) -> None:
     """Estimate the error of a classifier on TARGET by several methods, with --check beside the true error."""
     methods = None if not method or method == ["all"] else method
     labelled.check_method(*(methods or ()))
     with show_progress() as progress:
-        samples = inputs.read(source, target, progress, second=second, labels=labelled)
-        shares = files.read_marginal(marginal, samples.source)
-        check_options(methods, marginal, proportions)
-        _, answer, truth = compare_methods(
-            samples,
-            progress,
-            methods,
-            calibration=calibration,
-            marginal=shares,
-            proportions=proportions,
-            level=level,
-            seed=seed,
-            replicates=replicates,
-            groups=groups and files.read_column(target, groups, samples.target),
-            source_groups=source_groups and files.read_column(source, source_groups, samples.source),
-        )
+        samples = inputs.read(source, target, progress, second=settings.second, labels=labelled)
+        arguments = settings.arguments(source, target, samples)
+        check_options(methods, settings)
+        _, answer, truth = compare_methods(samples, progress, methods, **arguments)
     if as_json:
         print_json(to_document(answer, source, target), context, samples.source, samples.target)
     else:

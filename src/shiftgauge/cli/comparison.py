@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from shiftgauge.cli import options
 from shiftgauge.cli.answer import Truth
+from shiftgauge.cli.inputs import read_column, read_marginal
 from shiftgauge.cli.screen import StepProgress, console, print_lines, print_table, print_warnings, wrapped
 from shiftgauge.errors import InputError, prefix
+from shiftgauge.methods.range import RANGE_LEVEL
 
 if TYPE_CHECKING:
     from shiftgauge.cli.inputs import Samples
@@ -17,13 +20,41 @@ if TYPE_CHECKING:
     from shiftgauge.results import Comparison, Estimate
 
 
-def check_options(methods: Sequence[str] | None, marginal: str, proportions: str) -> None:
+@dataclass(frozen=True)
+class EstimateOptions:
+    """How the error is estimated: each field is an option of `estimate`, `compare` and `report`."""
+
+    calibration: options.Calibration = "temperature"
+    marginal: options.Marginal = "source"
+    proportions: options.Proportions = "unknown"
+    second: options.Second = None
+    replicates: options.Replicates = 0
+    level: options.Level = RANGE_LEVEL
+    seed: options.Seed = 0
+    groups: options.Groups = None
+    source_groups: options.SourceGroups = None
+
+    def arguments(self, source: Path, target: Path, samples: Samples) -> dict[str, Any]:
+        """The same for the library: label shares and groups are read from their files."""
+        return {
+            "calibration": self.calibration,
+            "marginal": read_marginal(self.marginal, samples.source),
+            "proportions": self.proportions,
+            "replicates": self.replicates,
+            "level": self.level,
+            "seed": self.seed,
+            "groups": self.groups and read_column(target, self.groups, samples.target),
+            "source_groups": self.source_groups and read_column(source, self.source_groups, samples.source),
+        }
+
+
+def check_options(methods: Sequence[str] | None, settings: EstimateOptions) -> None:
     """Refuse options that would change nothing for any of the methods (None for all)."""
     from shiftgauge.methods.registry import accepts, find
 
     if methods is None:
         return
-    names = ", ".join(methods)
+    names, marginal, proportions = ", ".join(methods), settings.marginal, settings.proportions
     if marginal != "source" and not any(accepts(find(name), "marginal") for name in methods):
         raise InputError(
             f"--marginal {marginal}: {names} does not transport to label shares; wanted cot, cott or scot"

@@ -24,13 +24,13 @@ def doctor(
     context: typer.Context,
     source: options.SourceFile,
     target: options.TargetFile,
+    *,
+    labelled: files.LabelOptions,
     calibration: options.Calibration = "temperature",
     proportions: options.Proportions = "unknown",
     seed: options.Seed = 0,
     verbose: options.Verbose = False,
     as_json: options.AsJson = False,
-    *,
-    labelled: files.LabelOptions,
     inputs: files.InputOptions,
 ) -> None:
     """Check SOURCE and TARGET for everything that makes an estimate untrustworthy; exit code 1 on stop."""

@@ -23,6 +23,8 @@ def drivers(
     context: typer.Context,
     source: options.SourceFile,
     target: options.TargetFile,
+    *,
+    labelled: files.LabelOptions,
     by: Annotated[
         list[str],
         typer.Option("--by", help="A column (or .npz key) of both SOURCE and TARGET; may be repeated"),
@@ -35,8 +37,6 @@ def drivers(
         bool, options.output_option("--verbose", "-v", help="Also print every slice of every column")
     ] = False,
     as_json: options.AsJson = False,
-    *,
-    labelled: files.LabelOptions,
     inputs: files.InputOptions,
 ) -> None:
     """Show which columns changed, and split the rise in error into mix change and within-slice change."""

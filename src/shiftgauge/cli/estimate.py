@@ -12,11 +12,10 @@ from shiftgauge.cli import fail_above as limits
 from shiftgauge.cli import inputs as files
 from shiftgauge.cli import options
 from shiftgauge.cli.answer import Commands, print_answer
-from shiftgauge.cli.comparison import check_options, compare_methods, to_document
+from shiftgauge.cli.comparison import EstimateOptions, check_options, compare_methods, to_document
 from shiftgauge.cli.records import command_line, print_json
-from shiftgauge.cli.screen import StepProgress, note_after, show_progress, waiting_lines
+from shiftgauge.cli.screen import note_after, show_progress, waiting_lines
 from shiftgauge.errors import InputError
-from shiftgauge.methods.range import RANGE_LEVEL
 
 if TYPE_CHECKING:
     from shiftgauge.methods import Pair
@@ -33,29 +32,23 @@ def estimate(
     context: typer.Context,
     source: options.SourceFile,
     target: options.TargetFile,
+    *,
+    labelled: files.CheckOptions,
     method: Annotated[
         list[str] | None,
         typer.Option("--method", "-m", help=options.METHOD_HELP),
     ] = None,
-    calibration: options.Calibration = "temperature",
-    marginal: options.Marginal = "source",
-    proportions: options.Proportions = "unknown",
-    second: options.Second = None,
+    settings: EstimateOptions,
     fail_above: limits.FailAbove = None,
     on: limits.On = "error",
     save_rows: SaveRows = None,
     verbose: options.Verbose = False,
     as_json: options.AsJson = False,
-    replicates: options.Replicates = 0,
-    level: options.Level = RANGE_LEVEL,
-    seed: options.Seed = 0,
-    groups: options.Groups = None,
-    source_groups: options.SourceGroups = None,
-    *,
-    labelled: files.CheckOptions,
     inputs: files.InputOptions,
 ) -> None:
     """Estimate the error of a classifier on new data (TARGET) from labelled validation data (SOURCE)."""
+    from shiftgauge.rows import Rows
+
     name = _one_method(method)
     labelled.check_method(name)
     limit = limits.parse_limit(fail_above, on)
@@ -63,31 +56,18 @@ def estimate(
         from shiftgauge.io.write import check_ending
 
         check_ending(save_rows)
-        given = (labelled.labels, labelled.plan, labelled.truth)
-        files.check_output(
-            "--save-rows", save_rows, [source, target, second, inputs.source_labels, marginal, *given]
-        )
+        read = [source, target, settings.second, inputs.source_labels, settings.marginal]
+        files.check_output("--save-rows", save_rows, [*read, labelled.labels, labelled.plan, labelled.truth])
     with show_progress() as progress:
-        samples = inputs.read(source, target, progress, second=second, labels=labelled)
-        shares = files.read_marginal(marginal, samples.source)
-        check_options([name], marginal, proportions)
-        if save_rows is not None and not samples.target_in_memory:
+        samples = inputs.read(source, target, progress, second=settings.second, labels=labelled)
+        arguments = settings.arguments(source, target, samples)
+        check_options([name], settings)
+        if save_rows is not None and isinstance(samples.target, Rows):
             check_folder(save_rows, samples.target.n)
-        pair, answer, truth = compare_methods(
-            samples,
-            progress,
-            [name],
-            calibration=calibration,
-            marginal=shares,
-            proportions=proportions,
-            level=level,
-            seed=seed,
-            replicates=replicates,
-            groups=groups and files.read_column(target, groups, samples.target),
-            source_groups=source_groups and files.read_column(source, source_groups, samples.source),
-        )
+        pair, answer, truth = compare_methods(samples, progress, [name], **arguments)
         if save_rows is not None:
-            _write_rows(save_rows, pair, name, shares, proportions, progress)
+            progress("rows")
+            _write_rows(save_rows, pair, name, arguments["marginal"], settings.proportions)
     one = answer.estimates[0]
     if as_json:
         document = to_document(answer, source, target)
@@ -135,13 +115,10 @@ def check_folder(path: Path, n: int) -> None:
         )
 
 
-def _write_rows(
-    path: Path, pair: Pair, method: str, marginal: Any, proportions: str, progress: StepProgress
-) -> None:
+def _write_rows(path: Path, pair: Pair, method: str, marginal: Any, proportions: str) -> None:
     from shiftgauge import io
     from shiftgauge.inference.row_tables import row_reader, row_table
 
-    progress("rows")
     if pair.target.in_memory:
         io.write_table(path, row_table(pair, method, marginal=marginal, proportions=proportions))
     else:

@@ -9,7 +9,7 @@ import inspect
 import os
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
 
@@ -49,13 +49,6 @@ class Samples(NamedTuple):
     labels_chosen: Any = "random"
     labels_file: Path | None = None
     plan_file: Path | None = None
-
-    @property
-    def target_in_memory(self) -> bool:
-        """Whether TARGET is in memory; else it is read in passes."""
-        from shiftgauge.samples import Target
-
-        return isinstance(self.target, Target)
 
     def pair(self, calibration: str, function: str, seed: int = 0) -> Pair:
         """SOURCE and TARGET with the labels."""
@@ -375,7 +368,7 @@ class PassProgress:
 def reads_files(command: Callable[..., None]) -> Callable[..., None]:
     """Replace each parameter that is a class of options, such as `inputs`, by one option for each of its fields."""
     own = inspect.signature(command, eval_str=True).parameters.values()
-    groups = {p.name: p.annotation for p in own if p.annotation in (InputOptions, LabelOptions, CheckOptions)}
+    groups = {p.name: p.annotation for p in own if is_dataclass(p.annotation)}
     options = {name: _options_of(group) for name, group in groups.items()}
 
     @functools.wraps(command)
@@ -384,10 +377,7 @@ def reads_files(command: Callable[..., None]) -> Callable[..., None]:
             values[name] = group(**{option.name: values.pop(option.name) for option in options[name]})
         command(**values)
 
-    arguments = [p for p in own if p.name in ("context", "source", "target")]
-    others = [p for p in own if p not in arguments and p.name not in groups]
-    labels, files = options.get("labelled", []), options.get("inputs", [])
-    set_parameters(run, [*arguments, *labels, *others, *files])
+    set_parameters(run, [option for p in own for option in options.get(p.name, [p])])
     return run
 
 

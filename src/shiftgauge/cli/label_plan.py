@@ -46,6 +46,7 @@ def label_plan(
     context: typer.Context,
     source: options.SourceFile,
     target: options.TargetFile,
+    *,
     number: Count = None,
     until_width: UntilWidth = None,
     decide: Decide = None,
@@ -56,7 +57,6 @@ def label_plan(
     proportions: options.Proportions = "unknown",
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
-    *,
     inputs: files.InputOptions,
 ) -> None:
     """Choose which rows of TARGET to label next; their labels make the estimate better.

@@ -42,6 +42,8 @@ def metrics(
     context: typer.Context,
     source: options.SourceFile,
     target: options.TargetFile,
+    *,
+    labelled: files.LabelOptions,
     method: options.PosteriorMethod = None,
     calibration: options.Calibration = "temperature",
     marginal: options.OptionalMarginal = None,
@@ -59,8 +61,6 @@ def metrics(
     replicates: options.IntervalReplicates = 100,
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
-    *,
-    labelled: files.LabelOptions,
     inputs: files.InputOptions,
 ) -> None:
     """Estimate every metric of the classifier on TARGET from the posterior of a method."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,18 +10,16 @@ import typer
 
 from shiftgauge.cli import inputs as files
 from shiftgauge.cli import options
+from shiftgauge.cli.comparison import EstimateOptions
 from shiftgauge.cli.options import check_distinct
 from shiftgauge.cli.records import about
 from shiftgauge.cli.screen import console, note, show_progress
 from shiftgauge.errors import InputError, nearest, printable
-from shiftgauge.methods.range import RANGE_LEVEL
 
 if TYPE_CHECKING:
     from shiftgauge.reports import Report
 
 FORMATS = ("html", "md", "json")
-
-
 Format = Annotated[
     str | None,
     options.output_option(
@@ -30,63 +29,55 @@ Format = Annotated[
 ]
 
 
+@dataclass(frozen=True)
+class ReportOptions(EstimateOptions):
+    """As `EstimateOptions`; a report has intervals by default."""
+
+    replicates: options.Replicates = 200
+
+
 @files.reads_files
 def report(
     context: typer.Context,
     source: options.SourceFile,
     target: options.TargetFile,
+    *,
+    labelled: files.CheckOptions,
     out: options.Out = None,
     document_format: Format = None,
     as_json: options.AsJson = False,
     method: options.Method = "auto",
-    calibration: options.Calibration = "temperature",
-    marginal: options.Marginal = "source",
-    proportions: options.Proportions = "unknown",
+    settings: ReportOptions,
     by: options.By = None,
-    second: options.Second = None,
-    level: options.Level = RANGE_LEVEL,
-    replicates: options.Replicates = 200,
-    seed: options.Seed = 0,
-    groups: options.Groups = None,
-    source_groups: options.SourceGroups = None,
-    *,
-    labelled: files.CheckOptions,
     inputs: files.InputOptions,
 ) -> None:
     """Write one self-contained page: the estimated error on TARGET, its interval, and how far to trust it."""
     wanted = _format("json" if as_json else document_format, out)
     if out is not None:
-        read = [source, target, second, inputs.source_labels, marginal, labelled.labels, labelled.plan]
-        files.check_output("--out", out, [*read, labelled.truth])
+        read = [source, target, settings.second, inputs.source_labels, settings.marginal]
+        files.check_output("--out", out, [*read, labelled.labels, labelled.plan, labelled.truth])
     from shiftgauge.reports import report as build
 
     names = check_distinct(by, "--by")
     labelled.check_method(method)
-    if groups and not names:
+    if settings.groups and not names:
         note("--groups names rows that are resampled together; --by COLUMN shows the error by a column")
     with show_progress() as progress:
-        samples = inputs.read(source, target, progress, second=second, labels=labelled)
+        samples = inputs.read(source, target, progress, second=settings.second, labels=labelled)
         on_source, warnings = files.source_columns(source, names, samples.source)
         with samples.files_in_errors():
             document = build(
                 samples.source,
                 samples.target,
                 method,
-                calibration=calibration,
-                marginal=files.read_marginal(marginal, samples.source),
-                proportions=proportions,
                 by={name: files.read_column(target, name, samples.target) for name in names} or None,
                 source_by=on_source,
-                groups=groups and files.read_column(target, groups, samples.target),
-                source_groups=source_groups and files.read_column(source, source_groups, samples.source),
-                level=level,
-                replicates=replicates,
-                seed=seed,
                 labels=samples.labels,
                 labels_chosen=samples.labels_chosen,
                 truth=samples.truth,
                 about=about(context),
                 progress=progress,
+                **settings.arguments(source, target, samples),
             )
         if out is not None:
             progress(f"writing {out}")

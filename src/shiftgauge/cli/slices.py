@@ -29,6 +29,8 @@ def slices(
     context: typer.Context,
     source: options.SourceFile,
     target: options.TargetFile,
+    *,
+    labelled: files.LabelOptions,
     by: Annotated[
         list[str],
         typer.Option(
@@ -48,8 +50,6 @@ def slices(
     groups: options.Groups = None,
     source_groups: options.SourceGroups = None,
     as_json: options.AsJson = False,
-    *,
-    labelled: files.LabelOptions,
     inputs: files.InputOptions,
 ) -> None:
     """Estimate the error of each slice of TARGET, with intervals that hold for all slices at once."""

@@ -32,6 +32,8 @@ def timeline(
     context: typer.Context,
     source: options.SourceFile,
     target: options.TargetFile,
+    *,
+    labelled: files.CheckOptions,
     time: Time = None,
     every: Every = "week",
     zone: Zone = None,
@@ -41,8 +43,6 @@ def timeline(
     level: options.Level = RANGE_LEVEL,
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
-    *,
-    labelled: files.CheckOptions,
     inputs: files.InputOptions,
 ) -> None:
     """Estimate the error of each period of TARGET, with ranges, and with the observed error where labels are."""
