@@ -161,3 +161,16 @@ def test_the_kind_of_shift_is_decided_in_one_place(p_value, explained, kind):
     test = JTest(1.0, 3, p_value, "chi-square", np.ones(2) / 2, explained, 1.0, 0.5, 5)
     assert test.kind() == kind
     assert test.kind(level=0.01) == (kind if kind != "other" else "label")
+
+
+def test_the_order_of_classes_does_not_change_the_statistic():
+    """Which cell is left out of the covariance, the last one, depends on the order of the classes."""
+    rng = np.random.default_rng(2)
+    y, y_t = rng.integers(4, size=300), rng.choice(4, 200, p=[0.1, 0.2, 0.3, 0.4])
+    z, z_t = (2.0 * rng.normal(size=(len(labels), 4)) + 2.0 * np.eye(4)[labels] for labels in (y, y_t))
+    plain = sg.shift_test(sg.Source(z, y), sg.Target(z_t)).test
+    for order in ([3, 0, 1, 2], [2, 3, 0, 1], [1, 0, 3, 2]):
+        turned = sg.Source(z[:, order], np.argsort(order)[y]), sg.Target(z_t[:, order])
+        found = sg.shift_test(*turned).test
+        assert found.statistic == pytest.approx(plain.statistic, rel=1e-6)
+        assert found.p_value == plain.p_value

@@ -439,3 +439,16 @@ def test_rows_of_no_weight_are_not_what_labels_are_compared_with(data):
     found = sg.estimate(source, sg.Target(target.scores, weights=weights), labels=some(truth, rows))
     assert found.error == pytest.approx(np.mean(target.predictions[rows] != truth[rows]), abs=1e-12)
     assert not found.details["labels"]["post_stratified"]
+
+
+def test_the_order_of_classes_does_not_change_how_labels_are_compared(data):
+    source, target, truth, _ = data
+    rows = np.random.default_rng(5).choice(target.n, 60, replace=False)
+    order = [2, 0, 1]
+    turned = sg.Source(source.scores[:, order], np.argsort(order)[source.labels])
+    found = sg.estimate(
+        turned, sg.Target(target.scores[:, order]), labels=some(np.argsort(order)[truth], rows)
+    )
+    plain = sg.estimate(source, target, labels=some(truth, rows))
+    assert found.details["labels"]["p_value"] == plain.details["labels"]["p_value"]
+    assert found.error == pytest.approx(plain.error, abs=1e-9)

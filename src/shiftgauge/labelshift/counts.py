@@ -96,8 +96,10 @@ def minimum(counts: Counts, start: Array | None = None) -> tuple[Array, Array]:
         return np.zeros(lead), np.full((*lead, k), 1.0 / k) if start is None else start
     smooth = counts.smoothed()
     if start is None:
-        floor = np.maximum(counts.h, 0.5 / counts.n_t)[..., :-1]
-        V = floor[..., None] * np.eye(floor.shape[-1])
+        # A multinomial covariance, so that it does not matter which cell is the last.
+        p = np.maximum(counts.h, 0.5 / counts.n_t)
+        p = (p / p.sum(axis=-1, keepdims=True))[..., :-1]
+        V = p[..., None] * np.eye(p.shape[-1]) - p[..., None] * p[..., None, :]
     else:
         V = covariance(counts, smooth, start)
     for _ in range(TURNS if start is None else TURNS // 2):

@@ -291,7 +291,10 @@ class Strata:
 
     def p_value(self) -> float:
         """How often as many random rows would differ as much from all rows, by chi-squared; by simulation."""
-        used = self.rows > 0
+        used = np.argsort(
+            self.rows, kind="stable"
+        )  # so that the draws do not depend on the order of the classes
+        used = used[self.rows[used] > 0]
         labelled, rows = np.bincount(self.stratum, minlength=len(self.rows))[used], self.rows[used]
         m, n = int(labelled.sum()), int(rows.sum())
         if len(rows) < 2 or m >= n:
