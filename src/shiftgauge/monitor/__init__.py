@@ -6,7 +6,7 @@
 | `ingest` | request bodies to checked rows; the commit |
 | `estimate` | estimates by window, observed errors, the adaptive range, label requests |
 | `alerts` | rules, their evaluation, webhooks |
-| `views` | records for the API, the pages and Prometheus |
+| `views` | records for the API and the pages |
 | `api`, `pages` | HTTP routes; HTML |
 | `run` | the processes: server, worker, replay, demo, export |
 | `client` | logging from where a model runs; imports nothing of the above |

@@ -49,8 +49,6 @@ def explain(error: ValidationError, what: str, known: dict[str, list[str]]) -> A
     """The first thing that is wrong with a JSON object, in one line; `fields` holds one line for each field.
 
     Args:
-        error: pydantic's.
-        what: the name of the object.
         known: the names of its fields, and those of the objects within it by their name.
     """
     fields: dict[str, str] = {}

@@ -83,14 +83,10 @@ def rows_table(
     """Predictions as the Arrow table that the monitor reads.
 
     Args:
-        kind: `logits` or `probs`.
         scores: (n, K).
         classes: K names, or None for numbered classes.
-        ids: n texts.
         times: (n,) microseconds since 1970.
-        version: of the model.
         predictions: n class names or numbers; the argmax where they are None.
-        weights: (n,), or None.
         segments: by name, n texts or None.
     """
     import pyarrow as pa

@@ -232,9 +232,6 @@ def change_alert(
     """Acknowledge, mute or comment on an alert; what is None stays.
 
     Args:
-        store: where.
-        model: whose alert.
-        number: of the alert.
         acknowledged: whether somebody has seen it.
         muted_until: no messages of its rule before this time, also if it resolves and fires again; a past time
             unmutes. What waited, of older alerts of this rule too, is sent then.

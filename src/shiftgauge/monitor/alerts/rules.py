@@ -106,9 +106,7 @@ def window_findings(version: str, newest: Sequence[WindowView], limits: AlertLim
     every one of these windows lies within the limit, so that it does not flap.
 
     Args:
-        version: whose.
         newest: its estimated windows, newest first.
-        limits: what is allowed.
     """
     last = newest[: limits.windows]
     if len(last) < limits.windows:
@@ -249,9 +247,7 @@ def not_estimated(limits: AlertLimits, overdue: Sequence[Any], now: int) -> Find
     """Windows that should have been estimated long ago, and are not.
 
     Args:
-        limits: what is allowed.
         overdue: closed windows without an estimate, oldest first: `name`, `due`, `reason`.
-        now: the time.
     """
     if limits.not_estimated_hours is None:
         return None

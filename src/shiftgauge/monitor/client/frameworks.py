@@ -16,7 +16,6 @@ class LoggedClassifier:
 
     Args:
         estimator: fitted, with `predict_proba`.
-        monitor: where to.
     """
 
     def __init__(self, estimator: Any, monitor: Monitor) -> None:
@@ -46,7 +45,6 @@ def log_torch(module: Any, monitor: Monitor) -> Any:
 
     Args:
         module: a `torch.nn.Module` whose output is (n, K) logits, or has `.logits`.
-        monitor: where to.
     """
 
     def hook(module: Any, _: Any, output: Any) -> None:

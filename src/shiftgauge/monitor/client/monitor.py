@@ -262,7 +262,8 @@ class Monitor:
         whole = pa.concat_tables(tables)
         answer = send("POST", self._urls[kind], to_arrow_stream(whole), self._token)
         if answer.good:
-            self._delivered_rows(whole.num_rows, sent=True)
+            self.sent += whole.num_rows
+            self.last_problem = None
             return True
         if not answer.refused:
             self.last_problem = f"{answer.status}: {answer.detail}" if answer.status else answer.detail
@@ -279,10 +280,6 @@ class Monitor:
         path = self.spool.refuse(to_arrow_stream(table), f"{answer.status}: {answer.detail}")
         log.warning("the monitor refused a row, kept in %s: %s", path, answer.detail)
         self.refused += 1
-        self._delivered_rows(table.num_rows, sent=False)
-
-    def _delivered_rows(self, rows: int, *, sent: bool) -> None:
-        self.sent += rows if sent else 0
         self.last_problem = None
 
 

@@ -25,6 +25,7 @@ from shiftgauge.monitor.db.rows import (
     from_arrow_stream,
     lock_model,
     merged_values,
+    numbers,
     read_batch,
     read_keys,
     replace_batches,
@@ -94,14 +95,16 @@ def erase_before(
     with store.write() as connection:  # first accept no more of them, then erase
         if record is not None:
             record(connection)
-        row = connection.execute(select(models).where(models.c.id == model_id).with_for_update()).one()
+        row = lock_model(connection, model_id)
         if row.erased_before is None or row.erased_before < before:
             connection.execute(update(models).where(models.c.id == model_id).values(erased_before=before))
-    keys = _keys(store, model_id, "rows", before)
-    labels = np.setdiff1d(_keys(store, model_id, "labels", before), keys)
-    for kind in ("rows", "labels"):  # a label may be older than its row, or have been corrected since
-        if len(labels):
-            labels = np.setdiff1d(labels, _keys(store, model_id, kind, before, later=True))
+    mine, old = batches.c.model_id == model_id, batches.c.low < before
+    with store.read() as connection:
+        keys = _keys(connection, [mine, old, batches.c.kind == "rows"], before)
+        labels = np.setdiff1d(_keys(connection, [mine, old, batches.c.kind == "labels"], before), keys)
+        if len(labels):  # a label may be older than its row, or have been corrected since
+            recent = _keys(connection, [mine, batches.c.high >= before], before, later=True)
+            labels = np.setdiff1d(labels, recent)
     if not len(keys) and not len(labels):
         return 0
     return _erase(store, model_id, Erasure(keys, labels, before))[0]
@@ -124,18 +127,13 @@ def finish_erasure(store: Store, job: Job) -> None:
     queue.end(store, job, again=None if store.scrub() else now_us() + AGAIN)
 
 
-def _keys(store: Store, model_id: int, kind: str, before: int, *, later: bool = False) -> Keys:
-    """Hashes of the ids of rows before a time, or of labels received before it; or of those after it."""
-    column = "time" if kind == "rows" else "received"
-    some = batches.c.high >= before if later else batches.c.low < before
-
+def _keys(connection: Connection, which: list[Any], before: int, *, later: bool = False) -> Keys:
+    """Hashes of the ids of rows before a time, and of labels received before it, in these batches; or later ones."""
     parts = [NONE]
-    query = select(*WITHOUT_PAYLOAD).where(batches.c.model_id == model_id, batches.c.kind == kind, some)
-    with store.read() as connection:
-        for row in connection.execute(query).yield_per(100):
-            table = read_keys(row)
-            times = table.column(column).to_numpy()
-            parts.append(table.column("key").to_numpy()[times >= before if later else times < before])
+    for row in connection.execute(select(*WITHOUT_PAYLOAD).where(*which)).yield_per(100):
+        table = read_keys(row)
+        times = numbers(table, "time" if row.kind == "rows" else "received")
+        parts.append(numbers(table, "key")[times >= before if later else times < before])
     return np.unique(np.concatenate(parts))
 
 
@@ -208,20 +206,10 @@ def _erase_rest(
     ids = connection.execute(select(batches.c.id).where(batches.c.model_id == model_id)).scalars().all()
     rest = [number for number in ids if number not in clean]
     if what.before is not None and len(what.label_keys):
-        what.label_keys = np.setdiff1d(what.label_keys, _recent_keys(connection, rest, what.before))
+        recent = [_keys(connection, [batches.c.id == n], what.before, later=True) for n in rest]
+        what.label_keys = np.setdiff1d(what.label_keys, np.concatenate([NONE, *recent]))
     for number in rest:
         _erase_from_batch(connection, number, what, gone)
-
-
-def _recent_keys(connection: Connection, numbers: list[int], before: int) -> Keys:
-    """Hashes of the ids of rows and labels after `before` in these batches."""
-    parts = [NONE]
-    for number in numbers:
-        row = connection.execute(select(*WITHOUT_PAYLOAD).where(batches.c.id == number)).one()
-        table = read_keys(row)
-        times = table.column("time" if row.kind == "rows" else "received").to_numpy()
-        parts.append(table.column("key").to_numpy()[times >= before])
-    return np.concatenate(parts)
 
 
 def _erase_from_plans(connection: Connection, model_id: int, keys: Keys) -> None:

@@ -9,7 +9,7 @@ that other processes commit.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
@@ -140,56 +140,69 @@ _GONE = (
 )
 
 
-class SeenIds:
-    """The ids of a model's rows: content, version, and in which hour (or window, where rows make windows) each lies."""
+class _Followed:
+    """An index of what is committed to one kind of batches of a model: `seen` is the last commit in it."""
+
+    kind: str
+    columns: dict[str, Any]
 
     def __init__(self) -> None:
-        self.index = IdIndex({"content": np.uint32, "version": np.int32, "slot": np.int32})
+        self.index = IdIndex(self.columns)
         self.seen = 0
+
+    def _follow(self, connection: Connection, model_id: int, add: Callable[[Any, Any], None]) -> None:
+        """Take in what was committed since the last look, by `add(batch, table)`, and drop what was erased."""
+        gone = _erased(connection, model_id, self.seen)
+        if gone is None:
+            self.index, self.seen = IdIndex(self.columns), 0
+            gone = _erased(connection, model_id, 0) or []
+        for batch, table in _new(connection, model_id, self.kind, self.seen, gone):
+            if table is not None:
+                add(batch, table)
+            else:
+                self.index.drop(batch.keys)
+                if self.kind == "labels":
+                    self.index.drop(batch.label_keys)
+            self.seen = max(self.seen, batch.seq)  # only now: a batch that cannot be read is read again
+
+
+class SeenIds(_Followed):
+    """The ids of a model's rows: content, version, and in which hour (or window, where rows make windows) each lies."""
+
+    kind, columns = "rows", {"content": np.uint32, "version": np.int32, "slot": np.int32}
 
     def follow(self, connection: Connection, model_id: int, spec: str) -> None:
         """Take in what was committed since the last look, and drop what was erased."""
-        gone = _erased(connection, model_id, self.seen)
-        if gone is None:
-            self.index, self.seen = IdIndex(self.index.types), 0
-            gone = _erased(connection, model_id, 0) or []
-        for batch, table in _new(connection, model_id, "rows", self.seen, gone):
-            if table is None:
-                self.index.drop(batch.keys)
-                self.seen = max(self.seen, batch.seq)
-                continue
-            keys = table.column("key").to_numpy()
+
+        def add(batch: Any, table: Any) -> None:
             slots = position_slots(spec, table.column("time").to_numpy(), table.column("number").to_numpy())
-            self.put(keys, table.column("content").to_numpy(), batch.version_id, slots)
-            self.seen = max(self.seen, batch.seq)  # only now: a batch that cannot be read is read again
+            contents = table.column("content").to_numpy()
+            self.put(table.column("key").to_numpy(), contents, batch.version_id, slots)
+
+        self._follow(connection, model_id, add)
 
     def put(self, keys: Keys, contents: Any, version_id: int, slot: Any) -> None:
         """Add rows."""
         self.index.put(keys, content=contents, version=version_id, slot=slot)
 
 
-class LatestLabels:
+class LatestLabels(_Followed):
     """The newest label of every id of a model, as a number into a list of texts."""
 
+    kind, columns = "labels", {"label": np.int32}
+
     def __init__(self) -> None:
-        self.index = IdIndex({"label": np.int32})
+        super().__init__()
         self.texts: list[str] = []
         self._number: dict[str, int] = {}
-        self.seen = 0
 
     def follow(self, connection: Connection, model_id: int) -> None:
         """Take in what was committed since the last look, and drop what was erased."""
-        gone = _erased(connection, model_id, self.seen)
-        if gone is None:
-            self.index, self.seen = IdIndex(self.index.types), 0
-            gone = _erased(connection, model_id, 0) or []
-        for batch, table in _new(connection, model_id, "labels", self.seen, gone):
-            if table is None:
-                self.index.drop(batch.keys)
-                self.index.drop(batch.label_keys)
-            else:
-                self.put(table.column("key").to_numpy(), table.column("label").to_pylist())
-            self.seen = max(self.seen, batch.seq)
+
+        def add(_: Any, table: Any) -> None:
+            self.put(table.column("key").to_numpy(), table.column("label").to_pylist())
+
+        self._follow(connection, model_id, add)
 
     def numbers(self, labels: list[str]) -> npt.NDArray[np.int32]:
         """(n,) the number of each text; new ones get the next."""

@@ -141,11 +141,9 @@ def put_source(
     A second, different source replaces the first for windows estimated from then on; the first is kept.
 
     Args:
-        store: where.
         model, version: made where they are new.
         body: a file of scores with labels.
         ending: its kind: `npz`, `parquet`, `arrow` or `csv`.
-        who: for the audit log.
     """
     check_name(model, "model")
     check_name(version, "version")

@@ -209,7 +209,6 @@ def list_windows(
     """The windows of a model in order of time, each as its newest revision shows it.
 
     Args:
-        store: where.
         model, version: whose; all versions where none is named.
         since, until: only windows with rows from and before these times.
         as_of: as they were shown at this moment; those not estimated by then are left out.
@@ -232,11 +231,9 @@ def list_windows(
         newest = _viewed(as_of).where(*which).order_by(windows.c.low.desc(), windows.c.id.desc())
         rows = connection.execute(newest.limit(min(limit, MOST))).all()
     views = [_window_view(row) for row in reversed(rows)]
-    return (
-        views
-        if as_of is None
-        else [view.model_copy(update={"state": "estimated", "reason": None}) for view in views]
-    )
+    if as_of is None:
+        return views
+    return [view.model_copy(update={"state": "estimated", "reason": None}) for view in views]
 
 
 def get_window(store: Store, model: str, name: str, revision: int | None = None) -> WindowView:
@@ -303,31 +300,19 @@ def _viewed(as_of: int | None = None, revision: Any = None) -> Select[Any]:
             .where(inner.c.window_id == windows.c.id, inner.c.created <= as_of)
             .scalar_subquery()
         )
-    shown = [
-        column
-        for column in revisions.c
-        if column.name not in ("id", "window_id", "rows", "low", "high", "seq")
-    ]
+    same = ("model_id", "name", "spec", "start", "end", "state", "reason")
     return (
         select(
-            windows.c.model_id,
-            windows.c.name,
-            windows.c.spec,
-            windows.c.start,
-            windows.c.end,
+            *(windows.c[name] for name in same),
             windows.c.low.label("first_time"),
             windows.c.high.label("last_time"),
             windows.c.rows.label("rows_now"),
-            windows.c.state,
-            windows.c.reason,
             windows.c.revision.label("newest"),
             models.c.name.label("model"),
             versions.c.name.label("version"),
             sources.c.error.label("source_error"),
             revisions.c.rows.label("rows_then"),
-            revisions.c.low,
-            revisions.c.high,
-            *shown,
+            *(column for column in revisions.c if column.name not in ("id", "window_id", "rows", "seq")),
         )
         .select_from(windows)
         .join(models, models.c.id == windows.c.model_id)
@@ -339,25 +324,17 @@ def _viewed(as_of: int | None = None, revision: Any = None) -> Select[Any]:
 
 def _window_view(row: Any) -> WindowView:
     by_rows = rows_per_window(row.spec) is not None
-    there = row.revision is not None
-    same = (
-        "model version name spec reason newest created cause method error low high level sampling scores_error "
-        "scores_low scores_high adaptive_low adaptive_high adaptive_level shift status source_error observed "
-        "observed_low observed_high observed_kind"
-    )
-    return WindowView(
-        **{name: getattr(row, name) for name in same.split()},
-        start=row.first_time if by_rows else row.start,
-        end=row.last_time if by_rows else row.end,
-        rows=row.rows_then if there else row.rows_now,
-        state=row.state,
-        revision=row.revision or 0,
-        labels=row.labels or 0,
-        warnings=tuple(json.loads(row.warnings or "[]")),
-        segments=tuple(SegmentView(**s) for s in json.loads(row.segments or "[]")),
-        metrics=tuple(MetricView(**m) for m in json.loads(row.metrics or "[]")),
-        details=json.loads(row.details or "{}"),
-    )
+    values = {name: value for name, value in row._mapping.items() if name in WindowView.model_fields}
+    values |= {name: json.loads(values[name] or "[]") for name in ("warnings", "segments", "metrics")}
+    values |= {
+        "start": row.first_time if by_rows else row.start,
+        "end": row.last_time if by_rows else row.end,
+        "rows": row.rows_now if row.revision is None else row.rows_then,
+        "revision": row.revision or 0,
+        "labels": row.labels or 0,
+        "details": json.loads(row.details or "{}"),
+    }
+    return WindowView(**values)
 
 
 def _version_id(connection: Connection, model_id: int, name: str) -> int:

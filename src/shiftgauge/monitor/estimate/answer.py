@@ -70,10 +70,7 @@ def estimate_rows(
     """Estimate a window's error from its scores.
 
     Args:
-        source: the version's labelled scores.
-        rows: the window's rows.
         kind: of their scores.
-        settings: method, level, replicates, segments.
         about: names for the report.
         source_segments: the segments of the source's rows, by name, where it has some: then the report and the details
             say which segments changed, and how the rise splits by each.
@@ -190,14 +187,7 @@ def window_pair(source: Source, rows: Any, kind: str, labels: WindowLabels | Non
 
 
 def with_labels(estimate_: WindowEstimate, pair: Pair, level: float, about: Sequence[str]) -> WindowEstimate:
-    """The window's answer from its scores and labels together; segments and the report stay those of the scores.
-
-    Args:
-        estimate_: the answer from scores alone.
-        pair: the source and the window, with labels.
-        level: of the range.
-        about: warnings about the labels.
-    """
+    """The window's answer from its scores and labels together; segments and the report stay those of the scores."""
     combined = estimate(pair, method=DEFAULT, level=level)
     assert combined.error is not None
     assert combined.range is not None

@@ -63,10 +63,7 @@ def request_labels(
     Every row has the same chance, so what comes back is a random sample. A window has one plan.
 
     Args:
-        store: where.
-        model, window: whose rows.
         labels: how many to pick; 20 by default, or all rows if there are fewer.
-        who: for the audit log.
     """
     row = _window(store, model, window)
     again = conflict(f"rows of window {row.name!r} were already requested: GET this address to see them")

@@ -81,9 +81,7 @@ def window_labels(
     """The labels that are evidence for a window's error; None if there are none.
 
     Args:
-        rows: the window's rows.
         truth: (n,) their classes by labels, -1 where there is none.
-        design: the rows that were requested, or None.
         all_random: whether the settings say that labels are of a random sample of rows.
     """
     labelled = truth >= 0
@@ -155,10 +153,7 @@ def observed_error(
     rows were drawn at random.
 
     Args:
-        rows: the window's rows.
         truth: (n,) their classes by labels, -1 where there is none.
-        level: of the interval.
-        requested: (n,) which rows were requested; None for none.
     """
     there = truth >= 0
     count = int(there.sum())

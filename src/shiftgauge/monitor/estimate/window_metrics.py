@@ -40,11 +40,9 @@ def window_metrics(
 
     Args:
         pair: the source and the window, with the labels that are evidence.
-        rows: the window's rows.
         truth: (n,) their classes by labels, -1 where there is none.
         names: of the metrics, as in the settings.
         method: whose posterior; a named one has no ranges.
-        level: of the ranges.
     """
     if not names:
         return [], []

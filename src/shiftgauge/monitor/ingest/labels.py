@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from sqlalchemy import insert
+from sqlalchemy import insert, select
 
 from shiftgauge.monitor.db import queue
 from shiftgauge.monitor.db.ids import Keys, keys_of
 from shiftgauge.monitor.db.models import ScoreFormat
 from shiftgauge.monitor.db.rows import to_stored
-from shiftgauge.monitor.db.schema import batches
-from shiftgauge.monitor.ingest.transaction import PAUSE, ModelTransaction, assign_periods, window_ids
+from shiftgauge.monitor.db.schema import batches, windows
+from shiftgauge.monitor.ingest.transaction import PAUSE, ModelTransaction, assign_periods
 from shiftgauge.monitor.periods import HOUR, now_us
 from shiftgauge.monitor.problems import conflict, invalid
 from shiftgauge.times import group_indices, rows_per_window
@@ -143,7 +143,9 @@ def _enqueue_windows(
         places = np.unique(slot[rows]).astype(np.int64) * (HOUR if count is None else count)
         for _, span, _ in assign_periods(model.specs, places, places):
             names[f"{span.name}.{by_id[version]}"] = None
-    due = now_us() + PAUSE
-    queue.enqueue(
-        model.connection, "labels", window_ids(model.connection, model.id, list(names)), due, "labels"
-    )
+    some, ids = list(names), list[int]()
+    for start in range(0, len(some), 500):
+        here = windows.c.name.in_(some[start : start + 500])
+        query = select(windows.c.id).where(windows.c.model_id == model.id, here)
+        ids += model.connection.execute(query).scalars()
+    queue.enqueue(model.connection, "labels", ids, now_us() + PAUSE, "labels")

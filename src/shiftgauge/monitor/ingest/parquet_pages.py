@@ -29,7 +29,6 @@ def decoded_size(body: bytes, widths: list[int]) -> int:
     """The bytes that a Parquet file's columns take up when they are decoded, at most; texts count as indices.
 
     Args:
-        body: the file.
         widths: bytes of one value of each leaf column, in the order of the schema.
 
     Raises:

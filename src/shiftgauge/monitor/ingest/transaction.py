@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -26,17 +25,6 @@ PAUSE = 2 * SECOND
 MOST_WINDOWS = 10_000
 
 
-@dataclass
-class _WindowCount:
-    version_id: int
-    spec: str
-    span: Period
-    rows: int
-    low: int
-    high: int
-    seq: int
-
-
 @lru_cache
 def _upsert_windows(dialect: str) -> Any:
     """The statement that creates windows or adds to them, built once: it is part of every commit of rows."""
@@ -53,13 +41,12 @@ def _upsert_windows(dialect: str) -> Any:
 
 
 class WindowAssignment:
-    """Rows counted by window."""
+    """Rows counted by window: rows of the table `windows`, by name."""
 
     def __init__(self, specs: list[tuple[int, str]], settings: dict[str, Any], now: int) -> None:
         self.specs, self.now = specs, now
         self.lateness = int(settings["lateness_minutes"] * 60 * SECOND)
-        self.counts: dict[str, _WindowCount] = {}
-        self.wanted: dict[int, set[str]] = {}
+        self.counts: dict[str, dict[str, Any]] = {}
 
     def add(
         self,
@@ -72,41 +59,28 @@ class WindowAssignment:
         """Count rows of one version."""
         for spec, span, mine in assign_periods(self.specs, times, numbers):
             name, low, high = f"{span.name}.{version}", int(times[mine].min()), int(times[mine].max())
-            window = self.counts.setdefault(name, _WindowCount(version_id, spec, span, 0, low, high, seq))
-            window.rows += len(mine)
-            window.low, window.high, window.seq = min(window.low, low), max(window.high, high), seq
+            new = {"version_id": version_id, "name": name, "spec": spec, "start": span.start, "end": span.end}
+            window = self.counts.setdefault(name, {**new, "low": low, "high": high, "rows": 0})
+            window["rows"] += len(mine)
+            window |= {"low": min(window["low"], low), "high": max(window["high"], high), "seq": seq}
 
     def write(self, connection: Connection, model_id: int) -> None:
         """Create or update the windows, and ask for their estimates when they are due."""
         if not self.counts:
             return
         by_due: dict[int, list[int]] = {}
-        rows = [
-            {
-                "model_id": model_id,
-                "version_id": count_.version_id,
-                "name": name,
-                "spec": count_.spec,
-                "start": count_.span.start,
-                "end": count_.span.end,
-                "low": count_.low,
-                "high": count_.high,
-                "rows": count_.rows,
-                "seq": count_.seq,
-            }
-            for name, count_ in self.counts.items()
-        ]
+        rows = [{"model_id": model_id, **window} for window in self.counts.values()]
         for row in connection.execute(_upsert_windows(connection.dialect.name), rows).all():
-            due = self._due(self.counts[row.name], row.rows)
-            if due is not None:
-                by_due.setdefault(due, []).append(row.id)
+            window = self.counts[row.name]
+            if (full := rows_per_window(window["spec"])) is None:
+                due = max(self.now + PAUSE, window["end"] + self.lateness)
+            elif row.rows >= full:
+                due = self.now
+            else:
+                continue
+            by_due.setdefault(due, []).append(row.id)
         for due, ids in by_due.items():
             queue.enqueue(connection, "estimate", ids, due, "rows")
-
-    def _due(self, count_: _WindowCount, rows: int) -> int | None:
-        if (count := rows_per_window(count_.spec)) is not None:
-            return self.now if rows >= count else None
-        return max(self.now + PAUSE, count_.span.end + self.lateness)
 
 
 def assign_periods(
@@ -140,17 +114,6 @@ def _numbered(
 
 def _offset(spec: str) -> int:
     return period_at(spec, 0).start  # weeks begin on Mondays
-
-
-def window_ids(connection: Connection, model_id: int, names: list[str]) -> list[int]:
-    """The ids of the windows with these names, as far as they are there."""
-    out: list[int] = []
-    for start in range(0, len(names), 500):
-        query = select(windows.c.id).where(
-            windows.c.model_id == model_id, windows.c.name.in_(names[start : start + 500])
-        )
-        out += connection.execute(query).scalars()
-    return out
 
 
 # Statements of every commit, built once: to build them takes longer than to run them.

@@ -70,15 +70,8 @@ def read_window(window: WindowView, metric: str) -> Value:
     one = next((one for one in window.metrics if one.name == metric), None)
     if one is None:
         return Value()
-    return Value(
-        one.value,
-        one.low,
-        one.high,
-        one.sampling,
-        observed=one.observed,
-        source=one.source,
-        labels=one.labels,
-    )
+    same = {name: getattr(one, name, None) for name in _SAME}
+    return Value(one.value, **same, source=one.source, labels=one.labels)
 
 
 def metric_names(windows: Sequence[WindowView]) -> list[str]:
@@ -251,15 +244,7 @@ def levels(points: Sequence[Point], metric: str, limits: AlertLimits) -> list[di
 def chart_data(
     points: Sequence[Point], metric: str, limits: AlertLimits, alerts: Sequence[AlertView], model: str
 ) -> dict[str, Any]:
-    """What the script draws (at least one point), in seconds since 1970.
-
-    Args:
-        points: in order of time.
-        metric: the one that they are of.
-        limits: of the model.
-        alerts: of the model.
-        model: for addresses.
-    """
+    """What the script draws (at least one point), in seconds since 1970."""
     by_slot: dict[int, list[Point]] = {}
     for point in points:
         by_slot.setdefault(point.slot, []).append(point)

@@ -26,20 +26,19 @@ from shiftgauge.monitor.pages.chart import (
     to_points,
 )
 from shiftgauge.monitor.pages.scale import SPARK_WINDOWS, Sparkline, TimeScale, sparkline
-from shiftgauge.monitor.periods import DAY, SECOND, from_us
-from shiftgauge.monitor.problems import ApiProblem, invalid, unknown
+from shiftgauge.monitor.periods import DAY, from_us, parse_time
+from shiftgauge.monitor.problems import invalid, unknown
 from shiftgauge.monitor.views import ModelView, get_model, list_alerts, suggest_limits
 from shiftgauge.reports.page import percent
 
-#: Ranges that can be chosen by name, back from the end of the newest window.
-PRESETS = {"1d": 1, "7d": 7, "30d": 30, "90d": 90, "1y": 366}
-PRESET_NAMES = {
-    "1d": "1 day",
-    "7d": "7 days",
-    "30d": "30 days",
-    "90d": "90 days",
-    "1y": "1 year",
-    "all": "all",
+#: Ranges that can be chosen by name: in words, and how many days back from the end of the newest window.
+PRESETS: dict[str, tuple[str, int | None]] = {
+    "1d": ("1 day", 1),
+    "7d": ("7 days", 7),
+    "30d": ("30 days", 30),
+    "90d": ("90 days", 90),
+    "1y": ("1 year", 366),
+    "all": ("all", None),
 }
 #: What is shown where nobody has chosen; windows by rows can be of any length, so the newest so many are.
 DEFAULTS = {"hour": "7d", "day": "90d", "week": "1y"}
@@ -91,14 +90,13 @@ def read_range(asked: Mapping[str, str], newest: WindowView | None) -> TimeRange
 
 
 def _preset(name: str | None, newest: WindowView | None, as_of: int | None) -> TimeRange:
-    if name is not None and name not in PRESET_NAMES:
-        raise invalid(f"range={name[:40]!r}: wanted one of {', '.join(PRESET_NAMES)}, or from= and to=")
-    if newest is None or name == "all":
-        return TimeRange(name=name, as_of=as_of)
-    chosen = name or DEFAULTS.get(newest.spec)
-    if chosen is None:
-        return TimeRange(limit=NEWEST, as_of=as_of)
-    return TimeRange(since=newest.end - PRESETS[chosen] * DAY, name=chosen, as_of=as_of)
+    if name is not None and name not in PRESETS:
+        raise invalid(f"range={name[:40]!r}: wanted one of {', '.join(PRESETS)}, or from= and to=")
+    chosen = name or (DEFAULTS.get(newest.spec) if newest is not None else None)
+    days = PRESETS[chosen][1] if chosen is not None else None
+    if newest is None or days is None:
+        return TimeRange(name=name, as_of=as_of, limit=MOST if newest is None or name else NEWEST)
+    return TimeRange(since=newest.end - days * DAY, name=chosen, as_of=as_of)
 
 
 def _day_or_time(asked: Mapping[str, str], name: str, *, last: bool = False) -> int | None:
@@ -111,17 +109,13 @@ def _day_or_time(asked: Mapping[str, str], name: str, *, last: bool = False) -> 
         if _DAY.fullmatch(text) and last:
             moment += timedelta(days=1)
         moment = moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
-        us = int(moment.timestamp()) * SECOND
+        us = parse_time(moment.isoformat(), 0)
         from_us(us)  # a zone can lead beyond the years that can be printed
         return us
     except (ValueError, OverflowError):
-        raise _unreadable(name, text) from None
-
-
-def _unreadable(name: str, text: str) -> ApiProblem:
-    return invalid(
-        f"{name}={text[:40]!r}: wanted a day such as 2026-03-05 or a time such as 2026-03-05T14:00Z"
-    )
+        raise invalid(
+            f"{name}={text[:40]!r}: wanted a day such as 2026-03-05 or a time such as 2026-03-05T14:00Z"
+        ) from None
 
 
 def days_shown(windows: list[WindowView]) -> tuple[str, str]:
@@ -197,13 +191,7 @@ class SegmentRow:
 
 
 def model_values(store: Store, name: str, asked: Mapping[str, str]) -> dict[str, Any]:
-    """Everything that `model.html.j2` needs.
-
-    Args:
-        store: where.
-        name: of the model.
-        asked: the address's query.
-    """
+    """Everything that `model.html.j2` needs."""
     model = get_model(store, name)
     settings = get_settings(store, name)
     version = asked.get("version") or None
@@ -276,8 +264,8 @@ def _query(asked: Mapping[str, str], new: Mapping[str, str | None]) -> str:
 def _presets(asked: Mapping[str, str], newest: list[WindowView]) -> list[tuple[str, str]]:
     """Names and words of the ranges that make sense for the windows' length."""
     short = bool(newest) and newest[0].spec in ("day", "week")
-    skipped = {"1d", "7d"} if short else set()
-    return [(name, word) for name, word in PRESET_NAMES.items() if name not in skipped]
+    skipped = ("1d", "7d") if short else ()
+    return [(name, word) for name, (word, _) in PRESETS.items() if name not in skipped]
 
 
 def _segments(windows: list[WindowView]) -> list[tuple[str, str, list[SegmentRow]]]:

@@ -149,7 +149,6 @@ def read_form(form: Mapping[str, str], settings: Settings) -> dict[str, Any]:
 
     Args:
         form: texts by field; a field that is not there stays as it is.
-        settings: as they are now.
     """
     if form.get("was") != fingerprint(settings):
         raise conflict(

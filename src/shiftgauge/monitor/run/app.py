@@ -28,12 +28,7 @@ log = logging.getLogger("shiftgauge.monitor")
 
 
 def create_app(store: Store, limits: RequestLimits | None = None) -> FastAPI:
-    """The monitor as an ASGI application.
-
-    Args:
-        store: an open store; the caller closes it.
-        limits: how much one request may bring.
-    """
+    """The monitor as an ASGI application."""
     committer = Committer(store)
 
     @asynccontextmanager

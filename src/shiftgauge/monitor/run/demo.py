@@ -6,7 +6,6 @@ day, and is repaired; later the mix of products changes. Labels come 14 days lat
 
 from __future__ import annotations
 
-import io
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +21,7 @@ from shiftgauge.monitor.ingest.bodies import NO_LIMITS
 from shiftgauge.monitor.ingest.rows import check_rows
 from shiftgauge.monitor.periods import DAY, now_us, simulated_time
 from shiftgauge.monitor.run.replay import History, replay_history
-from shiftgauge.monitor.tables import rows_table
+from shiftgauge.monitor.tables import rows_table, source_npz
 from shiftgauge.monitor.views import ModelView, list_models
 
 MODEL, VERSION, DAYS = "clothes", "v1", 60
@@ -47,7 +46,9 @@ def fill(store: Store, say: Callable[[str], None] | None = None) -> bool:
         return False
     demo = demo_data()
     with simulated_time(start):
-        put_source(store, MODEL, VERSION, _source(demo), "npz")
+        cameras = np.random.default_rng(8).choice(["north", "south"], demo.source.n)
+        body = source_npz(demo.source, {"camera": cameras.tolist()})
+        put_source(store, MODEL, VERSION, body, "npz")
         limits = {"error": 0.16, "rise": 0.08, "silence_hours": 72, "windows": 2, "metrics": {"f1": 0.8}}
         settings = {"segments": ["camera"], "limits": limits, "replicates": 50, "metrics": METRICS}
         put_settings(store, MODEL, settings)
@@ -84,15 +85,6 @@ def fill_folder(data: Path, say: Callable[[str], None] | None = None) -> bool:
             data.rmdir()
         where.rename(data)
     return made
-
-
-def _source(demo: Demo) -> bytes:
-    names = np.array(demo.source.classes)
-    out = io.BytesIO()
-    cameras = np.random.default_rng(8).choice(["north", "south"], demo.source.n)
-    labels = names[demo.source.labels]
-    np.savez(out, logits=demo.source.scores, labels=labels, classes=names, segment_camera=cameras)
-    return out.getvalue()
 
 
 def history(demo: Demo, start: int) -> History:

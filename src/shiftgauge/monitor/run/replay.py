@@ -122,10 +122,8 @@ def replay(
 
     Args:
         store: an empty one, or one without this model.
-        file: scores with labels.
         time: the column of times (ISO 8601 with a zone, timestamps, or seconds since 1970).
         source: labelled scores from before; without it, the first rows of the file are used.
-        model, version: names.
         settings: of the model, such as `{"window": "day"}`.
         first: the share of rows, by time, that become the source where none is given.
         delay_days: how late the labels come.
@@ -138,7 +136,7 @@ def replay(
     times = times_of(read_column(file, time), time, str(file))
     order = np.argsort(times, kind="stable")
     names = None if target.classes is None else tuple(str(c) for c in target.classes)
-    truth = _indices(labels, target)
+    truth = validation.check_labels(labels, target.n, target.k, target.classes, "labels")
     text = np.array(names if names is not None else [str(j) for j in range(target.k)], dtype=object)
     begin = 0 if source is not None else max(1, int(first * len(order)))
     rest = order[begin:]
@@ -174,7 +172,3 @@ def replay(
     count = replay_history(store, model, history, say, to_the_end=True)
     adaptive = coverage(store, model)
     return Replay(model, count, len(rest), adaptive.windows, adaptive.covered, adaptive.level)
-
-
-def _indices(labels: Any, target: Any) -> Any:
-    return validation.check_labels(labels, target.n, target.k, target.classes, "labels")

@@ -52,7 +52,6 @@ def serve(
         database: `postgresql://...`, or None for SQLite in the folder.
         host, port: where to listen; port 0 takes a free one. Beyond loopback only with tokens.
         workers: processes that estimate; 0 where they run elsewhere (`shiftgauge monitor worker`).
-        limits: how much one request may bring.
         started: called with the address once it is served.
     """
     store = open_store(data, database)

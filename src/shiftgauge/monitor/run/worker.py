@@ -31,11 +31,7 @@ PAUSE = 0.5
 
 
 class Worker:
-    """One worker; several may share a database.
-
-    Args:
-        store: where the jobs are.
-    """
+    """One worker; several may share a database."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
