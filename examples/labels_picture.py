@@ -16,7 +16,8 @@ SETS = {
 def main(out):
     """One panel a set: mean absolute error against the number of labels, with the scores and without them."""
     table = json.loads((Path(__file__).parents[1] / "results" / "labels.json").read_text())
-    figure, panels = plt.subplots(1, 2, figsize=(5.6, 3.0), sharey=True, layout="constrained")  # read on phones too
+    # Small, so that its letters can be read on a phone.
+    figure, panels = plt.subplots(1, 2, figsize=(5.6, 3.0), sharey=True, layout="constrained")
     for axes, (key, title) in zip(panels, SETS.items(), strict=True):
         rows = sorted((r for r in table if r["set"] == key), key=lambda r: r["labels"])
         some = [r for r in rows if r["labels"]]
