@@ -15,7 +15,8 @@ from pyarrow import parquet
 
 import shiftgauge as sg
 from shiftgauge.cli.app import app
-from shiftgauge.cli.inputs import InputOptions, check_output
+from shiftgauge.cli.inputs import InputOptions
+from shiftgauge.cli.outputs import check_output
 from shiftgauge.errors import InputError
 
 ALL = typer.main.get_command(app).commands
@@ -186,3 +187,15 @@ def test_insisting_on_logits_is_refused_of_probabilities(shiftgauge, tmp_path):
     assert (ran.code, "and these are probabilities; leave it out" in ran.err) == (2, True)
     with pytest.raises(sg.InputError, match=r"insist=True .*leave it out"):
         sg.scan(tmp_path / "s.csv", insist=True)
+
+
+def test_labels_to_compare_with_are_named_as_the_source_names_its_classes(shiftgauge, tmp_path):
+    """A target without names has the source's; errors name the file of the labels."""
+    z = np.random.default_rng(0).normal(size=(40, 2))
+    lines = [f"{a},{b},{'no' if a > b else 'yes'}" for a, b in z]
+    (tmp_path / "s.csv").write_text("\n".join(["logit_no,logit_yes,label", *lines]) + "\n")
+    np.save(tmp_path / "t.npy", z)
+    words = ["estimate", tmp_path / "s.csv", tmp_path / "t.npy", "--logits", "-m", "ac", "--json", "--truth"]
+    assert shiftgauge(*words, tmp_path / "s.csv").json["target"]["true_error"] == 0.0
+    (tmp_path / "short.csv").write_text("label\nno\nyes\n")
+    assert "short.csv: 2 labels for 40 rows of scores" in shiftgauge(*words, tmp_path / "short.csv").err

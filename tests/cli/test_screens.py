@@ -15,8 +15,8 @@ import typer
 
 from shiftgauge.cli.app import COMMANDS, app
 from shiftgauge.cli.estimate import check_folder
-from shiftgauge.cli.inputs import check_output
 from shiftgauge.cli.options import DATA, OUTPUT
+from shiftgauge.cli.outputs import check_output
 from shiftgauge.errors import InputError
 
 PLAIN = ["--calibration", "none"]

@@ -16,7 +16,7 @@ from pyarrow import feather, parquet
 
 import shiftgauge as sg
 from shiftgauge import FileError, storage
-from shiftgauge.cli.inputs import check_output
+from shiftgauge.cli.outputs import check_output
 from shiftgauge.io import write_parts, write_table
 from shiftgauge.io.write import check_ending
 

@@ -13,6 +13,7 @@ from shiftgauge.cli import inputs as files
 from shiftgauge.cli import options
 from shiftgauge.cli.answer import Commands, print_answer
 from shiftgauge.cli.comparison import EstimateOptions, check_options, compare_methods, to_document
+from shiftgauge.cli.outputs import check_output
 from shiftgauge.cli.records import command_line, print_json
 from shiftgauge.cli.screen import note_after, show_progress, waiting_lines
 from shiftgauge.errors import InputError
@@ -57,7 +58,7 @@ def estimate(
 
         check_ending(save_rows)
         read = [source, target, settings.second, inputs.source_labels, settings.marginal]
-        files.check_output("--save-rows", save_rows, [*read, labelled.labels, labelled.plan, labelled.truth])
+        check_output("--save-rows", save_rows, [*read, labelled.labels, labelled.plan, labelled.truth])
     with show_progress() as progress:
         samples = inputs.read(source, target, progress, second=settings.second, labels=labelled)
         arguments = settings.arguments(source, target, samples)

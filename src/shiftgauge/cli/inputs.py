@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import fnmatch
 import functools
-import glob
 import inspect
-import os
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from shiftgauge.cli.options import data_option, labels_option, set_parameters
 from shiftgauge.cli.screen import note_after, use_option_names
@@ -39,7 +36,7 @@ class Samples(NamedTuple):
         truth: labels to compare answers with, or None.
         labels: labels as evidence: `{row number or id: label}`, or one per row with missing ones; None without.
         labels_chosen: how their rows were chosen: `"random"`, `"unknown"` or a plan.
-        labels_file, plan_file: where they came from, for messages.
+        labels_file, plan_file, truth_file: where they came from, for messages.
     """
 
     source: Source
@@ -49,6 +46,7 @@ class Samples(NamedTuple):
     labels_chosen: Any = "random"
     labels_file: Path | None = None
     plan_file: Path | None = None
+    truth_file: Path | None = None
 
     def pair(self, calibration: str, function: str, seed: int = 0) -> Pair:
         """SOURCE and TARGET with the labels."""
@@ -67,12 +65,13 @@ class Samples(NamedTuple):
 
     @contextmanager
     def files_in_errors(self) -> Iterator[None]:
-        """Inside, errors about labels and plans name their files."""
+        """Inside, errors about labels, plans and labels to compare with name their files."""
         try:
             yield
         except InputError as problem:
             word, _, text = str(problem).partition(": ")
-            file = {"labels": self.labels_file, "labels_chosen": self.plan_file}.get(word)
+            files = {"labels": self.labels_file, "labels_chosen": self.plan_file, "truth": self.truth_file}
+            file = files.get(word)
             if file is None:
                 raise
             raise FileError(f"{file}: {use_option_names(text)}") from None
@@ -86,15 +85,16 @@ class Samples(NamedTuple):
         if self.truth is None:
             return None
         labelled = ~missing_rows(self.truth, "truth")
-        target = self.target
-        if labelled.all() or len(labelled) != target.n or not isinstance(target, Target):
-            return true_error(target, self.truth), target.n
-        import numpy as np
+        target, truth, count = self.target, self.truth, self.target.n
+        if not labelled.all() and len(labelled) == target.n and isinstance(target, Target):
+            import numpy as np
 
-        rows = np.flatnonzero(labelled)
-        if not len(rows):
-            raise InputError("--check: no row of TARGET has a label to compare with")
-        return true_error(target.take(rows), np.asarray(self.truth)[rows]), len(rows)
+            rows = np.flatnonzero(labelled)
+            if not len(rows):
+                raise InputError("--check: no row of TARGET has a label to compare with")
+            target, truth, count = target.take(rows), np.asarray(truth)[rows], len(rows)
+        with self.files_in_errors():
+            return true_error(target, truth, self.source.classes), count
 
 
 @dataclass(frozen=True)
@@ -259,7 +259,10 @@ class InputOptions:
             sample, own = self._open_target(target, options, source_sample, progress)
         made = Samples(source_sample, sample)
         if check:
-            made = made._replace(truth=_read_truth(target, truth_file, own, options, sample))
+            truth = own if truth_file is None else io.read_labels(truth_file, options, source_sample.classes)
+            if truth is None:
+                raise InputError(f"{target}: --check was asked for, but there are no labels to check against")
+            made = made._replace(truth=truth, truth_file=truth_file or target)
         if given.given:
             return _with_labels(made, given, target, own, options)
         if labels is not None and not check:
@@ -294,19 +297,6 @@ class InputOptions:
                 rows.engine = checkpointed(rows.engine, self.checkpoint, path)
         rows.progress = PassProgress(progress)
         return rows, None
-
-
-def _read_truth(
-    target: Path, truth: Path | None, own: Any, options: ReadOptions, sample: Target | Rows
-) -> Any:
-    """The labels to compare with: those of a file, or those in TARGET."""
-    from shiftgauge import io
-
-    if truth is not None:
-        return io.read_labels(truth, options, sample.classes)
-    if own is None:
-        raise InputError(f"{target}: --check was asked for, but there are no labels to check against")
-    return own
 
 
 def _with_labels(
@@ -369,7 +359,10 @@ def reads_files(command: Callable[..., None]) -> Callable[..., None]:
     """Replace each parameter that is a class of options, such as `inputs`, by one option for each of its fields."""
     own = inspect.signature(command, eval_str=True).parameters.values()
     groups = {p.name: p.annotation for p in own if is_dataclass(p.annotation)}
-    options = {name: _options_of(group) for name, group in groups.items()}
+    options = {
+        name: list(inspect.signature(group, eval_str=True).parameters.values())
+        for name, group in groups.items()
+    }
 
     @functools.wraps(command)
     def run(**values: Any) -> None:
@@ -379,14 +372,6 @@ def reads_files(command: Callable[..., None]) -> Callable[..., None]:
 
     set_parameters(run, [option for p in own for option in options.get(p.name, [p])])
     return run
-
-
-def _options_of(group: Any) -> list[inspect.Parameter]:
-    hints = get_type_hints(group, include_extras=True)
-    kind = inspect.Parameter.KEYWORD_ONLY
-    return [
-        inspect.Parameter(f.name, kind, default=f.default, annotation=hints[f.name]) for f in fields(group)
-    ]
 
 
 def _parse_threshold(text: str | None) -> float | dict[Hashable, float] | None:
@@ -399,51 +384,6 @@ def _parse_threshold(text: str | None) -> float | dict[Hashable, float] | None:
     except ValueError:
         raise InputError(f"--threshold {text}: wanted a fraction such as 0.9, or NAME=0.9") from None
     return {name: threshold} if name else threshold
-
-
-def check_output(option: str, out: Path, inputs: Iterable[str | Path | None]) -> None:
-    """Refuse to write to a file that is an input, or into an input folder or glob.
-
-    Args:
-        option: the option that named the output.
-        out: the file to write.
-        inputs: every file, folder and glob that the command reads; other texts, such as names, are ignored.
-    """
-    for path in inputs:
-        if path is not None and _is_read(out, Path(path)):
-            raise InputError(f"{option} {out}: that is an input, which would be lost; wanted another file")
-
-
-def _is_read(out: Path, path: Path) -> bool:
-    """Whether reading the path reads the output, which may not exist yet."""
-    if path.is_dir():
-        return any(Path(os.path.realpath(path)) in place.parents for place in _locations(out))
-    if path.exists():
-        return out.exists() and out.samefile(path)
-    return glob.has_magic(str(path)) and _matches(out, os.path.join(os.curdir, path))
-
-
-def _locations(out: Path) -> set[Path]:
-    """Where the file will be: by its name, and if that is a link, where it points; without links in folders."""
-    return {Path(os.path.realpath(out.parent), out.name), Path(os.path.realpath(out))}
-
-
-def _matches(out: Path, pattern: str) -> bool:
-    """Whether the glob matches the output, or will once it exists. The pattern begins with a folder."""
-    existing = filter(os.path.exists, glob.iglob(pattern, recursive=True))
-    if out.exists() and any(out.samefile(path) for path in existing):
-        return True
-    folder, last = os.path.split(pattern)
-    if last == "**":
-        folder, last = pattern, "*"
-    folders = {Path(os.path.realpath(path)) for path in glob.iglob(folder, recursive=True)}
-    return any(place.parent in folders and _matches_name(place.name, last) for place in _locations(out))
-
-
-def _matches_name(name: str, pattern: str) -> bool:
-    """Whether the last part of a glob matches the name; hidden files only if it begins with a dot too."""
-    hidden = name.startswith(".") and not pattern.startswith(".")
-    return fnmatch.fnmatch(name, pattern) and not hidden
 
 
 def read_column(path: Path, name: str, sample: Sample | Rows) -> Any:

@@ -9,6 +9,7 @@ import typer
 
 from shiftgauge.cli import inputs as files
 from shiftgauge.cli import options
+from shiftgauge.cli.outputs import check_output
 from shiftgauge.cli.records import echo_json, print_json
 from shiftgauge.cli.screen import console, plain_table, print_warnings, show_progress, wrapped
 from shiftgauge.errors import FileError, InputError
@@ -99,11 +100,11 @@ def _check_outputs(out: Path | None, save_plan: Path | None, paths: list[Any]) -
 
     if out is not None:
         check_ending(out)
-        files.check_output("--out", out, paths)
+        check_output("--out", out, paths)
     if save_plan is not None:
         if save_plan.suffix.lower() != ".json":
             raise FileError(f"--save-plan {save_plan}: wanted a name ending in .json")
-        files.check_output("--save-plan", check_writable(save_plan), paths)
+        check_output("--save-plan", check_writable(save_plan), paths)
 
 
 def _print(plan: LabelPlan, out: Path | None, save_plan: Path | None, both: str) -> None:

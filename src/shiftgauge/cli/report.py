@@ -12,6 +12,7 @@ from shiftgauge.cli import inputs as files
 from shiftgauge.cli import options
 from shiftgauge.cli.comparison import EstimateOptions
 from shiftgauge.cli.options import check_distinct
+from shiftgauge.cli.outputs import check_output
 from shiftgauge.cli.records import about
 from shiftgauge.cli.screen import console, note, show_progress
 from shiftgauge.errors import InputError, nearest, printable
@@ -55,7 +56,7 @@ def report(
     wanted = _format("json" if as_json else document_format, out)
     if out is not None:
         read = [source, target, settings.second, inputs.source_labels, settings.marginal]
-        files.check_output("--out", out, [*read, labelled.labels, labelled.plan, labelled.truth])
+        check_output("--out", out, [*read, labelled.labels, labelled.plan, labelled.truth])
     from shiftgauge.reports import report as build
 
     names = check_distinct(by, "--by")
