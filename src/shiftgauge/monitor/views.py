@@ -14,7 +14,7 @@ from sqlalchemy import Connection, func, select
 
 from shiftgauge.binomial import wilson
 from shiftgauge.monitor.alerts.rules import AlertMessage, confirmation
-from shiftgauge.monitor.db.models import format_of, model_row, unknown_model
+from shiftgauge.monitor.db.models import format_of, model_row
 from shiftgauge.monitor.db.schema import (
     alerts,
     models,
@@ -124,11 +124,9 @@ def list_models(store: Store, names: list[str] | None = None) -> list[ModelView]
 
 def get_model(store: Store, name: str) -> ModelView:
     """One model; raises a problem (404) where there is none."""
-    views = list_models(store, [name])
-    if not views:
-        with store.read() as connection:
-            raise unknown_model(connection, name)
-    return views[0]
+    with store.read() as connection:
+        model_row(connection, name)
+    return list_models(store, [name])[0]
 
 
 def _version_views(connection: Connection, ids: list[int]) -> dict[int, tuple[VersionView, ...]]:

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from fastapi import Depends, Request
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from shiftgauge.errors import printable
@@ -154,9 +155,7 @@ class SecurityMiddleware:
             _log_access(scope, status[0], time.monotonic() - began)
 
     async def _problem(self, scope: Scope) -> ApiProblem | None:
-        headers = {
-            name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]
-        }
+        headers = Headers(scope=scope)
         host = headers.get("host", "")
         try:
             is_open = not await self.authenticator.closed()
@@ -180,7 +179,7 @@ def _name(host: str) -> str:
     return host.partition(":")[0].lower()
 
 
-def _is_cross_origin(headers: dict[str, str], scheme: str, host: str) -> bool:
+def _is_cross_origin(headers: Headers, scheme: str, host: str) -> bool:
     """Whether a page of another origin made the request: another scheme, host or port."""
     if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         return True
@@ -215,9 +214,9 @@ def _with_headers(send: Send, status: list[int]) -> Callable[[Message], Awaitabl
     async def wrapped(message: Message) -> None:
         if message["type"] == "http.response.start":
             status[0] = message["status"]
-            present = {name.lower() for name, _ in message["headers"]}
-            more = [(n.encode(), v.encode()) for n, v in HEADERS.items() if n.encode() not in present]
-            message = {**message, "headers": [*message["headers"], *more]}
+            headers = MutableHeaders(scope=message)
+            for name, value in HEADERS.items():
+                headers.setdefault(name, value)
         await send(message)
 
     return wrapped

@@ -24,7 +24,7 @@ from shiftgauge.monitor.db.audit import LOCAL, record_change
 from shiftgauge.monitor.db.schema import models, sources, specs, versions, windows
 from shiftgauge.monitor.db.store import Store
 from shiftgauge.monitor.periods import next_boundary, now_us
-from shiftgauge.monitor.problems import ApiProblem, check_name, conflict, invalid, unknown
+from shiftgauge.monitor.problems import check_name, conflict, invalid, unknown
 from shiftgauge.monitor.records import Record
 from shiftgauge.monitor.settings import Settings, check_notifications, stored_settings
 from shiftgauge.monitor.tables import read_segments
@@ -104,14 +104,9 @@ def model_row(connection: Connection, name: str) -> Any:
     """The row of the table; raises a problem (404) where there is none."""
     row = connection.execute(select(models).where(models.c.name == name)).first()
     if row is None:
-        raise unknown_model(connection, name)
+        check_name(name, "model")
+        raise unknown("model", name, list(connection.execute(select(models.c.name)).scalars()))
     return row
-
-
-def unknown_model(connection: Connection, name: str) -> ApiProblem:
-    """404, with the names that are known."""
-    check_name(name, "model")
-    return unknown("model", name, list(connection.execute(select(models.c.name)).scalars()))
 
 
 def ensure_model(connection: Connection, name: str) -> Any:
@@ -149,35 +144,33 @@ def put_source(
     check_name(version, "version")
     source, _ = read_source_bytes(body, ending)
     digest = hashlib.sha256(body).hexdigest()
+    names = None if source.classes is None else tuple(str(c) for c in source.classes)
+    about: dict[str, Any] = {"rows": source.n, "error": source.error}
+    view = SourceView(model=model, version=version, classes=names, k=source.k, changed=False, **about)
     with store.write() as connection:
         row = ensure_model(connection, model)
         version_row = _ensure_version(connection, row.id, version)
-        _check_form(version_row, source, version)
+        _check_form(version_row, source.k, names)
         last = select(sources.c.sha256).where(sources.c.id == version_row.source_id)
         if connection.execute(last).scalar() == digest:
-            return _source_view(model, version, source, changed=False)
+            return view
         made = insert(sources).values(
             version_id=version_row.id,
             created=now_us(),
             sha256=digest,
-            rows=source.n,
-            error=source.error,
             ending=ending,
             payload=body,
+            **about,
         )
         source_id = connection.execute(made.returning(sources.c.id)).scalar_one()
-        names = None if source.classes is None else json.dumps([str(c) for c in source.classes])
-        connection.execute(
-            update(versions)
-            .where(versions.c.id == version_row.id)
-            .values(source_id=source_id, k=source.k, classes=names)
-        )
+        values = {"source_id": source_id, "k": source.k, "classes": names and json.dumps(names)}
+        connection.execute(update(versions).where(versions.c.id == version_row.id).values(**values))
         record_change(connection, who, "source", model, version=version, sha256=digest, rows=source.n)
         wait = select(windows.c.id).where(
             windows.c.version_id == version_row.id, windows.c.state.in_(["waiting", "failed"])
         )
         queue.enqueue(connection, "estimate", connection.execute(wait).scalars().all(), now_us(), "source")
-    return _source_view(model, version, source, changed=True)
+    return view.model_copy(update={"changed": True})
 
 
 #: The segments of a source's rows, by name.
@@ -223,17 +216,14 @@ def _ensure_version(connection: Connection, model_id: int, name: str) -> Any:
     return row
 
 
-def _check_form(row: Any, source: Source, version: str) -> None:
+def _check_form(row: Any, k: int, names: tuple[str, ...] | None) -> None:
     """Refuse a source that contradicts the rows that are already there."""
-    form = format_of(row)
-    names = None if source.classes is None else tuple(str(c) for c in source.classes)
+    form, version = format_of(row), row.name
     if form.k is None or not row.rows:
         return
-    if form.k != source.k or (
-        form.classes is not None and names is not None and set(form.classes) != set(names)
-    ):
+    if form.k != k or (form.classes is not None and names is not None and set(form.classes) != set(names)):
         raise conflict(
-            f"the source has {source.k} classes ({', '.join(names[:5]) if names else 'numbered'}), but the "
+            f"the source has {k} classes ({', '.join(names[:5]) if names else 'numbered'}), but the "
             f"{row.rows:,} rows of version {version!r} have {form.k}"
             f"{' (' + ', '.join(form.classes[:5]) + ')' if form.classes else ''}; use another version's name"
         )
@@ -242,19 +232,6 @@ def _check_form(row: Any, source: Source, version: str) -> None:
             f"the source's classes stand in another order, or have no names, than those of the {row.rows:,} rows "
             f"of version {version!r}; wanted {', '.join(form.classes[:8])[:200]} in this order"
         )
-
-
-def _source_view(model: str, version: str, source: Source, *, changed: bool) -> SourceView:
-    classes = None if source.classes is None else tuple(str(c) for c in source.classes)
-    return SourceView(
-        model=model,
-        version=version,
-        rows=source.n,
-        classes=classes,
-        k=source.k,
-        error=source.error,
-        changed=changed,
-    )
 
 
 def get_settings(store: Store, model: str) -> Settings:

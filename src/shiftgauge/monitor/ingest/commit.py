@@ -18,7 +18,7 @@ from shiftgauge.monitor.db.models import ScoreFormat, model_row, version_formats
 from shiftgauge.monitor.db.schema import batches, keys, models, specs, versions
 from shiftgauge.monitor.db.store import Store
 from shiftgauge.monitor.ingest.bodies import too_large
-from shiftgauge.monitor.ingest.labels import Labels, ingest_labels
+from shiftgauge.monitor.ingest.labels import ingest_labels, prepare_labels
 from shiftgauge.monitor.ingest.prepare import Prepared, prepare
 from shiftgauge.monitor.ingest.transaction import MOST_WINDOWS, FormatChanged, ModelTransaction, count_windows
 from shiftgauge.monitor.periods import iso, now_us
@@ -40,14 +40,14 @@ class IngestRequest:
     Attributes:
         model: its name.
         rows: prepared rows, by version.
-        labels: or labels.
+        labels: or a table of prepared labels.
         key: the Idempotency-Key, if any.
         fingerprint: a hash of the body.
     """
 
     model: str
     rows: list[Prepared] = field(default_factory=list)
-    labels: Labels | None = None
+    labels: Any = None
     key: str | None = None
     fingerprint: str = ""
 
@@ -334,5 +334,5 @@ def submit_labels(
     """Put labels in line."""
     with committer.store.read() as connection:
         model_row(connection, model)
-    prepared = Labels.of(labels, committer.store.secret)
+    prepared = prepare_labels(labels, committer.store.secret)
     return committer.submit(IngestRequest(model, labels=prepared, key=key, fingerprint=fingerprint))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from sqlalchemy import insert, select
 from shiftgauge.monitor.db import queue
 from shiftgauge.monitor.db.ids import Keys, keys_of
 from shiftgauge.monitor.db.models import ScoreFormat
-from shiftgauge.monitor.db.rows import to_stored
+from shiftgauge.monitor.db.rows import numbers, to_stored
 from shiftgauge.monitor.db.schema import batches, windows
 from shiftgauge.monitor.ingest.transaction import PAUSE, ModelTransaction, assign_periods
 from shiftgauge.monitor.periods import HOUR, now_us
@@ -21,51 +20,39 @@ from shiftgauge.monitor.problems import conflict, invalid
 from shiftgauge.times import group_indices, rows_per_window
 
 
-@dataclass(frozen=True)
-class Labels:
-    """Labels as they came: an Arrow array of ids, their hashes, and the labels as texts."""
-
-    ids: Any
-    keys: Keys
-    labels: list[str]
-
-    @classmethod
-    def of(cls, table: Any, secret: bytes) -> Labels:
-        """Labels of a checked table, each id once; refuses an id that came twice with different labels."""
-        ids, labels = table.column("id").combine_chunks(), table.column("label").to_pylist()
-        keys = keys_of(ids, secret)
-        _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-        if len(first) == len(keys):
-            return cls(ids, keys, labels)
-        for i, j in enumerate(first[inverse.reshape(-1)].tolist()):
-            if labels[i] != labels[j]:
-                raise conflict(
-                    f"id {ids[i].as_py()!r} stands twice in this request, as {labels[j]!r} and {labels[i]!r}; "
-                    "wanted one label"
-                )
-        return cls(ids, keys, labels)._take(np.sort(first))
-
-    def _take(self, places: npt.NDArray[np.intp]) -> Labels:
-        return Labels(
-            self.ids.take(pa.array(places)), self.keys[places], [self.labels[i] for i in places.tolist()]
-        )
+def prepare_labels(table: Any, secret: bytes) -> Any:
+    """A checked table of labels with `key`, the hash of each id, and each id once; refuses contradictions."""
+    keys = keys_of(table.column("id").combine_chunks(), secret)
+    table = table.append_column("key", pa.array(keys))
+    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    if len(first) == len(keys):
+        return table
+    labels = table.column("label").to_pylist()
+    for i, j in enumerate(first[inverse.reshape(-1)].tolist()):
+        if labels[i] != labels[j]:
+            raise conflict(
+                f"id {table.column('id')[i].as_py()!r} stands twice in this request, as {labels[j]!r} and "
+                f"{labels[i]!r}; wanted one label"
+            )
+    return table.take(pa.array(np.sort(first)))
 
 
-def ingest_labels(model: ModelTransaction, given: Labels) -> dict[str, Any]:
-    """Keep labels: how many are new, known already, corrected, and without a row so far."""
-    versions, slot = _places(model, given.keys)
-    _check_classes(model, given, versions)
-    numbers, known = model.labels.numbers(given.labels), model.labels.find(given.keys)
-    places = model.new_labels.find(given.keys)
+def ingest_labels(model: ModelTransaction, given: Any) -> dict[str, Any]:
+    """Keep prepared labels: how many are new, known already, corrected, and without a row so far."""
+    keys, labels = numbers(given, "key"), given.column("label").to_pylist()
+    versions, slot = _places(model, keys)
+    _check_classes(model, given, labels, versions)
+    new, known = model.labels.numbers(labels), model.labels.find(keys)
+    places = model.new_labels.find(keys)
     known = np.where(places >= 0, model.new_labels.columns["label"][places], known)
-    changed = np.flatnonzero(numbers != known)
+    changed = np.flatnonzero(new != known)
     if len(changed):
-        _insert_labels(model, given._take(changed), numbers[changed])
+        _insert_labels(model, given.take(pa.array(changed)), new[changed])
         _enqueue_windows(model, versions[changed], slot[changed])
     return {
         "accepted": len(changed),
-        "duplicates": len(given.labels) - len(changed),
-        "corrected": int(((known >= 0) & (numbers != known)).sum()),
+        "duplicates": len(labels) - len(changed),
+        "corrected": int(((known >= 0) & (new != known)).sum()),
         "unmatched": int((versions < 0).sum()),
     }
 
@@ -81,7 +68,9 @@ def _places(model: ModelTransaction, keys: Keys) -> tuple[npt.NDArray[np.int32],
     return versions, slot
 
 
-def _check_classes(model: ModelTransaction, given: Labels, versions: npt.NDArray[np.int32]) -> None:
+def _check_classes(
+    model: ModelTransaction, given: Any, labels: list[str], versions: npt.NDArray[np.int32]
+) -> None:
     """Refuse labels that are no class of their row's version, or, without a row, of any version."""
     known = {model.versions[name]: form for name, form in model.version_formats.items() if form.k is not None}
     if not known:
@@ -91,7 +80,7 @@ def _check_classes(model: ModelTransaction, given: Labels, versions: npt.NDArray
     most = max((form.k or 0 for form in known.values() if form.classes is None), default=0)
     good = np.zeros(len(versions), dtype=bool)
     for version, rows in group_indices(versions):
-        texts = [given.labels[row] for row in rows.tolist()]
+        texts = [labels[row] for row in rows.tolist()]
         form = known.get(version)
         if form is not None:
             good[rows] = form.index_of(texts) >= 0
@@ -103,31 +92,35 @@ def _check_classes(model: ModelTransaction, given: Labels, versions: npt.NDArray
         form = known.get(int(versions[row])) or next(iter(known.values()))
         classes = ", ".join(form.classes[:8])[:200] if form.classes else f"0 to {(form.k or 1) - 1}"
         raise invalid(
-            f"row {row}: label {given.labels[row][:60]!r} of id {given.ids[row].as_py()!r} is not a class; "
+            f"row {row}: label {labels[row][:60]!r} of id {given.column('id')[row].as_py()!r} is not a class; "
             f"wanted one of {classes}"
         )
 
 
-def _insert_labels(model: ModelTransaction, given: Labels, numbers: npt.NDArray[np.int32]) -> None:
-    now = now_us()  # the ids themselves are not kept: labels find their rows by the keyed hash
-    received = np.full(len(given.labels), now, dtype=np.int64)
-    table = pa.table({"key": given.keys, "label": given.labels, "received": received})
+def _insert_labels(model: ModelTransaction, given: Any, numbers_: npt.NDArray[np.int32]) -> None:
+    now, n = (
+        now_us(),
+        given.num_rows,
+    )  # the ids themselves are not kept: labels find their rows by the keyed hash
+    table = given.select(["key", "label"])
+    table = table.append_column("received", pa.array(np.full(n, now, dtype=np.int64)))
     model.connection.execute(
         insert(batches).values(
             model_id=model.id,
             kind="labels",
             seq=model.next_seq(),
-            rows=len(given.labels),
+            rows=n,
             first=0,
-            last=len(given.labels) - 1,
+            last=n - 1,
             low=now,
             high=now,
             received=now,
             **to_stored(table),
         )
     )
-    model.new_labels.put(given.keys, label=numbers)
-    model.accepted_labels.append((given.keys, given.labels))
+    keys = numbers(given, "key")
+    model.new_labels.put(keys, label=numbers_)
+    model.accepted_labels.append((keys, given.column("label").to_pylist()))
 
 
 def _enqueue_windows(
