@@ -6,10 +6,11 @@ from sklearn import metrics as sk
 
 import shiftgauge as sg
 from shiftgauge.inference import metrics, slices
+from shiftgauge.inference.columns import slice_numbers
 from shiftgauge.inference.confusion import Metrics, soft_auc, soft_average_precision
 from shiftgauge.inference.row_tables import row_table
 from shiftgauge.inference.scenarios import scenarios
-from shiftgauge.inference.segments import Grouping, by_slice, slice_numbers
+from shiftgauge.inference.segments import Grouping, by_slice
 
 
 def test_curves_count_weights_and_ties_as_scikit_learn_does():

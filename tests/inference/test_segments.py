@@ -9,7 +9,8 @@ from scipy.stats import norm
 import shiftgauge as sg
 from shiftgauge.errors import InputError
 from shiftgauge.inference import slices
-from shiftgauge.inference.segments import max_t, slice_numbers
+from shiftgauge.inference.columns import slice_numbers
+from shiftgauge.inference.segments import max_t
 
 from .conftest import scores
 
@@ -63,6 +64,10 @@ def test_intervals_hold_for_all_slices_at_once():
 
 def test_wrong_lengths_are_refused(pair):
     source, target, _ = pair
+    with pytest.raises(
+        InputError, match=r"^source_by: arrived with shape \(2,\); wanted one value per source row"
+    ):
+        slices(source, target, ["a"] * target.n, source_by=["a", "b"])
     with pytest.raises(InputError, match=r"^by: arrived with shape \(2,\); wanted one value per target row"):
         slices(source, target, ["a", "b"])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -93,11 +94,11 @@ def row_times(values: Any, n: int, what: str = "times") -> Indices:
     return np.array([order[read[value][1]] for value in rows], dtype=np.intp)
 
 
-def one_per_row(values: Any, n: int, what: str) -> npt.NDArray[Any]:
+def one_per_row(values: Any, n: int, what: str, row: str = "row") -> npt.NDArray[Any]:
     """(n,) the values, dates as texts."""
     array = validation.as_array(values, what)
     if array.shape != (n,):
-        raise InputError(f"{what}: arrived with shape {array.shape}; wanted one value per row, ({n},)")
+        raise InputError(f"{what}: arrived with shape {array.shape}; wanted one value per {row}, ({n},)")
     return np.datetime_as_string(array) if array.dtype.kind == "M" else array
 
 
@@ -124,3 +125,47 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.datetime64) or not isinstance(value, Hashable):
         return str(value)
     return plain(value)
+
+
+def slice_numbers(by: Any, n: int, what: str = "by", row: str = "target row") -> tuple[list[str], Indices]:
+    """The slices' names in order, and each row's number among them."""
+    columns = dict(by) if isinstance(by, Mapping) else {"": by}
+    if not columns:
+        raise InputError(f"{what}: no columns arrived; wanted at least one, with one value per {row}")
+    names, number = [""], np.zeros(n, dtype=np.intp)
+    for column, values in columns.items():
+        own, place = _distinct(one_per_row(values, n, f"{what} {column}".rstrip(), row))
+        titles = [f"{column}={name}" for name in own] if column != "" else own
+        used, number = np.unique(number * len(own) + place, return_inverse=True)
+        number = np.asarray(number.reshape(-1), dtype=np.intp)
+        names = [", ".join(filter(None, (names[u // len(own)], titles[u % len(own)]))) for u in used.tolist()]
+    return names, number
+
+
+def _distinct(array: npt.NDArray[Any]) -> tuple[list[str], Indices]:
+    """The values of one column as texts in order, and (n,) which of them each row holds."""
+    if array.dtype.kind == "m":  # times print as they are written
+        array = array.astype(str)
+    names, number = np.unique(as_texts(array), return_inverse=True)
+    order = names_in_order(names.tolist())
+    return names[order].tolist(), np.asarray(np.argsort(order)[number.reshape(-1)], dtype=np.intp)
+
+
+def names_in_order(names: list[str]) -> Indices:
+    """Where each name comes: numbers by size if all are numbers, otherwise texts; missing ones last."""
+    numbers = {name: _number(name) for name in names if name != MISSING}
+    texts = any(number is None for number in numbers.values())
+
+    def key(i: int) -> tuple[bool, float, str]:
+        number = numbers.get(names[i])
+        return names[i] == MISSING, 0.0 if texts or number is None else number, names[i]
+
+    return np.array(sorted(range(len(names)), key=key), dtype=np.intp)
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None

@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from shiftgauge import validation
 from shiftgauge.binomial import joint_rows, widened
 from shiftgauge.errors import InputError
-from shiftgauge.inference.columns import as_texts
+from shiftgauge.inference.columns import names_in_order, slice_numbers
 from shiftgauge.inference.pairs import SourceOrPair, to_pair
 from shiftgauge.inference.resampling import FEWEST, REPLICATES, Replicates, Resampling
 from shiftgauge.inference.scenarios import FEW as SMALL
@@ -27,7 +26,6 @@ from shiftgauge.methods.posterior import mean_posterior, recalibrate_to, row_pos
 from shiftgauge.methods.range import RANGE_LEVEL
 from shiftgauge.results import Interval, Range, Table, percent, render
 from shiftgauge.rows import AnyTarget, Block, RowBuffer, Rows, Totals, run
-from shiftgauge.validation.labels import MISSING
 from shiftgauge.validation.target_labels import RANDOM
 
 Array = npt.NDArray[np.float64]
@@ -364,7 +362,7 @@ class Grouping:
             names, number = slice_numbers(by, target.n)
             return Grouping(names, lambda block: number[block.numbers])
         distinct = list(run(target.fold(_distinct_names, columns, columns=columns)))
-        names = [distinct[i] for i in _order(distinct)]
+        names = [distinct[i] for i in names_in_order(distinct)]
         place = {name: i for i, name in enumerate(names)}
 
         def number_of(block: Block) -> Indices:
@@ -451,7 +449,7 @@ def missed_on_source(source: Block, by: Any, names: Sequence[str]) -> tuple[tupl
     """(G,) how far the scores were off within each slice of the source, with its standard error;
     and the slices that are not in the source.
     """
-    own, number = slice_numbers(by, len(source))
+    own, number = slice_numbers(by, len(source), "source_by", "source row")
     missed = (source.predictions != source.labels) - source.error_probability(source.probs)
     off, chance, unknown = np.zeros(len(names)), np.zeros(len(names)), []
     for g, name in enumerate(names):
@@ -502,50 +500,3 @@ def max_t(drawn: Array, centre: Array, level: float) -> Array:
     spread = np.maximum(np.nanstd(drawn, axis=0, ddof=1), 1e-12)
     t = np.nan_to_num(np.abs(drawn - centre) / spread).max(axis=1)
     return np.asarray(np.quantile(t, level) * spread)
-
-
-def slice_numbers(by: Any, n: int) -> tuple[list[str], Indices]:
-    """The slices' names in order, and each row's number among them."""
-    columns = dict(by) if isinstance(by, Mapping) else {"": by}
-    if not columns:
-        raise InputError("by: no columns arrived; wanted at least one, with one value per target row")
-    names, number = [""], np.zeros(n, dtype=np.intp)
-    for column, values in columns.items():
-        own, place = _column(values, f"by {column}".rstrip(), n)
-        titles = [f"{column}={name}" for name in own] if column != "" else own
-        used, number = np.unique(number * len(own) + place, return_inverse=True)
-        number = np.asarray(number.reshape(-1), dtype=np.intp)
-        names = [", ".join(filter(None, (names[u // len(own)], titles[u % len(own)]))) for u in used.tolist()]
-    return names, number
-
-
-def _column(values: Any, what: str, n: int) -> tuple[list[str], Indices]:
-    """The values of one column as texts in order, and (n,) which of them each row holds."""
-    array = validation.as_array(values, what)
-    if array.shape != (n,):
-        raise InputError(f"{what}: arrived with shape {array.shape}; wanted one value per target row, ({n},)")
-    if array.dtype.kind in "mM":  # times print as they are written
-        array = array.astype(str)
-    names, number = np.unique(as_texts(array), return_inverse=True)
-    order = _order(names.tolist())
-    return names[order].tolist(), np.asarray(np.argsort(order)[number.reshape(-1)], dtype=np.intp)
-
-
-def _order(names: list[str]) -> Indices:
-    """Where each name comes: numbers by size if all are numbers, otherwise texts; missing ones last."""
-    numbers = {name: _number(name) for name in names if name != MISSING}
-    texts = any(number is None for number in numbers.values())
-
-    def key(i: int) -> tuple[bool, float, str]:
-        number = numbers.get(names[i])
-        return names[i] == MISSING, 0.0 if texts or number is None else number, names[i]
-
-    return np.array(sorted(range(len(names)), key=key), dtype=np.intp)
-
-
-def _number(text: str) -> float | None:
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None

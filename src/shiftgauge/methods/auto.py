@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from shiftgauge.errors import InputError, nearest, prefix
-from shiftgauge.labelshift import mlls
 from shiftgauge.methods.atc import ATCNE
 from shiftgauge.methods.base import Estimator, Reading
 from shiftgauge.methods.choice import Choice, reason_for
@@ -130,8 +129,10 @@ class Auto(Estimator):
     async def read(self, target: Rows) -> Reading:
         """The weighted mean of the methods' answers, with its range."""
         source = SourceColumns(**self.source_columns_, k=target.k, n_effective=self.n_source_effective_)
+        prior = self.methods_["label-shift"].prior_  # type: ignore[attr-defined]
         evidence, *readings = await gather(
-            self._evidence(source, target), *(method.read(target) for method in self.methods_.values())
+            collect_evidence(source, target, prior, self.seed),
+            *(method.read(target) for method in self.methods_.values()),
         )
         answers: dict[str, float] = {}
         warnings: list[str] = []
@@ -168,10 +169,6 @@ class Auto(Estimator):
             range=expected.range(RANGE_LEVEL),
             sampling=sampling_interval(error, self.n_source_effective_, target.n_effective, RANGE_LEVEL),
         )
-
-    async def _evidence(self, source: SourceColumns, target: Rows) -> Evidence:
-        prior = self.methods_["label-shift"].prior_  # type: ignore[attr-defined]
-        return await collect_evidence(source, target, await mlls(target, prior), self.seed)
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Auto:

@@ -271,11 +271,9 @@ def target_rows(
     target: Target | Rows, classes: tuple[Hashable, ...] | None, calibration: Calibration, k: int
 ) -> Rows:
     """A target's rows, aligned with the source's classes and calibrated."""
-    return (
-        target.aligned(classes, k).calibrated(calibration)
-        if isinstance(target, Rows)
-        else (Rows.of(target.aligned(classes, k)).calibrated(calibration))
-    )
+    aligned = target.aligned(classes, k)
+    rows = aligned if isinstance(aligned, Rows) else Rows.of(aligned)
+    return rows.calibrated(calibration)
 
 
 def _content(value: Any) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from shiftgauge.labelshift import JTest, LabelShares, unexplained
+from shiftgauge.labelshift import JTest, mlls, unexplained
 from shiftgauge.labelshift.cells import TIE, RunnerUps
 from shiftgauge.methods.shift import SourceColumns, label_shift_test
 from shiftgauge.rows import Block, Rows, Totals, gather
@@ -52,11 +52,9 @@ class Evidence:
         }
 
 
-async def collect_evidence(
-    source: SourceColumns, target: Rows, label_shares: LabelShares, seed: int
-) -> Evidence:
-    """Compare a target with the source; `label_shares` are the target's by MLLS."""
-    k = target.k
+async def collect_evidence(source: SourceColumns, target: Rows, prior: Array, seed: int) -> Evidence:
+    """Compare a target with the source, whose mean posterior is `prior`."""
+    k, label_shares = target.k, await mlls(target, prior)
     cells, steps = ExcessCells.of(source), ConfidenceSteps.of(source)
     pairs = RunnerUps.of(source.predictions, source.runner_up, k)
     tested, counted = await gather(

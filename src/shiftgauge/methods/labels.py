@@ -95,7 +95,7 @@ class LabelEvidence:
 
 
 @dataclass(frozen=True, eq=False)
-class Posterior:
+class GridDistribution:
     """The distribution of the error given scores and labels, on a grid.
 
     Attributes:
@@ -111,7 +111,7 @@ class Posterior:
         return float(np.interp(share, self.cumulated, self.edges))
 
 
-def update(prior: ErrorDistribution, evidence: LabelEvidence) -> Posterior:
+def update(prior: ErrorDistribution, evidence: LabelEvidence) -> GridDistribution:
     """The posterior of the error.
 
     >>> prior = ErrorDistribution(0.1, 0.02, 0.03)
@@ -120,7 +120,7 @@ def update(prior: ErrorDistribution, evidence: LabelEvidence) -> Posterior:
     True
     """
     if evidence.fraction >= 1.0:
-        return Posterior(np.full(2, evidence.plain_error), np.array([0.0, 1.0]))
+        return GridDistribution(np.full(2, evidence.plain_error), np.array([0.0, 1.0]))
     count = evidence.effective / (1.0 - evidence.fraction)
     spread = sqrt(max(evidence.error * (1.0 - evidence.error), 0.25 / count) / count)
     uniform, quantiles, near = GRID
@@ -133,7 +133,7 @@ def update(prior: ErrorDistribution, evidence: LabelEvidence) -> Posterior:
     )
     edges = np.unique(np.clip(edges, evidence.least, evidence.most))
     if len(edges) < 2:
-        return Posterior(np.full(2, evidence.plain_error), np.array([0.0, 1.0]))
+        return GridDistribution(np.full(2, evidence.plain_error), np.array([0.0, 1.0]))
     middle = np.clip((edges[1:] + edges[:-1]) / 2, 1e-12, 1.0 - 1e-12)
     wrong = evidence.error * count
     log_likelihood = wrong * np.log(middle) + (count - wrong) * np.log1p(-middle)
@@ -142,7 +142,7 @@ def update(prior: ErrorDistribution, evidence: LabelEvidence) -> Posterior:
         below[0] = 0.0
     mass = np.maximum(np.diff(below), 1e-300) * np.exp(log_likelihood - log_likelihood.max())
     cumulated = np.append(0.0, np.cumsum(mass))
-    return Posterior(edges, cumulated / cumulated[-1])
+    return GridDistribution(edges, cumulated / cumulated[-1])
 
 
 # -- from labelled rows to evidence ------------------------------------------------------------------------
@@ -382,7 +382,7 @@ def at_level(estimate: Estimate, n_source: float, n_target: float, level: float)
 
 def _range(
     prior: ErrorDistribution,
-    posterior: Posterior,
+    posterior: GridDistribution,
     evidence: LabelEvidence,
     chosen: str,
     level: float,
