@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shiftgauge.errors import FileError
+from shiftgauge.experiments.datasets.base import ShiftedSet
+from shiftgauge.experiments.examples import Examples
 
 Columns = dict[str, NDArray[Any]]
 
@@ -43,3 +47,11 @@ def rows_where(mask: NDArray[np.bool_], what: str, path: Path) -> NDArray[np.int
     if not len(rows):
         raise FileError(f"{path} has no row in the split {what!r}; is the file whole?")
     return rows.astype(np.int64)
+
+
+def natural_shifts(
+    root: Path, read: Callable[[Path, str], Examples], files: Sequence[str]
+) -> list[ShiftedSet]:
+    """The official splits of other hospitals, experiments or reviewers: val and test."""
+    paths = tuple(root / file for file in files)
+    return [ShiftedSet(part, "natural", partial(read, root, part), paths) for part in ("val", "test")]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 
 from shiftgauge.errors import FileError
-from shiftgauge.experiments.datasets._wilds import read_columns, rows_where
-from shiftgauge.experiments.datasets.base import Dataset, ShiftedSet
+from shiftgauge.experiments.datasets._wilds import natural_shifts, read_columns, rows_where
+from shiftgauge.experiments.datasets.base import Dataset
 from shiftgauge.experiments.examples import Texts
 
 FOLDER = "amazon_v2.1"
+FILES = (f"{FOLDER}/reviews.csv", f"{FOLDER}/splits/user.csv")
 # Numbers of the official (user) split; -1 is not in the data set.
 SPLITS = {"train": 0, "val": 1, "id_val": 2, "test": 3, "id_test": 4}
 
@@ -30,7 +30,7 @@ DATASET = Dataset(
     name="amazon",
     title="Amazon-WILDS",
     classes=5,
-    expects=(f"{FOLDER}/reviews.csv", f"{FOLDER}/splits/user.csv"),
+    expects=FILES,
     origin="https://wilds.stanford.edu/datasets",
     licence="research only",
     size="2 GB",
@@ -39,14 +39,6 @@ DATASET = Dataset(
     recipe="amazon",
     training=lambda root: read(root, "train"),
     validation=lambda root: read(root, "id_val"),
-    shifts=lambda root: [
-        ShiftedSet(
-            part,
-            "natural",
-            partial(read, root, part),
-            (root / FOLDER / "reviews.csv", root / FOLDER / "splits" / "user.csv"),
-        )
-        for part in ("val", "test")
-    ],
+    shifts=lambda root: natural_shifts(root, read, FILES),
     text=True,
 )

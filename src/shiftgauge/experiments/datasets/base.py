@@ -10,7 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shiftgauge.errors import FileError
-from shiftgauge.experiments.examples import Examples
+from shiftgauge.experiments.examples import ArrayImages, Examples
+
+RESERVED = 10_000
+"""Training images that are reserved for validation, where there are enough."""
 
 
 @dataclass(frozen=True)
@@ -122,3 +125,9 @@ def reserve(n: int, held_out: int, seed: int | list[int] = 0) -> tuple[NDArray[n
     """
     order = np.random.default_rng(seed).permutation(n)
     return np.sort(order[held_out:]), np.sort(order[:held_out])
+
+
+def hold_out(images: ArrayImages, one_in: int = 5) -> tuple[ArrayImages, ArrayImages]:
+    """(images to train on, reserved images); of a small set one in ``one_in`` is reserved."""
+    training, validation = reserve(len(images), min(RESERVED, len(images) // one_in))
+    return images.take(training), images.take(validation)

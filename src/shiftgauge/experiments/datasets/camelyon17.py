@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from shiftgauge.experiments.datasets._wilds import read_columns, rows_where
-from shiftgauge.experiments.datasets.base import Dataset, ShiftedSet
+from shiftgauge.experiments.datasets._wilds import natural_shifts, read_columns, rows_where
+from shiftgauge.experiments.datasets.base import Dataset
 from shiftgauge.experiments.examples import FileImages
 
 FOLDER = "camelyon17_v1.0"
+FILES = (f"{FOLDER}/metadata.csv", f"{FOLDER}/patches")
 # Hospitals of the official out-of-distribution splits; the others are split by the metadata.
 VAL_CENTRE, TEST_CENTRE = 1, 2
 
@@ -49,7 +49,7 @@ DATASET = Dataset(
     name="camelyon17",
     title="Camelyon17-WILDS",
     classes=2,
-    expects=(f"{FOLDER}/metadata.csv", f"{FOLDER}/patches"),
+    expects=FILES,
     origin="https://wilds.stanford.edu/datasets",
     licence="CC0",
     size="10 GB",
@@ -58,13 +58,5 @@ DATASET = Dataset(
     recipe="camelyon17",
     training=lambda root: read(root, "train"),
     validation=lambda root: read(root, "id_val"),
-    shifts=lambda root: [
-        ShiftedSet(
-            part,
-            "natural",
-            partial(read, root, part),
-            (root / FOLDER / "metadata.csv", root / FOLDER / "patches"),
-        )
-        for part in ("val", "test")
-    ],
+    shifts=lambda root: natural_shifts(root, read, FILES),
 )

@@ -14,11 +14,10 @@ import numpy as np
 
 from shiftgauge.errors import FileError
 from shiftgauge.experiments.datasets._cifar_files import corruption_shifts, read_batches, read_npy
-from shiftgauge.experiments.datasets.base import Dataset, ShiftedSet, reserve
+from shiftgauge.experiments.datasets.base import Dataset, ShiftedSet, hold_out
 from shiftgauge.experiments.examples import ArrayImages
 
 FOLDER, CORRUPTED, NATURAL, NEWER = "cifar-10-batches-py", "CIFAR-10-C", "CIFAR-10.1", "CIFAR-10.2"
-RESERVED = 10_000
 
 
 def read_training(root: Path) -> ArrayImages:
@@ -29,18 +28,6 @@ def read_training(root: Path) -> ArrayImages:
 def read_test(root: Path) -> ArrayImages:
     """The 10,000 official test images."""
     return read_batches([root / FOLDER / "test_batch"], b"labels")
-
-
-def training(root: Path) -> ArrayImages:
-    """All but the reserved training images."""
-    images = read_training(root)
-    return images.take(reserve(len(images), min(RESERVED, len(images) // 5))[0])
-
-
-def validation(root: Path) -> ArrayImages:
-    """The reserved training images."""
-    images = read_training(root)
-    return images.take(reserve(len(images), min(RESERVED, len(images) // 5))[1])
 
 
 def shifts(root: Path) -> list[ShiftedSet]:
@@ -94,8 +81,8 @@ DATASET = Dataset(
     "beside it CIFAR-10.1 v4 and v6",
     network="resnet18-224",
     recipe="cifar10",
-    training=training,
-    validation=validation,
+    training=lambda root: hold_out(read_training(root))[0],
+    validation=lambda root: hold_out(read_training(root))[1],
     shifts=shifts,
     marginal="uniform",
     statistics="cifar",

@@ -5,33 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from shiftgauge.experiments.datasets._cifar_files import corruption_shifts, read_batches
-from shiftgauge.experiments.datasets.base import Dataset, ShiftedSet, reserve
+from shiftgauge.experiments.datasets.base import Dataset, hold_out
 from shiftgauge.experiments.examples import ArrayImages
 
 FOLDER, CORRUPTED = "cifar-100-python", "CIFAR-100-C"
-RESERVED = 10_000
 
 
 def read(root: Path, part: str) -> ArrayImages:
     """Read ``train`` or ``test`` with the 100 fine labels."""
     return read_batches([root / FOLDER / part], b"fine_labels")
-
-
-def training(root: Path) -> ArrayImages:
-    """All but the reserved training images."""
-    images = read(root, "train")
-    return images.take(reserve(len(images), min(RESERVED, len(images) // 5))[0])
-
-
-def validation(root: Path) -> ArrayImages:
-    """The reserved training images."""
-    images = read(root, "train")
-    return images.take(reserve(len(images), min(RESERVED, len(images) // 5))[1])
-
-
-def shifts(root: Path) -> list[ShiftedSet]:
-    """Clean and 95 corruptions: the published files, else made here."""
-    return corruption_shifts(root / CORRUPTED, lambda: read(root, "test"), (root / FOLDER / "test",))
 
 
 DATASET = Dataset(
@@ -46,9 +28,11 @@ DATASET = Dataset(
     splits="source: 10,000 of the 50,000 training images; synthetic: 95 corrupted test sets",
     network="resnet18-224",
     recipe="cifar100",
-    training=training,
-    validation=validation,
-    shifts=shifts,
+    training=lambda root: hold_out(read(root, "train"))[0],
+    validation=lambda root: hold_out(read(root, "train"))[1],
+    shifts=lambda root: corruption_shifts(
+        root / CORRUPTED, lambda: read(root, "test"), (root / FOLDER / "test",)
+    ),
     marginal="uniform",
     statistics="cifar",
 )

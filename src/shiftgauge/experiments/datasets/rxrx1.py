@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from shiftgauge.experiments.datasets._wilds import read_columns, rows_where
-from shiftgauge.experiments.datasets.base import Dataset, ShiftedSet
+from shiftgauge.experiments.datasets._wilds import natural_shifts, read_columns, rows_where
+from shiftgauge.experiments.datasets.base import Dataset
 from shiftgauge.experiments.examples import FileImages
 
 FOLDER = "rxrx1_v1.0"
+FILES = (f"{FOLDER}/metadata.csv", f"{FOLDER}/images")
 
 
 def read(root: Path, split: str) -> FileImages:
@@ -41,7 +41,7 @@ DATASET = Dataset(
     name="rxrx1",
     title="RxRx1-WILDS",
     classes=1139,
-    expects=(f"{FOLDER}/metadata.csv", f"{FOLDER}/images"),
+    expects=FILES,
     origin="https://wilds.stanford.edu/datasets",
     licence="CC BY-NC-SA 4.0",
     size="7 GB",
@@ -50,14 +50,6 @@ DATASET = Dataset(
     recipe="rxrx1",
     training=lambda root: read(root, "train"),
     validation=lambda root: read(root, "id_test"),
-    shifts=lambda root: [
-        ShiftedSet(
-            part,
-            "natural",
-            partial(read, root, part),
-            (root / FOLDER / "metadata.csv", root / FOLDER / "images"),
-        )
-        for part in ("val", "test")
-    ],
+    shifts=lambda root: natural_shifts(root, read, FILES),
     statistics="image",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import tarfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
@@ -123,6 +123,34 @@ class TableSplit:
     train: Rows
     source: Rows
     targets: Mapping[str, Rows]
+
+    @classmethod
+    def draw(
+        cls,
+        features: NDArray[Any],
+        label: pd.Categorical,
+        group: Any,
+        source: Sequence[str],
+        rng: np.random.Generator,
+        most_source: int,
+        most_target: int,
+        least_target: int,
+    ) -> TableSplit:
+        """Half of the source groups' rows to train on, the other half as the source; the other groups as targets.
+
+        At most ``most_source`` rows of the source groups are drawn, and of each other group of ``least_target`` rows
+        at most ``most_target``. Rows without a label are left out.
+        """
+        codes, groups = np.asarray(label.codes, np.int64), np.asarray(group).astype(str)
+        known = codes >= 0
+        rows = rng.permutation(np.flatnonzero(np.isin(groups, source) & known))[:most_source]
+        train, rest = np.array_split(rows, 2)
+        targets = {}
+        for name in sorted(set(groups) - set(source)):
+            rows = np.flatnonzero((groups == name) & known)
+            if len(rows) >= least_target:
+                targets[str(name)] = rng.permutation(rows)[:most_target]
+        return cls(features, codes, len(label.categories), train, rest, targets)
 
     def fit(self, model: Any) -> Any:
         """Fit a model on the training rows."""
