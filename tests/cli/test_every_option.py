@@ -86,11 +86,11 @@ EVERYWHERE = {
     "drop-unlabelled": (("--drop-unlabelled",), read_option("drop_unlabelled", True)),
     "dask": (
         ("--dask", "tcp://127.0.0.1:1"),
-        ("shiftgauge.engines:open_scan", "dask", is_("tcp://127.0.0.1:1")),
+        ("shiftgauge.engines:scan", "dask", is_("tcp://127.0.0.1:1")),
     ),
     "checkpoint": (
         ("--dask", "tcp://127.0.0.1:1", "--checkpoint", "kept"),
-        ("shiftgauge.engines:open_scan", "checkpoint", ends("kept")),
+        ("shiftgauge.engines:scan", "checkpoint", ends("kept")),
     ),
     "labels": (("--labels", "picks.csv"), (PAIR, "labels", lambda value: value[39] == "a")),
     "use-labels": (("--use-labels",), (PAIR, "labels", lambda value: len(value) == 40)),

@@ -67,10 +67,15 @@ class CollectedScores(RawScores):
                 "column labels= (from_dataframe), or batches of (inputs, labels) (collect; unpack= says where they are)"
             )
         names = self._names(classes)
-        labels = self._named(self.labels, names, "collected labels")
-        given = {"weights": weights, "predictions": predictions, "threshold": threshold, "ids": ids}
-        shared = self._shared(names, kind, insist, given)
-        return Source(labels=labels, tolerance=tolerance, drop_unlabelled=drop_unlabelled, **shared)
+        return Source(
+            labels=self._named(self.labels, names, "collected labels"),
+            classes=names,
+            threshold=threshold,
+            tolerance=tolerance,
+            insist=insist,
+            drop_unlabelled=drop_unlabelled,
+            **self._arguments(kind, insist, threshold, weights=weights, predictions=predictions, ids=ids),
+        )
 
     def target(
         self,
@@ -90,22 +95,25 @@ class CollectedScores(RawScores):
         names = self._names(classes)
         if second is None and self.second is not None:
             second = self._named(self.second, names, "collected second model")
-        given = {"weights": weights, "predictions": predictions, "threshold": threshold, "ids": ids}
-        shared = self._shared(names, kind, insist, given)
-        return Target(second=second, labels=labels, tolerance=tolerance, **shared)
+        return Target(
+            second=second,
+            labels=labels,
+            classes=names,
+            threshold=threshold,
+            tolerance=tolerance,
+            insist=insist,
+            **self._arguments(kind, insist, threshold, weights=weights, predictions=predictions, ids=ids),
+        )
 
-    def _shared(
-        self, names: tuple[Hashable, ...] | None, kind: str | None, insist: bool, given: dict[str, Any]
-    ) -> dict[str, Any]:
-        """The arguments of both; what is given now goes before what was collected."""
+    def _arguments(self, kind: str | None, insist: bool, threshold: Any, **given: Any) -> dict[str, Any]:
+        """The scores, and what was collected with them where nothing else is given."""
         kind = check_kind(kind or self.kind, "collected")
         if kind == "logits" and not insist:
             self._refuse_probabilities()
-        held = {"predictions": self.predictions, "weights": self.weights, "ids": self.ids}
-        if given["threshold"] is not None:
-            del held["predictions"]
-        present = {name: value for name, value in given.items() if value is not None}
-        return {kind: self.scores, "classes": names, "insist": insist, **held, **present}
+        for name in given:
+            if given[name] is None and not (name == "predictions" and threshold is not None):
+                given[name] = getattr(self, name)
+        return {kind: self.scores, **given}
 
     def _refuse_probabilities(self) -> None:
         """The scores of a model that ends in softmax, before validation names arguments that no adapter takes."""

@@ -281,12 +281,13 @@ class InputOptions:
         self, path: Path, options: ReadOptions, source: Source, progress: StepProgress
     ) -> tuple[Target | Rows, Any]:
         """TARGET, and the labels in it if it is in memory."""
-        from shiftgauge.engines import checkpointed, open_scan
+        from shiftgauge.engines import checkpointed, scan
         from shiftgauge.io import open_labelled_target
         from shiftgauge.rows import Rows
 
         if self.dask is not None:
-            rows = open_scan(path, options.for_target(source), dask=self.dask, checkpoint=self.checkpoint)
+            how = vars(options.for_target(source))
+            rows = scan(path, **how, dask=self.dask, checkpoint=self.checkpoint)
         else:
             target, labels = open_labelled_target(path, options, source)
             if not isinstance(target, Rows):

@@ -2,7 +2,7 @@
 
 from shiftgauge.engines.checkpoint import Checkpoint, checkpointed
 from shiftgauge.engines.dask import Dask
-from shiftgauge.engines.scanning import open_scan, scan
+from shiftgauge.engines.scanning import scan
 from shiftgauge.engines.spark import Spark
 
-__all__ = ["Checkpoint", "Dask", "Spark", "checkpointed", "open_scan", "scan"]
+__all__ = ["Checkpoint", "Dask", "Spark", "checkpointed", "scan"]

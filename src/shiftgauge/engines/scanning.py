@@ -59,20 +59,6 @@ def scan(
         kind, logit_prefix, prob_prefix, label, weight, prediction, positive, negative, tolerance, id, threshold,
         insist, drop_unlabelled,
     )  # fmt: skip
-    return open_scan(data, options, second, zone, engine, threads, dask, checkpoint)
-
-
-def open_scan(
-    data: Any,
-    options: ReadOptions,
-    second: str | None = None,
-    zone: str | None = None,
-    engine: Engine | None = None,
-    threads: int | None = None,
-    dask: Any = None,
-    checkpoint: str | Path | None = None,
-) -> Rows:
-    """As `scan`, with the arguments about the data in one object."""
     if sum(given is not None for given in (engine, threads, dask)) > 1:
         raise InputError("scan: more than one of engine=, threads= and dask= arrived; wanted one of them")
     rows = _cluster_rows(data, options, second, zone, engine, dask)
