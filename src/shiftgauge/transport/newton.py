@@ -21,8 +21,9 @@ Array = npt.NDArray[np.float64]
 
 #: No step changes a log-weight by more than this: beyond, numbers overflow before they are judged.
 LONGEST = 200.0
-#: Conjugate gradients stop at this share of the gradient: a closer step costs more passes than it saves.
-CLOSE_ENOUGH = 0.05
+#: Conjugate gradients stop at this share of the gradient: a closer step costs more passes than it saves. Where the
+#: system is badly conditioned they would not get there, and stop after so many products.
+CLOSE_ENOUGH, MOST_PRODUCTS = 0.05, 50
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,7 @@ async def _conjugate_gradients(
     d = z.copy()
     rho = float(residual @ z)
     enough = CLOSE_ENOUGH * np.linalg.norm(b)
-    for _ in range(len(b)):
+    for _ in range(min(len(b), MOST_PRODUCTS)):
         image = await product(d)
         curvature = float(d @ image)
         if curvature <= 0.0:

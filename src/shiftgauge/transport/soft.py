@@ -27,8 +27,9 @@ Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
-#: Up to this many classes, and in passes over files, the Newton system is solved directly; else by conjugate gradients.
-DIRECT_CLASSES = 256
+#: Up to this many classes, and in passes over files, the Newton system is solved directly; else by conjugate gradients,
+#: for so many passes: what is not solved by then is too badly conditioned for them, as where rows are saturated.
+DIRECT_CLASSES, GRADIENT_PASSES = 256, 100
 #: Rows of more entries than this are thinned to about so many, which give weights to start from; not with fewer rows
 #: per class than that.
 THIN_ENTRIES, FEW_PER_CLASS = 1 << 17, 500
@@ -113,7 +114,8 @@ async def weights_of(
 
     async def read(v: Floats) -> DualValue:
         full[live] = v
-        at, direct = full.copy(), live.sum() <= DIRECT_CLASSES or not rows.in_memory
+        at, few = full.copy(), live.sum() <= DIRECT_CLASSES
+        direct = few or not rows.in_memory or rows.passes - before > GRADIENT_PASSES
         value, held, square, mass, on = await rows.fold(_positive_sums, at, live, direct)
         kept[v.tobytes()] = on / mass
         share = held / mass
