@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from time import process_time
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -246,3 +248,17 @@ def test_masses_near_the_largest_number_do_not_overflow():
     held = Problem([[0.5, 0.5], [0.4, 0.6]], class_mass=[1.5e308, 1.5e308], row_mass=[1.5e308, 0.5e308])
     assert held.class_mass.tolist() == [0.5, 0.5]
     assert held.row_mass.tolist() == pytest.approx([0.75, 0.25])
+
+
+@pytest.mark.parametrize("scores", ["one-hot", "equal"])
+def test_many_classes_whose_rows_tie_take_about_as_long_as_from_zero_prices(scores):
+    rng = np.random.default_rng(0)
+    p = np.eye(300)[rng.integers(0, 300, 4_000)] if scores == "one-hot" else np.full((4_000, 300), 1 / 300)
+    problem = Problem(p, rng.dirichlet(np.ones(300)))
+    solve(problem)  # compiled by now
+    begin = process_time()
+    from_zero = checked(problem, prices=np.zeros(300))
+    between = process_time()
+    solution = checked(problem)
+    assert process_time() - between < 4.0 * (between - begin)
+    assert solution.value == pytest.approx(from_zero.value, abs=EXACT)

@@ -67,6 +67,9 @@ BINS, FIRST_BIN, BIN_RANGE = 256, 40, 0.5
 DAMPING = 0.85
 #: Passes of histograms at most; before a search among all rows so many, and none with fewer rows per class than that.
 HISTOGRAMS, HISTOGRAMS_BEFORE_ALL, HISTOGRAM_ROWS = 6, 3, 8
+#: Before a search among all rows, prices by histograms are used if they leave at most this share of the misplaced mass:
+#: where most rows tie, as one-hot rows do, they break the ties, and the search takes far longer than from zero prices.
+MISPLACED = 0.5
 #: Entries that a price forecast reads.
 FORECAST_ENTRIES = 1 << 16
 #: Passes before the search gives up; each has more candidates, in the end all rows.
@@ -170,8 +173,10 @@ async def _solved(
 ) -> tuple[Units, Indices, dict[Part, int]]:
     """Prices, classes and parts of split rows."""
     if u is None and rows.k >= MANY_CLASSES and rows.n >= HISTOGRAM_ROWS * rows.k:
-        u, _ = await _histogram_prices(rows, q)
-    elif u is None:
+        by_histograms, _ = await _histogram_prices(rows, q)
+        if everything.misplaced(by_histograms, q) <= MISPLACED * everything.misplaced(0 * by_histograms, q):
+            u = by_histograms
+    if u is None:
         u = thinned_prices(everything, q)
     return u, *search(everything, u, everything.wanted(q))
 
