@@ -133,6 +133,7 @@ WARNERS = {
     "interval": lambda s, t: sg.interval(s, t, "scot", replicates=20).warnings,
     "metrics": lambda s, t: sg.metrics(s, t).warnings,
     "slices": lambda s, t: sg.slices(s, t, segments(), replicates=20).warnings,
+    "label_shares, by a named method": lambda s, t: sg.label_shares(s, t, "mlls", replicates=20).warnings,
     "report": lambda s, t: [f["meaning"] for f in report(s, t, "scot", replicates=0).summary["findings"]],
     "report, itself": lambda s, t: report(s, t, "scot", replicates=0).warnings,
     "label_plan": lambda s, t: sg.label_plan(s, t).warnings,
@@ -145,6 +146,23 @@ WARNERS = {
 @pytest.mark.parametrize("function", WARNERS)
 def test_warnings_of_the_parts_reach_the_whole(function):
     assert any("no source label is 3" in text for text in WARNERS[function](*unseen()))
+
+
+def test_no_warning_is_said_twice():
+    """That COTT learned no threshold concerns `auto` and the number beside it alike."""
+    logits, _, shifted, _ = drawn()
+    found = sg.metrics(sg.Source(logits, logits.argmax(axis=1)), sg.Target(shifted)).warnings
+    assert sum(text.startswith("COTT: the threshold is not identified") for text in found) == 1
+    assert len(set(found)) == len(found)
+
+
+def test_shares_never_exceed_1():
+    """200 masses of 1/200 add up to a little more."""
+    source, target = (
+        sg.Source(probs=np.ones((200, 1)), labels=np.zeros(200, int)),
+        sg.Target(probs=np.ones((9, 1))),
+    )
+    assert sg.label_shares(source, target).to_dict()["classes"][0]["source_share"] == 1.0
 
 
 def rounded():

@@ -301,7 +301,7 @@ def metrics(
             own, found = _sum_to_one(own, found)
         values[one.name], ranges[one.name] = own, found
     hard = pair.estimate("cott", **cott[0][1]) if cott else None
-    of_cott = () if hard is None else hard.warnings
+    of_cott = () if hard is None else [prefix("COTT", w) for w in hard.warnings if w not in mine.warnings]
     single = {n: float(values[n][0]) for n in ("cost", "roc_auc", "average_precision") if n in values}
     return Metrics(
         confusion=sums.confusion,
@@ -309,7 +309,7 @@ def metrics(
         error=float(1.0 - np.trace(sums.confusion)),
         cott_error=None if hard is None else hard.error,
         **single,
-        warnings=(*mine.warnings, *(prefix("COTT", w) for w in of_cott if w not in mine.warnings)),
+        warnings=tuple(dict.fromkeys((*mine.warnings, *of_cott))),
         method=name,
         note=NOTE if cases.measured else NO_RANGE,
         range=mine.range,

@@ -168,6 +168,7 @@ def label_shares(
         )
     drawn = draws(pair, method, settings, bias_correction=bias_correction)
     low, high = bounds(drawn, level, pair.target.n_effective)
+    of_source = pair.fitted("label-shift").source_warnings_  # of its labels and its calibration
     if min(pair.source.n, pair.target.n) < FEWEST:
         low, high = np.zeros(pair.k), np.ones(pair.k)
     return Shares(
@@ -176,9 +177,9 @@ def label_shares(
         shares=drawn[0],
         low=low,
         high=high,
-        source=pair.source_sample.label_marginal,
+        source=np.minimum(pair.source_sample.label_marginal, 1.0),
         level=level,
-        warnings=(*pair.notes, *((REFUTED,) if pair.shift.kind == "other" else ())),
+        warnings=(*pair.notes, *of_source, *((REFUTED,) if pair.shift.kind == "other" else ())),
     )
 
 
@@ -192,7 +193,7 @@ def _by_auto(pair: Pair, level: float) -> Shares:
         shares=found.share,
         low=np.array([low for low, _ in ends]),
         high=np.array([high for _, high in ends]),
-        source=pair.source_sample.label_marginal,
+        source=np.minimum(pair.source_sample.label_marginal, 1.0),
         level=level,
         warnings=found.warnings,
     )
