@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from monitor_data import K, client_of, problem, rows_json, source_npz
+from monitor_data import K, client_of, days_ago, problem, rows_json, source_npz
 from test_api import ARROW, PARQUET, arrow_bytes, post, put_source, to_table
 
 from shiftgauge.monitor.ingest.bodies import RequestLimits
@@ -201,6 +201,25 @@ def test_rows_that_contradict_the_source(ready):
     probs = [{**row, "version": "named", "id": "p", "probs": [0.2, 0.3, 0.5]} for row in rows[:1]]
     probs[0].pop("logits")
     assert "earlier rows" in problem(post(ready, probs), 422)
+
+
+def test_an_id_in_two_versions_of_one_request_is_refused_as_in_two_requests(lite_client):
+    client, (row,) = lite_client, rows_json(1)[0]
+    put_source(client)
+    text = problem(post(client, [row, {**row, "version": "v2"}]), 409)
+    assert text == "id 'r0' stands twice in this request with different content; wanted it once"
+    post(client, [row, {**row, "id": "r1", "version": "v2"}]).raise_for_status()
+    problem(post(client, [{**row, "version": "v2"}]), 409)
+    assert client.get("/v1/models/m").json()["rows"] == 2
+
+
+def test_a_row_from_before_an_erasure_is_named_by_its_id(lite_client):
+    client, rows = lite_client, rows_json(2)[0]
+    put_source(client)
+    client.delete("/v1/models/m/rows", params={"before": rows[0]["time"]}).raise_for_status()
+    old = {**rows[0], "id": "old", "version": "v2", "time": iso(days_ago(5))}
+    text = problem(post(client, [*rows, old]), 422)
+    assert text.startswith(f"id 'old': its time {old['time']} is before {rows[0]['time']}")
 
 
 def test_a_source_that_contradicts_the_rows(ready):

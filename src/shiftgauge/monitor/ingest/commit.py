@@ -161,8 +161,9 @@ def _checked(model: ModelTransaction, part: Prepared) -> tuple[Prepared, npt.NDA
         raise FormatChanged
     if model.row.erased_before is not None and (part.times < model.row.erased_before).any():
         row = int(np.argmin(part.times))
+        name, time = part.table.column("id")[row].as_py(), iso(int(part.times[row]))
         raise invalid(
-            f"row {row}: its time {iso(int(part.times[row]))} is before {iso(model.row.erased_before)}; "
+            f"id {name!r}: its time {time} is before {iso(model.row.erased_before)}; "
             "rows before that were erased and are refused"
         )
     known = np.zeros(len(part), dtype=bool)

@@ -16,7 +16,7 @@ from shiftgauge.monitor.db.ids import Keys, keys_of
 from shiftgauge.monitor.db.models import ScoreFormat
 from shiftgauge.monitor.db.rows import numbers, scores_of, to_stored
 from shiftgauge.monitor.ingest.bodies import too_large
-from shiftgauge.monitor.problems import conflict, invalid
+from shiftgauge.monitor.problems import ApiProblem, conflict, invalid
 from shiftgauge.monitor.tables import SEGMENT, score_column
 from shiftgauge.samples import Target
 from shiftgauge.times import group_indices
@@ -85,7 +85,26 @@ def prepare(posted: Any, formats: dict[str, ScoreFormat], secret: bytes) -> list
         mine = posted if len(groups) == 1 else posted.take(pa.array(places))
         part = scores if len(groups) == 1 else scores[places]
         out.append(_of_version(mine, part, name, formats.get(name, ScoreFormat()), places, secret))
+    if len(out) > 1:  # within a version each id stands once
+        rising = np.sort(np.concatenate([part.keys for part in out]))
+        if (rising[1:] == rising[:-1]).any():
+            _refuse_repeated(out)
     return out
+
+
+def _refuse_repeated(parts: list[Prepared]) -> None:
+    """Refuse an id that stands in two versions."""
+    seen: set[int] = set()
+    for part in parts:
+        for row, key in enumerate(part.keys.tolist()):
+            if key in seen:
+                raise _repeated(part.table, row)
+            seen.add(key)
+
+
+def _repeated(table: Any, row: int) -> ApiProblem:
+    name = table.column("id")[row].as_py()
+    return conflict(f"id {name!r} stands twice in this request with different content; wanted it once")
 
 
 def _of_version(
@@ -174,6 +193,5 @@ def _each_id_once(table: Any) -> Any:
     _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
     differ = contents[first][inverse.reshape(-1)] != contents
     if differ.any():
-        name = table.column("id")[int(np.argmax(differ))].as_py()
-        raise conflict(f"id {name!r} stands twice in this request with different content; wanted it once")
+        raise _repeated(table, int(np.argmax(differ)))
     return table.take(pa.array(np.sort(first)))
