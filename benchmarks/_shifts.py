@@ -112,7 +112,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--runs", type=Path, help="natural shifts that `shiftgauge bench natural` collected")
     parser.add_argument("--logits", type=Path, nargs="+", default=[], help="corrupted images, .npz")
     parser.add_argument("--results", type=Path, help="corrupted images whose scores these results keep")
-    parser.add_argument("--quick", action="store_true", help="the shipped predictions only")
 
 
 def tasks(options: argparse.Namespace) -> Iterator[Task]:

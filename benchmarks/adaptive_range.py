@@ -17,12 +17,12 @@ sequence in twenty falls below; then the twenty prior misses of all families tog
 from __future__ import annotations
 
 import argparse
-import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
+from _options import parser_of, save
 from natural import targets
 
 import shiftgauge as sg
@@ -146,16 +146,12 @@ def not_adapted(past: Sequence[Miss], level: float) -> float:
 
 def main() -> None:
     """Print a block for every level and delay."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__, "one level and delay, two windows a group")
     parser.add_argument("--tables", type=Path, nargs="+", default=[])
     parser.add_argument("--logits", type=Path, nargs="+", default=[])
-    parser.add_argument("--quick", action="store_true")
     parser.add_argument("--runs", type=int, default=6, help="sequences of every task")
     parser.add_argument("--windows", type=int, default=8, help="drawn from every group")
     parser.add_argument("--as-shipped", action="store_true", help="start from the monitor's own misses")
-    parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     families: dict[str, list[Task]] = {}
     for family, task in tasks(options):
@@ -182,8 +178,7 @@ def main() -> None:
     print(
         f"misses in units of the half-width (at least {MIN_HALF_WIDTH:.0%}) of {', '.join(families)}: {prior}"
     )
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=1))
+    save(options, results)
 
 
 def runs(

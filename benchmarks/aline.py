@@ -10,12 +10,11 @@ of 0.95) that nothing warned.
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from _options import parser_of, save
 
 import shiftgauge as sg
 
@@ -109,10 +108,8 @@ def trials(panels: Iterator[Panel]) -> Iterator[dict[str, float]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__, "the digits alone")
     parser.add_argument("tables", type=Path, nargs="*")
-    parser.add_argument("--quick", action="store_true", help="the digits alone")
-    parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     sets = {} if given.quick else {path.stem: tables(path) for path in given.tables}
     out: dict[str, dict] = {}
@@ -128,8 +125,7 @@ def main() -> None:
                 f"  {method:10} mean {miss.mean():5.1f}  median {np.median(miss):5.1f}  worst {miss.max():4.0f}"
                 f"  where on a line {on:5.1f}"
             )
-    if given.json:
-        given.json.write_text(json.dumps(out, indent=1) + "\n")
+    save(given, out)
 
 
 if __name__ == "__main__":

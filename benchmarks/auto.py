@@ -13,14 +13,13 @@ disagreement held the truth, and its mean width. What was tuned on what is in do
 
 from __future__ import annotations
 
-import argparse
-import json
 import zlib
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 
 import numpy as np
+from _options import parser_of, save
 
 import shiftgauge as sg
 from shiftgauge.calibration import fit_calibration
@@ -120,11 +119,9 @@ def trials(source: Rows, sets: dict[str, Rows], seeds: int, draws: int, splits: 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__, "the shipped predictions, one draw")
     parser.add_argument("--scores", type=Path, nargs="+", default=[None])
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--quick", action="store_true", help="the shipped predictions, one draw")
-    parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     if given.quick:
         given.scores, given.seeds = [None], 1
@@ -150,9 +147,8 @@ def main() -> None:
             + "".join(f"{100 * np.mean([t[key] for t in found if t['kind'] == k]):>12.0f}" for k in kinds)
             + f"   all {100 * np.mean([t[key] for t in found]):.0f}"
         )
-    if given.json:
-        in_band = float(np.mean([t["in_band"] for t in found]))
-        given.json.write_text(json.dumps({"misses": table, "in_band": in_band}, indent=1) + "\n")
+    in_band = float(np.mean([t["in_band"] for t in found]))
+    save(given, {"misses": table, "in_band": in_band})
 
 
 if __name__ == "__main__":

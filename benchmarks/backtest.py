@@ -7,12 +7,10 @@ The opponent answers the same trials by `shiftgauge.estimate`, one source and on
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
-from pathlib import Path
 
 import numpy as np
+from _options import parser_of, save
 
 import shiftgauge as sg
 from shiftgauge.inference import backtests
@@ -41,12 +39,10 @@ def timed(known: sg.Source, repeats: int) -> tuple[float, list[float]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="600 rows, one split")
+    parser = parser_of(__doc__, "600 rows, one split")
     parser.add_argument("--rows", type=int, default=2000)
     parser.add_argument("--classes", type=int, default=10)
     parser.add_argument("--repeats", type=int, default=2)
-    parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     if given.quick:
         given.rows, given.repeats = 600, 1
@@ -62,8 +58,7 @@ def main() -> None:
         f"{len(errors)} trials: {ours:.1f} s; fitted anew for each: {theirs:.1f} s; {theirs / ours:.1f} times"
     )
     print(f"largest difference of an estimate: {apart:.1e}")
-    if given.json:
-        given.json.write_text(json.dumps({"seconds": ours, "anew": theirs, "apart": apart}, indent=1) + "\n")
+    save(given, {"seconds": ours, "anew": theirs, "apart": apart})
 
 
 if __name__ == "__main__":

@@ -8,13 +8,11 @@ The opponent resamples by weights too, but fits and estimates each replicate fro
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import time
-from pathlib import Path
 
 import numpy as np
+from _options import parser_of, save
 
 import shiftgauge as sg
 from shiftgauge.inference import Resampling, bootstrap
@@ -23,13 +21,11 @@ from shiftgauge.methods.registry import make
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="2,000 rows, 50 replicates")
+    parser = parser_of(__doc__, "2,000 rows, 50 replicates")
     parser.add_argument("--rows", type=int, default=10_000)
     parser.add_argument("--classes", type=int, default=10)
     parser.add_argument("--replicates", type=int, default=200)
     parser.add_argument("--plain", type=int, default=5)
-    parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     if given.quick:
         given.rows, given.replicates, given.plain = 2_000, 50, 3
@@ -79,8 +75,7 @@ def main() -> None:
             f"plain {plain:.1f} s ({plain_cpu:.1f} s): {plain_cpu / cpu:.1f} times; largest gap {drawn.gap:.1e}",
             flush=True,
         )
-    if given.json:
-        given.json.write_text(json.dumps(results, indent=1) + "\n")
+    save(given, results)
 
 
 if __name__ == "__main__":

@@ -1,48 +1,36 @@
 """The ceiling, with whole families left out: how often it holds, and how far above the truth it lies.
 
-    python benchmarks/ceiling.py [--tables FILE.npz ...] [--scores FILE.npz ...] [--quick] [--json FILE]
+    python benchmarks/ceiling.py [--tables FILE.npz ...] [--runs RUNS] [--logits FILE.npz ...] [--quick] [--json FILE]
 
-TABLES and SCORES as in `benchmarks/silent.py`; with no tables, those of the folder `runs`
-(`benchmarks/natural.py`); the shipped predictions always count. Compared: the largest of all methods with no
-margin; the shipped ceiling; the same with its margin scaled anew so that it holds in 95% of the other
-families' targets (the family at hand left out); the critic's bound (disagreement discrepancy). Families count
-by their targets.
+Compared: the largest of all methods with no margin; the shipped ceiling; the same with its margin scaled anew so that
+it holds in 95% of the other families' targets (the family at hand left out); the critic's bound (disagreement
+discrepancy).
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
-from natural import trials as table_trials
-from silent import recorded
+from _options import parser_of, save
+from _shifts import Task, add_arguments, tasks
 
-import shiftgauge as sg
 from shiftgauge.inference.decisions import ceiling
 
 LEVEL = 0.95
 
 
-def corruptions(path: Path | None) -> Iterator[dict]:
-    """The ceilings of recorded predictions under corruption."""
-    for kind, family, source, target in recorded(path):
-        if kind == "corruption":
-            left = sg.Source(logits=source[0], labels=source[1])
-            found = ceiling(left, sg.Target(logits=target[0]))
-            truth = float(np.mean(target[0].argmax(axis=1) != target[1]))
-            yield entry(f"corruption {family}", truth, found.value, found.margin, found.critic_bound)
-
-
-def entry(family: str, truth: float, high: float, margin: float, critic: float) -> dict:
-    return {"family": family, "truth": truth, "high": high, "margin": margin, "critic": critic}
-
-
-def naturals(path: Path | None, quick: bool) -> Iterator[dict]:
-    for t in table_trials(path, [], quick):
-        yield entry(t["family"], t["truth"], t["band"]["high"], t["margin"], t["critic"])
+def entries(task: Task) -> Iterator[dict]:
+    """The truth, the ceiling, its margin and the critic's bound of every target."""
+    for target, labels in task.targets.values():
+        found = ceiling(task.source, target)
+        yield {
+            "family": task.family,
+            "truth": float(np.mean(target.predictions != labels)),
+            "high": found.value,
+            "margin": found.margin,
+            "critic": found.critic_bound,
+        }
 
 
 def left_out(held: list[dict]) -> list[float]:
@@ -57,21 +45,19 @@ def left_out(held: list[dict]) -> list[float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--tables", type=Path, nargs="*", default=[])
-    parser.add_argument("--scores", type=Path, nargs="*", default=[])
-    parser.add_argument("--quick", action="store_true", help="the computers, and the shipped predictions")
-    parser.add_argument("--json", type=Path)
+    parser = parser_of(__doc__, "the shipped predictions only")
+    add_arguments(parser)
     given = parser.parse_args()
-    natural = [t for path in given.tables or [None] for t in naturals(path, given.quick)]
-    corrupt = [t for path in (None, *given.scores) for t in corruptions(path)]
+    found: dict[str, list[dict]] = {}
+    for task in tasks(given):
+        found.setdefault(task.kind, []).extend(entries(task))
     table: dict[str, dict] = {}
-    for name, held in (("natural tables", natural), ("corruptions", corrupt)):
+    for name, held in found.items():
         truth, high, margin, critic = (
             np.array([t[k] for t in held]) for k in ("truth", "high", "margin", "critic")
         )
         kinds = {"largest of all methods": high - margin, "ceiling": high, "critic": critic}
-        if name == "natural tables":
+        if len({t["family"] for t in held}) > 1:
             kinds["ceiling, families left out"] = np.array(left_out(held))
         for kind, top in kinds.items():
             holds, excess = float(np.mean(truth <= top + 1e-12)), 100 * float(np.mean(top - truth))
@@ -79,8 +65,7 @@ def main() -> None:
             print(
                 f"{name:16} {kind:28} holds in {100 * holds:5.1f}% of {len(held)}, mean excess {excess:5.1f}"
             )
-    if given.json:
-        given.json.write_text(json.dumps(table, indent=1) + "\n")
+    save(given, table)
 
 
 if __name__ == "__main__":

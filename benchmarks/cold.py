@@ -10,8 +10,6 @@ a busy machine stretches the clock; a busy machine also makes processor time lon
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import resource
 import subprocess
@@ -20,6 +18,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+from _options import parser_of, save
 
 #: Seconds of processor time beyond imports that a cold start may take.
 LIMITS = {"scot": 3.0, "cott": 8.0, "auto": None}
@@ -76,9 +75,7 @@ def measure(method: str, folder: Path, imports: float) -> dict[str, object]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="SCOT and COTT only")
-    parser.add_argument("--json", type=Path)
+    parser = parser_of(__doc__, "SCOT and COTT only")
     given = parser.parse_args()
     print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     with tempfile.TemporaryDirectory() as name:
@@ -87,8 +84,7 @@ def main() -> None:
         imports = seconds([sys.executable, "-c", IMPORTS], folder)
         methods = ["scot", "cott"] if given.quick else list(LIMITS)
         results = [measure(method, folder, imports) for method in methods]
-    if given.json:
-        given.json.write_text(json.dumps(results, indent=1) + "\n")
+    save(given, results)
 
 
 if __name__ == "__main__":

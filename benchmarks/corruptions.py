@@ -6,12 +6,12 @@ pixel-by-pixel loop of the published script.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import time
 
 import numpy as np
+from _options import parser_of
 
 from shiftgauge.experiments.corruptions import CONSTANTS, NAMES, corrupt
 
@@ -33,8 +33,7 @@ def published_glass_blur(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="200 images")
+    parser = parser_of(__doc__, "200 images", numbers=False)
     parser.add_argument("--images", type=int, default=10_000)
     given = parser.parse_args()
     if given.quick:

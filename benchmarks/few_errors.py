@@ -9,9 +9,8 @@ it. The second table counts only the draws whose source rows show no error at al
 
 from __future__ import annotations
 
-import argparse
-
 import numpy as np
+from _options import parser_of
 from scipy.stats import binomtest
 
 import shiftgauge as sg
@@ -64,8 +63,7 @@ def cell(n: int, error: float, draws: int) -> list[tuple[bool, bool, bool, float
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true")
+    parser = parser_of(__doc__, "30 draws a cell", numbers=False)
     parser.add_argument("--draws", type=int, default=1000)
     arguments = parser.parse_args()
     draws = 30 if arguments.quick else arguments.draws

@@ -13,13 +13,13 @@ same for sets that nothing was fitted on. `--write` stores the coefficients in `
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _options import parser_of
 from _shifts import add_arguments, from_tables, tasks
 from scipy.optimize import minimize
 
@@ -157,9 +157,7 @@ def report(name: str, some: list[dict[str, Any]], coefficients: Any) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__, "the shipped predictions only", numbers=False)
     add_arguments(parser)
     parser.add_argument(
         "--validate", type=Path, nargs="+", default=[], help="sets that nothing is fitted on, .npz"

@@ -8,13 +8,11 @@ aligns, solves and tests for itself. Shared, everything is computed once. The an
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import time
-from pathlib import Path
 
 import numpy as np
+from _options import parser_of, save
 
 import shiftgauge as sg
 from shiftgauge.inference.row_tables import row_table
@@ -46,11 +44,9 @@ def shared(source: sg.Source, target: sg.Target) -> list[float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="600 rows")
+    parser = parser_of(__doc__, "600 rows")
     parser.add_argument("--rows", type=int, default=2_000)
     parser.add_argument("--classes", type=int, default=10)
-    parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     pair = drawn(600 if given.quick else given.rows, given.classes)
     shared(*pair)  # compiles the kernels
@@ -67,8 +63,7 @@ def main() -> None:
         f"six functions on {pair[0].n} + {pair[1].n} rows: {line['apart']:.2f} s of processor apart, "
         f"{line['shared']:.2f} s on one pair: {line['ratio']:.1f} times less, the same answers"
     )
-    if given.json:
-        given.json.write_text(json.dumps(line))
+    save(given, line)
 
 
 if __name__ == "__main__":

@@ -10,13 +10,13 @@ and the ratio. Afterwards the images of both ways are read once more and compare
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
+from _options import parser_of
 from PIL import Image
 
 from shiftgauge.experiments.examples import FileImages
@@ -52,11 +52,10 @@ def every_byte(images: FileImages, workers: int) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__, "256 images")
     parser.add_argument("--images", type=int, default=2000)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--size", type=int, nargs=2, default=(500, 375))
-    parser.add_argument("--quick", action="store_true", help="256 images")
     given = parser.parse_args()
     given.images = 256 if given.quick else given.images
     with tempfile.TemporaryDirectory() as folder:

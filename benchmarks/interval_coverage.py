@@ -15,14 +15,13 @@ ends can be tried on the same draws.
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
+from _options import parser_of, save
 
 import shiftgauge as sg
 from shiftgauge.inference.resampling import Draws, Resampling, bootstrap, bounds
@@ -95,8 +94,7 @@ def intervals(found: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="50 simulations of 500 rows, 3 classes")
+    parser = parser_of(__doc__, "50 simulations of 500 rows, 3 classes")
     parser.add_argument("--simulations", type=int, default=2000)
     parser.add_argument("--replicates", type=int, default=200)
     parser.add_argument("--rows", type=int, nargs="+", default=[500, 2000])
@@ -104,7 +102,6 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", default=["ac", "cott", "scot"])
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--json", type=Path)
     parser.add_argument("--keep", type=Path, help="folder for the replicates")
     given = parser.parse_args()
     if given.quick:
@@ -155,8 +152,7 @@ def main() -> None:
                             f"missed low {100 * line['below']:.1f}% high {100 * line['above']:.1f}%",
                             flush=True,
                         )
-    if given.json:
-        given.json.write_text(json.dumps(results, indent=1) + "\n")
+    save(given, results)
 
 
 if __name__ == "__main__":

@@ -12,8 +12,6 @@ the sources), and targets with other class proportions.
 
 from __future__ import annotations
 
-import argparse
-import json
 import warnings
 from collections import defaultdict
 from collections.abc import Iterator
@@ -23,6 +21,7 @@ from typing import Any
 
 import fit_auto
 import numpy as np
+from _options import parser_of, save
 from _shifts import Task, add_arguments, from_tables, tasks
 
 import shiftgauge as sg
@@ -104,15 +103,12 @@ def with_made(all_tasks: Iterator[Task]) -> Iterator[tuple[str, Task]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__, "the shipped predictions only")
     add_arguments(parser)
     parser.add_argument(
         "--validate", type=Path, nargs="+", default=[], help="sets that no constant was fitted on, .npz"
     )
     parser.add_argument("--draws", type=int, default=4)
-    parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     some = list(tasks(options))
     without: dict[str, Any] = {}
@@ -163,8 +159,7 @@ def main() -> None:
         table.append({"set": name, "labels": count, "trials": len(some), **row})
         cells = (f"{100 * row.get(key, np.nan):>{wide}.1f}" for key, wide in shown.items())
         print(f"{name:20}{count:>7}" + "".join(cells))
-    if options.json:
-        options.json.write_text(json.dumps(table, indent=1) + "\n")
+    save(options, table)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,11 @@
 """Every metric without labels, and its range, against the true labels, over shifts; and the constants of the ranges.
 
-    python benchmarks/metrics.py FILE.npz ... [--labels 0 50] [--slices] [--only 40] [--json FILE]
-    python benchmarks/metrics.py FILE.npz ... --fit [--write]
+    python benchmarks/metrics.py [--tables FILE.npz ...] [--logits FILE.npz ...] [--labels 0 50] [--slices] [--only 40]
+                                 [--quick] [--json FILE]
+    python benchmarks/metrics.py --tables FILE.npz ... --logits FILE.npz ... --fit [--write]
 
-FILE has the layout of `benchmarks/natural_tables.py` (TASK__MODEL__val_probs, ...), or of `benchmarks/auto.py`
-(val_logits, labels, <shift>_logits). Each target is one of a file's groups or shifts. Slices are real groups: all
-targets of one model pooled, cut by group. Costs are drawn once per number of classes, from 0 to 1, and nothing for a
-right prediction.
+Each target is one of a file's groups or shifts. Slices are real groups: all targets of one model pooled, cut by group.
+Costs are drawn once per number of classes, from 0 to 1, and nothing for a right prediction.
 
 Printed by file and metric: mean absolute error in points, ours and that of the source's own value; how often ranges at
 50, 80, 90 and 95% held the truth; the mean width at 90%. Every target counts the same, whatever its number of classes.
@@ -16,7 +15,6 @@ other families; `--write` puts the constants fitted on all families into `auto_c
 
 from __future__ import annotations
 
-import argparse
 import json
 import zlib
 from collections import defaultdict
@@ -25,7 +23,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from auto import read
+from _options import parser_of, save
+from _shifts import Task, add_arguments, tasks
 from scipy.optimize import minimize
 
 import shiftgauge as sg
@@ -61,30 +60,6 @@ class Record:
     def used(self) -> np.ndarray:
         """Numbers that have a range and a truth."""
         return np.isfinite(self.truth) & (self.number.rows >= TOO_FEW)
-
-
-@dataclass(frozen=True)
-class Task:
-    """A model: its labelled source and its targets."""
-
-    family: str
-    scores: str
-    source: tuple[np.ndarray, np.ndarray]
-    targets: dict[str, tuple[np.ndarray, np.ndarray]]
-
-
-def tasks(path: Path) -> Iterator[Task]:
-    with np.load(path) as held:
-        names = held.files
-        if "val_logits" in names:
-            source, sets = read(path)
-            yield Task(path.stem, "logits", source, sets)
-            return
-        for key in [n[: -len("__val_probs")] for n in names if n.endswith("__val_probs")]:
-            own = [n[:-6] for n in names if n.startswith(f"{key}__") and n.endswith("_probs")]
-            rows = {n: (held[f"{n}_probs"], held[f"{n}_labels"].astype(int)) for n in own}
-            source = rows.pop(f"{key}__val")
-            yield Task(f"{path.stem}/{key.split('_')[0]}", "probs", source, rows)
 
 
 def costs_of(k: int) -> np.ndarray:
@@ -123,14 +98,11 @@ def ordered(pair: sg.Pair, of_target: bool = True) -> np.ndarray:
     return (pair.target_block if of_target else pair.source_block).probs[:, 1]
 
 
-def of_target(
-    file: str, task: Task, source: sg.Source, rows: tuple[np.ndarray, np.ndarray], m: int, seed: int
-) -> Iterator[Record]:
+def of_target(task: Task, target: sg.Target, labels: np.ndarray, m: int, seed: int) -> Iterator[Record]:
     """The records of the metrics of one target, with m labels."""
-    scores, labels = rows
     chosen = np.random.default_rng(seed).permutation(len(labels))[:m]
     given = {int(i): int(labels[i]) for i in chosen} if m else None
-    pair = sg.Pair(source, sg.Target(**{task.scores: scores}), labels=given)
+    pair = sg.Pair(task.source, target, labels=given)
     cases = scenarios(pair, "auto", {}, 0.9)
     sums = read_sums(pair, cases, costs_of(pair.k))
     block, own = pair.target_block, pair.source_block
@@ -138,40 +110,45 @@ def of_target(
     before = counted(ordered(pair, False), own.predictions, np.asarray(own.labels), pair.k)
     light = replace(cases, posteriors=(None,) * len(cases.posteriors))
     for one in numbers(pair, sums, costs_of(pair.k)):
-        yield Record(file, task.family, one, light, truth[one.name], before[one.name])
+        yield Record(
+            task.family.partition("/")[0], task.family, one, light, truth[one.name], before[one.name]
+        )
 
 
-def of_groups(file: str, task: Task, source: sg.Source, m: int) -> Iterator[Record]:
+def of_groups(task: Task, m: int) -> Iterator[Record]:
     """The record of the slices of all targets together."""
-    if len(task.targets) < 2 or task.scores == "logits":
+    if len(task.targets) < 2 or task.kind == "corrupted":
         return
-    scores = np.concatenate([rows[0] for rows in task.targets.values()])
-    labels = np.concatenate([rows[1] for rows in task.targets.values()])
-    by = np.repeat(np.arange(len(task.targets)), [len(rows[1]) for rows in task.targets.values()])
+    scores = np.concatenate([target.scores for target, _ in task.targets.values()])
+    labels = np.concatenate([own for _, own in task.targets.values()])
+    by = np.repeat(np.arange(len(task.targets)), [len(own) for _, own in task.targets.values()])
     chosen = np.random.default_rng(len(labels)).permutation(len(labels))[:m]
     given = {int(i): int(labels[i]) for i in chosen} if m else None
-    pair = sg.Pair(source, sg.Target(probs=scores), labels=given)
+    pair = sg.Pair(task.source, sg.Target(probs=scores), labels=given)
     cases = scenarios(pair, "auto", {}, 0.9)
     sums = Grouping.of(pair.target, by).sums(pair.target, cases)
     wrong = pair.target_block.predictions != labels
     truth = np.array([wrong[by == g].mean() for g in range(len(task.targets))])
-    number = Number("slice", "slice", sums.errors, slice_noise(pair, sums), sums.effective, sums.counted)
+    number = Number("slice", "slice", sums.errors, slice_noise(pair, sums), sums.effective, sums.label_counts)
     light = replace(cases, posteriors=(None,) * len(cases.posteriors))
-    yield Record(file, task.family, number, light, truth, np.full(len(truth), pair.source_sample.error))
+    yield Record(
+        task.family.partition("/")[0],
+        task.family,
+        number,
+        light,
+        truth,
+        np.full(len(truth), pair.source_sample.error),
+    )
 
 
-def records(paths: Iterable[Path], labels: int, slices: bool, only: int | None) -> Iterator[Record]:
-    for path in paths:
-        done = 0
-        for task in tasks(path):
-            source = sg.Source(**{task.scores: task.source[0]}, labels=task.source[1])
-            if slices:
-                yield from of_groups(path.stem, task, source, labels)
-            for name, rows in task.targets.items():
-                if only is None or zlib.crc32(name.encode()) % 100 < only:
-                    yield from of_target(path.stem, task, source, rows, labels, zlib.crc32(name.encode()))
-                    done += 1
-        print(f"# {path.stem}: {done} targets", flush=True)
+def records(some: Iterable[Task], labels: int, slices: bool, only: int | None) -> Iterator[Record]:
+    for task in some:
+        if slices:
+            yield from of_groups(task, labels)
+        for name, (target, own) in task.targets.items():
+            seed = zlib.crc32(name.encode())
+            if only is None or seed % 100 < only:
+                yield from of_target(task, target, own, labels, seed)
 
 
 # -- fitting ------------------------------------------------------------------------------------------------
@@ -239,7 +216,7 @@ def score(found: list[Record]) -> dict[tuple[str, str], list[np.ndarray]]:
         for level in LEVELS:
             case = replace(one.cases, level=level)
             value, ranges = case.ranges(
-                number.kind, number.values, number.noise, number.rows, number.counted, number.bounds
+                number.kind, number.values, number.noise, number.rows, number.label_counts, number.bounds
             )
             low, high = (
                 np.array([getattr(r, end) if r else np.nan for r in ranges]) for end in ("low", "high")
@@ -278,18 +255,17 @@ def left_out(found: list[Record]) -> dict[tuple[str, str], list[np.ndarray]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("files", type=Path, nargs="+")
+    parser = parser_of(__doc__, "the shipped predictions only")
+    add_arguments(parser)
     parser.add_argument("--labels", type=int, nargs="+", default=[0])
     parser.add_argument("--slices", action="store_true")
     parser.add_argument("--only", type=int, help="this percentage of the targets")
     parser.add_argument("--fit", action="store_true")
     parser.add_argument("--write", action="store_true")
-    parser.add_argument("--json", type=Path)
     given = parser.parse_args()
-    tables = {}
+    some, tables = list(tasks(given)), {}
     for m in [0] if given.fit else given.labels:
-        found = list(records(given.files, m, given.slices or given.fit, given.only))
+        found = list(records(some, m, given.slices or given.fit, given.only))
         if given.fit:
             tables["families left out"] = show("families left out", left_out(found))
             constants.CONSTANTS["metrics"] |= fitted_constants(found)
@@ -298,8 +274,7 @@ def main() -> None:
         held = json.loads(FITTED.read_text())
         held["metrics"] |= {k: v for k, v in constants.CONSTANTS["metrics"].items() if k != "comment"}
         FITTED.write_text(json.dumps(held, indent=2) + "\n")
-    if given.json:
-        given.json.write_text(json.dumps(tables, indent=1) + "\n")
+    save(given, tables)
 
 
 if __name__ == "__main__":

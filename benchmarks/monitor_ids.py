@@ -7,13 +7,13 @@ Batches of 1,000 random 64-bit keys, a tenth of them seen before, are looked up 
 processor time per million ids at several sizes, the bytes per id, and the ratio.
 """
 
-import argparse
 import sqlite3
 import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
+from _options import parser_of
 
 from shiftgauge.monitor.db.ids import IdIndex
 
@@ -74,8 +74,7 @@ def in_database(sizes, measured, folder):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--quick", action="store_true")
+    parser = parser_of(__doc__, "100,000 ids", numbers=False)
     quick = parser.parse_args().quick
     sizes, measured = ([100_000], 20) if quick else ([100_000, 2_000_000, 10_000_000], 200)
     with tempfile.TemporaryDirectory() as folder:

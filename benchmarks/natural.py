@@ -12,8 +12,6 @@ the same for two small tasks.
 
 from __future__ import annotations
 
-import argparse
-import json
 import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -22,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from _options import parser_of, save
 from scipy.stats import spearmanr
 
 import shiftgauge as sg
@@ -234,13 +233,11 @@ def write(page: Path, tables: dict[str, str]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__, "two small tasks")
     parser.add_argument("--runs", type=Path, default=Path("runs"))
     parser.add_argument("--only", nargs="+", default=[])
     parser.add_argument("--write", type=Path)
     parser.add_argument("--export", type=Path)
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--quick", action="store_true", help="two small tasks")
     given = parser.parse_args()
     if given.export:
         export(given.only, given.runs, given.export)
@@ -267,8 +264,7 @@ def main() -> None:
     print("\n\n".join(tables.values()))
     if given.write:
         write(given.write, tables)
-    if given.json:
-        given.json.write_text(json.dumps(frame.to_dict("records"), indent=1) + "\n")
+    save(given, frame.to_dict("records"))
 
 
 if __name__ == "__main__":

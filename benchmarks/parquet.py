@@ -8,7 +8,6 @@ embedding and a text), then reads the scores in fresh processes, once by `shiftg
 as a person in a hurry would. Peak memory is the process's high-water mark beyond what it held before reading.
 """
 
-import argparse
 import json
 import math
 import shutil
@@ -19,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from _options import parser_of
 from pyarrow import parquet
 
 K, WIDTH, ROWS = 10, 48, 250_000
@@ -76,8 +76,7 @@ def measure(folder, code):
 
 
 def main():
-    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    arguments.add_argument("--quick", action="store_true", help="a folder of 0.2 GB")
+    arguments = parser_of(__doc__, "a folder of 0.2 GB", numbers=False)
     arguments.add_argument("--gb", type=float, default=5.0)
     arguments.add_argument("--keep", type=Path, help="write here, and leave it")
     asked = arguments.parse_args()

@@ -12,7 +12,6 @@ that others use too. `--dask` has two worker processes of one thread each make t
 their time by the clock against the threads', and the bytes that went to and from the driver in a pass.
 """
 
-import argparse
 import json
 import shutil
 import subprocess
@@ -22,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from _options import parser_of
 from pyarrow import parquet
 
 METHODS = "ac,cot,cott,scot,auto"
@@ -171,12 +171,9 @@ def measured(rows, k, methods, options, root):
 
 def main():
     """Measure."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__, "1,000,000 rows and two methods", numbers=False)
     parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000, 10_000_000])
     parser.add_argument("--methods", default=METHODS)
-    parser.add_argument("--quick", action="store_true", help="1,000,000 rows and two methods")
     parser.add_argument("--wide", action="store_true", help="1,000 classes")
     parser.add_argument("--npy", action="store_true", help="a .npy file instead of Parquet")
     parser.add_argument("--array", action="store_true", help="an array in memory instead of Parquet")

@@ -17,14 +17,13 @@ groups and models), since targets of one family are not independent.
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import ot
+from _options import parser_of, save
 from _shifts import Task, add_arguments, tasks
 
 import shiftgauge as sg
@@ -191,12 +190,9 @@ def draw(rows: list[dict], path: Path) -> None:
 
 def main() -> None:
     """Run both comparisons and print them."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__, "the shipped predictions only")
     add_arguments(parser)
     parser.add_argument("--max-rows", type=int, default=2_000)
-    parser.add_argument("--json", type=Path)
     parser.add_argument("--figure", type=Path)
     options = parser.parse_args()
     all_tasks = list(tasks(options))
@@ -220,8 +216,7 @@ def main() -> None:
             f"  {low:+.2f} to {high:+.2f}{'':4}{row['scot_nearer']:8.0%}",
             flush=True,
         )
-    if options.json:
-        options.json.write_text(json.dumps({"strength": strengths, "pairs": compared}, indent=1) + "\n")
+    save(options, {"strength": strengths, "pairs": compared})
     if options.figure:
         draw(strengths, options.figure)
 

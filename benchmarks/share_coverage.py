@@ -11,12 +11,10 @@ and how often the estimate was exactly 0.
 
 from __future__ import annotations
 
-import argparse
-import json
 from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
 
 import numpy as np
+from _options import parser_of, save
 
 import shiftgauge as sg
 from shiftgauge.inference.proportions import bounds, draws
@@ -60,15 +58,13 @@ def simulate(task: tuple[str, int, int, int, int]) -> np.ndarray:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__, "20 simulations of 3 classes")
     parser.add_argument("--simulations", type=int, default=400)
     parser.add_argument("--replicates", type=int, default=100)
     parser.add_argument("--rows", type=int, nargs="+", default=[400])
     parser.add_argument("--classes", type=int, nargs="+", default=[3, 10], choices=list(SETTINGS))
     parser.add_argument("--methods", nargs="+", default=["bbse", "rlls", "mlls", "bcts"])
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--quick", action="store_true", help="20 simulations of 3 classes")
-    parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     if given.quick:
         given.simulations, given.classes = 20, [3]
@@ -90,8 +86,7 @@ def main() -> None:
                             {"method": method, "classes": k, "rows": n, "share": share, "coverage": held}
                             | {"basic": by_basic, "zero": zero}
                         )
-    if given.json:
-        given.json.write_text(json.dumps(found, indent=1) + "\n")
+    save(given, found)
 
 
 if __name__ == "__main__":

@@ -8,13 +8,11 @@ time of one test at 500 + 500 rows and 10 classes is compared with the same repl
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
 from importlib import resources
-from pathlib import Path
 
 import numpy as np
+from _options import parser_of, save
 from scipy.stats import chi2
 
 import shiftgauge as sg
@@ -58,12 +56,10 @@ def seconds(stack: float, rows: int = 500, k: int = 10, times: int = 5) -> float
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="100 simulations of 500 rows, 3 classes")
+    parser = parser_of(__doc__, "100 simulations of 500 rows, 3 classes")
     parser.add_argument("--simulations", type=int, default=2000)
     parser.add_argument("--rows", type=int, nargs="+", default=[500, 2000, 5000])
     parser.add_argument("--classes", type=int, nargs="+", default=[3, 10])
-    parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     if given.quick:
         given.simulations, given.rows, given.classes = 100, [500], [3]
@@ -96,8 +92,7 @@ def main() -> None:
         print(
             f"  {name:16} p = {found.test.p_value:.3g}, explained {'-' if share is None else f'{100 * share:.0f}%'}"
         )
-    if given.json:
-        given.json.write_text(json.dumps(results, indent=1) + "\n")
+    save(given, results)
 
 
 if __name__ == "__main__":

@@ -14,14 +14,13 @@ given "ok", and how many of those above 15 points "stop".
 
 from __future__ import annotations
 
-import argparse
-import json
 import zlib
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 
 import numpy as np
+from _options import parser_of, save
 
 import shiftgauge as sg
 from shiftgauge.labelshift import dirichlet_shares, resample_to
@@ -131,12 +130,10 @@ def summary(trials: list[dict]) -> dict:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__, "the shipped predictions, once")
     parser.add_argument("--tables", type=Path, nargs="*", default=[])
     parser.add_argument("--scores", type=Path, nargs="*", default=[])
     parser.add_argument("--repeats", type=int, default=2)
-    parser.add_argument("--quick", action="store_true", help="the shipped predictions, once")
-    parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     made = [s for path in given.tables for s in tables(path)]
     made += [s for path in (None, *given.scores) for s in recorded(path)]
@@ -159,8 +156,7 @@ def main() -> None:
             for v in cells
         ]
         print(f"{name:24}" + "".join(f"{cell:>13}" for cell in form))
-    if given.json:
-        given.json.write_text(json.dumps({"summary": table, "trials": trials}, indent=1) + "\n")
+    save(given, {"summary": table, "trials": trials})
 
 
 if __name__ == "__main__":

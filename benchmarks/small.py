@@ -10,10 +10,10 @@ the best of the first three.
 
 from __future__ import annotations
 
-import argparse
 from collections import defaultdict
 
 import numpy as np
+from _options import parser_of
 from _shifts import Task, add_arguments, tasks
 
 import shiftgauge as sg
@@ -66,9 +66,7 @@ def trials(task: Task, draws: int, rng: np.random.Generator):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__, "the shipped predictions only", numbers=False)
     add_arguments(parser)
     parser.add_argument("--draws", type=int, default=2)
     options = parser.parse_args()

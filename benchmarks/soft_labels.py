@@ -13,13 +13,12 @@ and `<shift>_logits`, as `--logits` of the other benchmarks reads them); a file 
 
 from __future__ import annotations
 
-import argparse
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
+from _options import parser_of, save
 from torch.nn.functional import cross_entropy
 
 import shiftgauge as sg
@@ -110,18 +109,20 @@ def misses(arrays: dict) -> dict[str, float]:
 
 def main() -> None:
     """Train, score, print."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("data", type=Path)
+    parser = parser_of(__doc__, "without DATA, nothing is run")
+    parser.add_argument("data", type=Path, nargs="?")
     parser.add_argument("--name", default="fashion-mnist", help="data set of images")
     parser.add_argument("--network", default="small")
     parser.add_argument("--recipe", default="fashion-mnist")
     parser.add_argument("--epochs", type=float, help="instead of the recipe's")
     parser.add_argument("--max-rows", type=int, default=2500, help="rows of every corrupted set")
     parser.add_argument("--scores", type=Path, help="keep the logits in this directory")
-    parser.add_argument("--json", type=Path, help="write the table here too")
     options = parser.parse_args()
+    if options.data is None:
+        if options.quick:
+            print("needs a data set of images, and trains three networks: not run")
+            return
+        parser.error("DATA is missing: the directory of the data sets")
     known, how = dataset(options.name), recipe(options.recipe)
     if options.epochs:
         how = replace(how, epochs=options.epochs, warmup=options.epochs / 4)
@@ -139,8 +140,7 @@ def main() -> None:
     print(f"{known.title}, {options.network}{'':24}" + "".join(f"{kind:>10}" for kind in LOSSES))
     for row in table["hard"]:
         print(f"{row:40}" + "".join(f"{table[kind][row]:10.2f}" for kind in LOSSES))
-    if options.json:
-        options.json.write_text(json.dumps(table, indent=1) + "\n")
+    save(options, table)
 
 
 if __name__ == "__main__":

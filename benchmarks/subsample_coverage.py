@@ -9,9 +9,8 @@ and as for a large target, whose replicates draw from `--subsample` of its rows,
 the method's own value without sampling error.
 """
 
-import argparse
-
 import numpy as np
+from _options import parser_of
 from interval_coverage import OPTIONS, rows, truth
 
 import shiftgauge as sg
@@ -35,10 +34,7 @@ def intervals(method, number, shifted, options):
 
 def main():
     """Print a line per method and shift."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true")
+    parser = parser_of(__doc__, "20 simulations", numbers=False)
     parser.add_argument("--simulations", type=int, default=200)
     parser.add_argument("--replicates", type=int, default=100)
     parser.add_argument("--rows", type=int, default=10_000)

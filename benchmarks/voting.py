@@ -12,9 +12,8 @@ confidences there are per 100 source rows: what the doctor looks at.
 
 from __future__ import annotations
 
-import argparse
-
 import numpy as np
+from _options import parser_of
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
@@ -64,8 +63,7 @@ def seen_by_the_doctor(source: sg.Source) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="one seed instead of ten")
+    parser = parser_of(__doc__, "one seed instead of ten", numbers=False)
     seeds = range(1 if parser.parse_args().quick else 10)
     found: dict[tuple[bool, str], list[dict[str, float]]] = {}
     by_model: dict[tuple[bool, str], list[dict[str, float]]] = {}
