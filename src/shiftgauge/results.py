@@ -578,6 +578,15 @@ def points(difference: float, ends: Interval | None = None) -> str:
     return f"{round(100 * difference, 1) + 0.0:+.1f}"  # + 0.0: no negative zero
 
 
+def shortened(name: str, most: int) -> str:
+    """A name of at most so many letters.
+
+    >>> shortened("temperature", 5)
+    'temp…'
+    """
+    return name if len(name) <= most else f"{name[: most - 1]}…"
+
+
 def p_value(p: float) -> str:
     """A p-value as people write it.
 

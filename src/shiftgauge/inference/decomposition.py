@@ -49,6 +49,7 @@ from shiftgauge.results import (
     percent,
     points,
     render,
+    shortened,
     text_table,
 )
 from shiftgauge.rows import AnyTarget
@@ -219,7 +220,7 @@ class Drivers(Table):
         """One row per column; both parts of the rise in percentage points."""
         rows = [
             (
-                _cut(driver.column),
+                shortened(driver.column, LONGEST_NAME),
                 f"{driver.distance:.2f}",
                 p_value(driver.p_adjusted).removeprefix("p = ").removeprefix("p "),
                 points(driver.mix, driver.mix_range),
@@ -231,15 +232,15 @@ class Drivers(Table):
 
     def counts(self) -> list[str]:
         """Missing, new and outside values of each column that has some."""
-        return [f"{_cut(driver.column)}: {driver.counts}" for driver in self.columns if driver.counts]
+        return [
+            f"{shortened(driver.column, LONGEST_NAME)}: {driver.counts}"
+            for driver in self.columns
+            if driver.counts
+        ]
 
     def __repr__(self) -> str:
         counts = [f"  {text}" for text in self.counts()]
         return render([self.heading(), *text_table(*self.table_rows()), *counts], (*self.warnings, self.note))
-
-
-def _cut(name: str) -> str:
-    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
 
 
 def drivers(

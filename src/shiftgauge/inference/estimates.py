@@ -24,8 +24,6 @@ from shiftgauge.rows import AnyTarget, Block, RowBuffer, Rows, run, to_target
 from shiftgauge.samples import Source
 from shiftgauge.validation.target_labels import RANDOM
 
-Progress = Callable[[str], None]
-
 #: Warnings of a method whose assumption about the class proportions is refuted, by the kind of shift.
 REFUTED = {
     "label": "only class proportions seem to have changed, and this takes the source's; try auto",
@@ -203,7 +201,7 @@ def compare(
     groups: Any = None,
     source_groups: Any = None,
     seed: int = 0,
-    progress: Progress | None = None,
+    progress: Callable[[str], None] | None = None,
 ) -> Comparison:
     """Estimate by several methods at once; calibration, transport and the shift test are computed once.
 

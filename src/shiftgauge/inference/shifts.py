@@ -26,6 +26,8 @@ NATURAL = (GROUP, NEW_GROUP, TIME)
 MOST_GROUPS = 20
 #: Time is cut into so many parts, each a target for all that came before it.
 PARTS = 4
+#: Sub-populations in score space, and rounds of k-means.
+CLUSTERS, ROUNDS = 4, 15
 
 
 @dataclass(frozen=True)
@@ -126,12 +128,12 @@ def _proportions(pool: Source, alpha: float, rng: np.random.Generator) -> Indice
     return rows
 
 
-def hellinger_clusters(p: Array, rng: np.random.Generator, k: int = 4, rounds: int = 15) -> list[Indices]:
+def hellinger_clusters(p: Array, rng: np.random.Generator) -> list[Indices]:
     """Rows of each cluster of sqrt(p) (Hellinger geometry), by Lloyd's k-means."""
     x = np.sqrt(p)
-    k = min(k, len(x))
+    k = min(CLUSTERS, len(x))
     centre = x[rng.choice(len(x), size=k, replace=False)]
-    for _ in range(rounds):
+    for _ in range(ROUNDS):
         nearest = np.argmin(np.square(centre).sum(axis=1) - 2.0 * x @ centre.T, axis=1)
         centre = np.array(
             [x[nearest == c].mean(axis=0) if (nearest == c).any() else centre[c] for c in range(k)]

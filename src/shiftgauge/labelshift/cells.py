@@ -11,7 +11,9 @@ import numpy.typing as npt
 Array = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 
-#: A predicted class is cut into as many confidence bins as leave this many rows of either sample in each.
+#: A predicted class is cut into at most so many confidence bins.
+MOST_BINS = 4
+#: It is cut into as many as leave this many rows of either sample in each.
 LEAST_ROWS = 12
 #: Confidences closer than this are equal up to rounding.
 TIE = 1e-12
@@ -45,7 +47,6 @@ def confidence_bins(
     predictions: tuple[Indices, Indices],
     confidence: tuple[Array, Array],
     k: int,
-    bins: int = 4,
     least: int = LEAST_ROWS,
 ) -> Cells:
     """Cut each predicted class at the quantiles of two samples' confidences together.
@@ -56,10 +57,9 @@ def confidence_bins(
     Args:
         predictions, confidence: (n,) each, of the source and of the target, or of a sample of its rows.
         k: the number of classes.
-        bins: the most bins a predicted class is cut into.
         least: rows of the scarcer sample that a bin should hold.
     """
-    bins = min(bins, max(2, MOST_CELLS // k))
+    bins = min(MOST_BINS, max(2, MOST_CELLS // k))
     edges = np.full((k, bins - 1), np.inf)
     offset = np.full(k, -1, dtype=np.intp)
     rows = [_by_class(p, k) for p in predictions]
@@ -82,7 +82,6 @@ def confidence_cells(
     predictions: tuple[Indices, Indices],
     confidence: tuple[Array, Array],
     k: int,
-    bins: int = 4,
     least: int = LEAST_ROWS,
 ) -> tuple[Indices, Indices, int]:
     """Number the cells of (predicted class x confidence quantile) for two samples; see `confidence_bins`.
@@ -94,7 +93,7 @@ def confidence_cells(
     >>> s.tolist(), c
     ([0, 1, 2, 3], 4)
     """
-    cells = confidence_bins(predictions, confidence, k, bins, least)
+    cells = confidence_bins(predictions, confidence, k, least)
     left, right = (cells.of(p, c) for p, c in zip(predictions, confidence, strict=True))
     number, used = compacted(
         np.bincount(left, minlength=cells.count) + np.bincount(right, minlength=cells.count)

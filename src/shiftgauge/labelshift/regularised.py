@@ -8,12 +8,14 @@ from shiftgauge.labelshift.confusion import Array, normalised
 
 #: The authors' settings: confidence 1 - DELTA, and this share of the theoretical penalty.
 DELTA, SHARE = 0.05, 0.01
+#: Ridge regressions, at most.
+ROUNDS = 500
 
 
-def penalty(k: int, n_source: float, delta: float = DELTA, share: float = SHARE) -> float:
+def penalty(k: int, n_source: float) -> float:
     """The weight of the penalty: a share of 3 [2 log(2K/delta) / (3n) + sqrt(2 log(2K/delta) / n)]."""
-    log = 2.0 * np.log(2.0 * k / delta)
-    return float(share * 3.0 * (log / (3.0 * n_source) + np.sqrt(log / n_source)))
+    log = 2.0 * np.log(2.0 * k / DELTA)
+    return float(SHARE * 3.0 * (log / (3.0 * n_source) + np.sqrt(log / n_source)))
 
 
 def rlls(confusion: Array, pseudo_labels: Array, n_source: float, rho: float | None = None) -> Array:
@@ -48,7 +50,7 @@ def rlls(confusion: Array, pseudo_labels: Array, n_source: float, rho: float | N
     return normalised(q * (1.0 + theta), q)
 
 
-def minimise_penalised(C: Array, b: Array, rho: float, rounds: int = 500) -> Array:
+def minimise_penalised(C: Array, b: Array, rho: float) -> Array:
     """(K,) the theta >= -1 that minimises ||C theta - b|| + rho ||theta||."""
     k = len(b)
     size = float(np.linalg.norm(b))
@@ -56,7 +58,7 @@ def minimise_penalised(C: Array, b: Array, rho: float, rounds: int = 500) -> Arr
         return np.zeros(k)
     ridge = rho
     theta = np.zeros(k)
-    for _ in range(rounds):
+    for _ in range(ROUNDS):
         theta = _bounded_ridge(C, b, ridge)
         length = float(np.linalg.norm(theta))
         residual = float(np.linalg.norm(C @ theta - b))

@@ -231,9 +231,6 @@ class Pair:
         return run(self._shift())
 
     async def _shift(self) -> ShiftTestResult:
-        return await self.target.once(("shift test", self.seed), self._test_shift)
-
-    async def _test_shift(self) -> ShiftTestResult:
         result = await shift_test_result(self.source, self.target, seed=self.seed)
         return replace(result, warnings=self.notes)
 

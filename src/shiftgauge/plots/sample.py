@@ -20,12 +20,15 @@ from shiftgauge.plots.evidence import (
     reliability_table,
 )
 from shiftgauge.plots.style import INK, PALETTE, SMALL, axes, hover, percent
+from shiftgauge.results import shortened
 from shiftgauge.rows import Rows, to_source
 from shiftgauge.samples import Source, Target
 
 SOURCE, TARGET = PALETTE[0], PALETTE[1]
 #: More classes than this are not drawn: those that changed most are.
 MOST_CLASSES = 12
+#: A longer name of a class is cut.
+LONGEST_NAME = 22
 WIDTH, HEIGHT = 4.6, 3.2
 
 
@@ -103,7 +106,7 @@ def draw_proportions(table: dict[str, Any]) -> Any:
     for place, j in zip(places, shown, strict=True):
         each = ", ".join(f"{label} {row[j]:.1%}" for (_, label, *_), row in zip(series, shares, strict=True))
         hover(ax.axhspan(place - 0.5, place + 0.5, alpha=0.0), f"{table['classes'][j]}: {each}")
-    ax.set_yticks(places, [_short(table["classes"][j]) for j in shown])
+    ax.set_yticks(places, [shortened(table["classes"][j], LONGEST_NAME) for j in shown])
     for label in ax.get_yticklabels():
         label.set_parse_math(False)
     ax.set(xlabel="share of rows", xlim=(0, None), ylim=(-0.7, len(shown) - 0.3))
@@ -183,7 +186,3 @@ def _steps(ax: Any, table: dict[str, Any]) -> None:
     ):
         text = f"{low:.2f} to {high:.2f}: {source:.1%} of the source, {target:.1%} of the target"
         hover(ax.axvspan(low, high, alpha=0.0), text)
-
-
-def _short(name: str, most: int = 22) -> str:
-    return name if len(name) <= most else name[: most - 1] + "…"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -233,12 +233,12 @@ def _marginals(pair: Pair, method: str) -> dict[str, Any]:
     return {"method": name, "rows": rows}
 
 
-def check_path(path: str | Path, endings: Sequence[str] = tuple(FORMATS.values())) -> Path:
+def check_path(path: str | Path) -> Path:
     """Refuse a file name that no report can be written to."""
     file = Path(path)
-    if file.suffix not in endings:
+    if file.suffix not in FORMATS.values():
         raise FileError(
             f"{path}: cannot tell the report's form from {file.suffix or 'its name'!r}; "
-            f"wanted a name ending in {', '.join(endings)}"
+            f"wanted a name ending in {', '.join(FORMATS.values())}"
         )
     return check_writable(file)

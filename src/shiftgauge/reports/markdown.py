@@ -8,6 +8,9 @@ from typing import Any
 from shiftgauge.errors import printable
 from shiftgauge.reports.page import MARKS, percent, points
 
+#: More classes than this are not listed: the largest ones are.
+MOST_CLASSES = 30
+
 
 def markdown(summary: dict[str, Any]) -> str:
     """Render the Markdown; every given text is escaped."""
@@ -119,8 +122,10 @@ def _origin(origin: dict[str, Any], answer: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _largest(classes: list[dict[str, Any]], most: int = 30) -> list[dict[str, Any]]:
-    return classes if len(classes) <= most else sorted(classes, key=lambda r: -r["rows"])[:most]
+def _largest(classes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return (
+        classes if len(classes) <= MOST_CLASSES else sorted(classes, key=lambda r: -r["rows"])[:MOST_CLASSES]
+    )
 
 
 def escape(text: str) -> str:
