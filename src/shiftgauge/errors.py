@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
@@ -115,6 +115,15 @@ def nearest(word: str, known: Iterable[str]) -> str:
     """
     close = get_close_matches(word.lower(), list(known), n=1, cutoff=0.6)
     return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def format_names(names: Sequence[str]) -> str:
+    """The first eight names in a message.
+
+    >>> format_names("abc"), format_names([])
+    ('a, b, c', 'none')
+    """
+    return ", ".join(names[:8]) + (", ..." if len(names) > 8 else "") if names else "none"
 
 
 def optional(module: str, *, extra: str, purpose: str) -> Any:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from shiftgauge.adapters.scores import CollectedScores, index_ids
 from shiftgauge.errors import InputError
 from shiftgauge.io.batches import arrow_table
 from shiftgauge.io.frames import WHERE, as_table
-from shiftgauge.io.layout import score_columns
+from shiftgauge.io.layout import binary_probabilities, score_columns
 from shiftgauge.io.options import ReadOptions
 from shiftgauge.io.values import check_column, collect_columns, parse_labels
 
@@ -120,9 +119,6 @@ def _matrix(found: npt.NDArray[Any], columns: dict[Hashable, str | None], kind: 
         raise InputError(
             f"{WHERE}: a class without a column is one minus the other: two classes, probs= only"
         )
-    p = found[:, 0]
-    outside = ~((p >= 0) & (p <= 1))
-    if outside.any():
-        row = int(np.argmax(outside))
-        raise InputError(f"{WHERE}: row {row} is {p[row]:g}; wanted probabilities from 0 to 1")
-    return np.column_stack([1.0 - p if name is None else p for name in columns.values()])
+    first, second = columns.values()
+    both = binary_probabilities(found, WHERE, column=str(first or second))
+    return both if first is None else np.ascontiguousarray(both[:, ::-1])

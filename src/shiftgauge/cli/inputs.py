@@ -359,7 +359,9 @@ class PassProgress:
 def reads_files(command: Callable[..., None]) -> Callable[..., None]:
     """Replace each parameter that is a class of options, such as `inputs`, by one option for each of its fields."""
     own = inspect.signature(command, eval_str=True).parameters.values()
-    groups = {p.name: p.annotation for p in own if is_dataclass(p.annotation)}
+    groups = {
+        p.name: p.annotation for p in own if isinstance(p.annotation, type) and is_dataclass(p.annotation)
+    }
     options = {
         name: list(inspect.signature(group, eval_str=True).parameters.values())
         for name, group in groups.items()

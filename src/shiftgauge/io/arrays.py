@@ -16,7 +16,7 @@ from shiftgauge.errors import FileError, nearest, optional
 from shiftgauge.io.files import FileVersion, list_files
 from shiftgauge.io.layout import Layout
 from shiftgauge.io.options import Content, ReadOptions, check_spelling
-from shiftgauge.io.parts import join_parts, rows_per_part
+from shiftgauge.io.parts import FilePart, join_parts, rows_per_part
 from shiftgauge.rows import Block, Part, row_location
 from shiftgauge.storage import SAMPLE_KEYS, read_npy, read_npz, refusal
 from shiftgauge.validation.labels import plain
@@ -98,10 +98,9 @@ def _read_torch(path: Path) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class NpyFile:
+class NpyHeader:
     """The header of a `.npy` file of (n, k) numbers, which begin at byte `offset`."""
 
-    version: FileVersion
     n: int
     k: int
     offset: int
@@ -110,35 +109,16 @@ class NpyFile:
 
 
 @dataclass(frozen=True)
-class NpyPart:
-    """Consecutive rows of a `.npy` file. It is read, not mapped, so that a truncated file is an error, not a signal.
+class NpyPart(FilePart):
+    """Consecutive rows of a `.npy` file. It is read, not mapped, so that a truncated file is an error, not a signal."""
 
-    Attributes:
-        layout: the layout of the rows.
-        file: the file, which must not change.
-        first, rows: the number of the first row in the file, and the number of rows.
-    """
-
-    layout: Layout
-    file: NpyFile
-    first: int
-    rows: int
-
-    @property
-    def name(self) -> str:
-        """The file."""
-        return self.file.version.file
-
-    @property
-    def mark(self) -> str:
-        """Identifies the data in checkpoints."""
-        return f"{self.file.version} {self.first}"
+    header: NpyHeader
 
     def read(self, columns: Sequence[str] = ()) -> Iterator[Block]:
         """Yield its rows, block by block."""
         if columns:
             raise FileError(f"{self.name}: a .npy file has no column {columns[0]!r}; wanted a table")
-        self.file.version.check()
+        self.version.check()
         for begin in range(self.first, self.first + self.rows, self.layout.batch_rows):
             rows = min(self.layout.batch_rows, self.first + self.rows - begin)
             scores = self._scores(begin, rows).astype(self.layout.dtype, copy=False)
@@ -147,16 +127,15 @@ class NpyPart:
             yield Block(scores, self.name, begin, decisions=decisions)
 
     def _scores(self, begin: int, rows: int) -> npt.NDArray[Any]:
-        n, k = self.file.n, self.file.k
-        if self.file.fortran:  # columns are contiguous
+        n, k = self.header.n, self.header.k
+        if self.header.fortran:  # columns are contiguous
             return np.stack([self._numbers(j * n + begin, rows) for j in range(k)], axis=1)
         return self._numbers(begin * k, rows * k).reshape(rows, k)
 
     def _numbers(self, begin: int, count: int) -> npt.NDArray[Any]:
-        file = self.file
+        dtype = self.header.dtype
         try:
-            offset = file.offset + begin * file.dtype.itemsize
-            numbers = np.fromfile(self.name, file.dtype, count, offset=offset)
+            numbers = np.fromfile(self.name, dtype, count, offset=self.header.offset + begin * dtype.itemsize)
         except OSError as problem:
             raise FileError(refusal(Path(self.name), problem, "npy")) from None
         if len(numbers) != count:
@@ -167,27 +146,28 @@ class NpyPart:
 def npy_parts(path: Path, options: ReadOptions) -> tuple[Layout, list[Part]]:
     """The layout and the parts of `.npy` files with the same columns; only headers are read."""
     kind = _npy_kind(path, options)
-    files = [_open_npy(FileVersion.of(file)) for file in list_files(path)]
-    k = files[0].k
-    for file in files:
-        if file.k != k:
+    versions = [FileVersion.of(file) for file in list_files(path)]
+    headers = [_read_header(version) for version in versions]
+    k = headers[0].k
+    for version, header in zip(versions, headers, strict=True):
+        if header.k != k:
             raise FileError(
-                f"{file.version.file}: {file.k} columns of scores, and {files[0].version.file} has {k}; "
+                f"{version.file}: {header.k} columns of scores, and {versions[0].file} has {k}; "
                 "wanted the same classes"
             )
-    dtype = np.result_type(*(file.dtype if file.dtype.kind == "f" else np.float64 for file in files))
+    dtype = np.result_type(*(one.dtype if one.dtype.kind == "f" else np.float64 for one in headers))
     names = tuple(str(j) for j in range(k))
     layout = Layout(kind, names, None, str(dtype), (), threshold=options.threshold)
-    part_rows = rows_per_part(sum(file.n for file in files), k)
+    part_rows = rows_per_part(sum(header.n for header in headers), k)
     parts = (
-        NpyPart(layout, file, first, min(part_rows, file.n - first))
-        for file in files
-        for first in range(0, file.n, part_rows)
+        NpyPart(layout, version, first, min(part_rows, header.n - first), header)
+        for version, header in zip(versions, headers, strict=True)
+        for first in range(0, header.n, part_rows)
     )
     return layout, join_parts(parts, part_rows)
 
 
-def _open_npy(version: FileVersion) -> NpyFile:
+def _read_header(version: FileVersion) -> NpyHeader:
     path = Path(version.file)
     try:
         with path.open("rb") as file:
@@ -201,4 +181,4 @@ def _open_npy(version: FileVersion) -> NpyFile:
         raise FileError(f"{path}: holds {dtype.name} of shape {shape}; wanted numbers, (rows, classes)")
     if version.size - offset < math.prod(shape) * dtype.itemsize:
         raise FileError(f"{path}: cannot be read as .npy (it is cut short); is it complete?")
-    return NpyFile(version, *shape, offset, dtype, bool(fortran))
+    return NpyHeader(*shape, offset, dtype, bool(fortran))

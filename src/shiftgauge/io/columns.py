@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shiftgauge import validation
-from shiftgauge.errors import FileError, InputError, Note, nearest
+from shiftgauge.errors import FileError, InputError, Note, format_names, nearest
 from shiftgauge.io.arrays import read_keys, read_mapping
 from shiftgauge.io.options import ReadOptions
 from shiftgauge.io.read import check_path, is_table
@@ -109,7 +109,7 @@ def read_marginal(path: str | Path, classes: tuple[Hashable, ...] | None, k: int
         raise FileError(f"{path}: wanted a CSV with the columns class,mass or a 1-D .npy")
     names = open_table(file).names
     if not {"class", "mass"} <= set(names):
-        raise FileError(f"{path}: found the columns {', '.join(names[:8])}; wanted class,mass")
+        raise FileError(f"{path}: found the columns {format_names(names)}; wanted class,mass")
     columns = table_columns(file, ["class", "mass"])
     named = [str(v) for v in columns["class"].tolist()]
     masses = [_mass(mass, name, path) for name, mass in zip(named, columns["mass"].tolist(), strict=True)]
@@ -183,8 +183,15 @@ def read_target_labels(
         Row number or id -> label, and notes.
     """
     options = options or ReadOptions()
-    key, values = _key_column(path, options, ids), _label_column(path, options, classes)
-    keys = read_columns(path, [key])[key]
+    names = column_names(path)
+    key = _key_column(path, names, options, ids)
+    column = next((name for name in (options.label, "label", "labels") if name in names), None)
+    if column is None:
+        raise FileError(f"{path}: no column 'label'{nearest('label', names)} (found {format_names(names)})")
+    columns = read_columns(path, [key, column])
+    keys, values = columns[key], columns[column]
+    if values.ndim == 1:
+        values = parse_labels(values, classes)
     if keys.ndim != 1 or np.shape(values) != keys.shape:
         raise FileError(
             f"{path}: {key!r} and labels have the shapes {keys.shape} and {np.shape(values)}; wanted one label per row"
@@ -209,9 +216,8 @@ def read_target_labels(
     return labels, (Note(f"{path}: {lines} a label; each counts once"),) if repeated else ()
 
 
-def _key_column(path: str | Path, options: ReadOptions, ids: bool) -> str:
+def _key_column(path: str | Path, names: Sequence[str], options: ReadOptions, ids: bool) -> str:
     """The column by which labels are found."""
-    names = column_names(path)
     by_id = next((name for name in ("id", options.id) if name in names), None)
     if ids and by_id is not None:
         return by_id
@@ -223,19 +229,8 @@ def _key_column(path: str | Path, options: ReadOptions, ids: bool) -> str:
         raise FileError(
             f"{path}: has ids, and TARGET was read without: name its column of ids, such as --id id"
         )
-    raise FileError(
-        f"{path}: found {', '.join(names[:8]) or 'no columns'}; wanted 'id' or 'row' (counted from 0), and 'label'"
-    )
-
-
-def _label_column(path: str | Path, options: ReadOptions, classes: tuple[Hashable, ...] | None) -> Any:
-    """The labels: a column `label`, or of the name that TARGET's has; an array `labels` or `label`."""
-    names = column_names(path)
-    column = next((name for name in (options.label, "label", "labels") if name in names), None)
-    if column is None:
-        raise FileError(f"{path}: no column 'label'{nearest('label', names)} (found {', '.join(names[:8])})")
-    values = read_columns(path, [column])[column]
-    return parse_labels(values, classes) if values.ndim == 1 else values
+    found = format_names(names) if names else "no columns"
+    raise FileError(f"{path}: found {found}; wanted 'id' or 'row' (counted from 0), and 'label'")
 
 
 def _row_number(value: Any, path: str | Path) -> int:

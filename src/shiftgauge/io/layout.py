@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from shiftgauge import validation
-from shiftgauge.errors import FileError, InputError
+from shiftgauge.errors import FileError, InputError, format_names
 from shiftgauge.io.batches import TableBatch
 from shiftgauge.io.options import ReadOptions, check_spelling
-from shiftgauge.io.values import check_column, encode_column, format_names, numeric_column, parse_labels
+from shiftgauge.io.values import check_column, encode_column, numeric_column, parse_labels
 from shiftgauge.rows import LABELS, Block, renumbered, row_location
 from shiftgauge.times import bin_times, split_bin
 from shiftgauge.validation.labels import are_indices, is_missing
@@ -308,13 +308,15 @@ def _two_classes(
     return "probs", [check_column("prob", names, path)], (options.negative, options.positive)
 
 
-def binary_probabilities(matrix: npt.NDArray[Any], path: object, first: int = 0) -> npt.NDArray[Any]:
+def binary_probabilities(
+    matrix: npt.NDArray[Any], path: object, first: int = 0, column: str = "prob"
+) -> npt.NDArray[Any]:
     """(n, 2) probabilities of two classes from (n, 1) of the second; `first` is the number of the first row."""
     p = matrix[:, 0]
     outside = ~((p >= 0) & (p <= 1))
     if outside.any():
         row = int(np.argmax(outside))
         raise FileError(
-            f"{path}: column 'prob', row {first + row} is {p[row]:g}; wanted probabilities from 0 to 1"
+            f"{path}: column {column!r}, row {first + row} is {p[row]:g}; wanted probabilities from 0 to 1"
         )
     return np.column_stack([1.0 - p, p])

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate
 
-from shiftgauge.io.batches import OpenTable, TableFile
+from shiftgauge.io.batches import FileReader, OpenTable, TableFile
+from shiftgauge.io.files import FileVersion
 from shiftgauge.io.layout import Layout
-from shiftgauge.io.tables import file_batches
+from shiftgauge.io.tables import all_batches, file_batches
 from shiftgauge.rows import Block, Part
 
 #: Approximate scores per part, and the most parts: what a pass returns grows with their number.
@@ -26,36 +27,47 @@ class FilePart:
 
     Attributes:
         layout: the layout of the rows.
-        file: the file, without its footer.
+        version: the file.
         first, rows: the number of the first row in the file, and the number of rows.
-        groups: their row groups; None for the whole file.
     """
 
     layout: Layout
-    file: TableFile
+    version: FileVersion
     first: int
     rows: int
-    groups: range | None = None
 
     @property
     def name(self) -> str:
         """The file."""
-        return self.file.version.file
+        return self.version.file
 
     @property
     def mark(self) -> str:
         """Identifies the data in checkpoints."""
-        return f"{self.file.version} {self.first}"
+        return f"{self.version} {self.first}"
+
+
+@dataclass(frozen=True)
+class TableFilePart(FilePart):
+    """Consecutive rows of a file of a table.
+
+    Attributes:
+        reader: yields record batches of the file.
+        groups: the row groups of these rows; None for the whole file.
+    """
+
+    reader: FileReader
+    groups: range | None = None
 
     def read(self, columns: Sequence[str] = ()) -> Iterator[Block]:
         """Yield its rows, block by block."""
         layout = self.layout
-        self.file.version.check()
+        self.version.check()
         wanted = layout.columns_to_read(columns)
         numbers = [name for name in wanted if name in (*layout.scores, layout.weight)]
         texts = [name for name in wanted if name not in numbers]
-        batches = file_batches(self.file, numbers, texts, self.groups, self.first, layout.batch_rows)
-        return layout.blocks(batches, columns)
+        batches = self.reader(self.version, numbers, texts, self.groups, layout.batch_rows)
+        return layout.blocks(file_batches(batches, self.name, self.first), columns)
 
 
 @dataclass(frozen=True)
@@ -111,19 +123,21 @@ def table_parts(table: OpenTable, layout: Layout) -> list[Part]:
 
 
 def _count_rows(file: TableFile) -> int:
-    return sum(batch.batch.num_rows for batch in file_batches(file, [], file.names[:1]))
+    return sum(batch.batch.num_rows for batch in all_batches(file, [], file.names[:1]))
 
 
-def _parts_of_file(file: TableFile, groups: list[int], layout: Layout, part_rows: int) -> Iterator[FilePart]:
+def _parts_of_file(
+    file: TableFile, groups: list[int], layout: Layout, part_rows: int
+) -> Iterator[TableFilePart]:
     """Consecutive row groups of about `part_rows` rows."""
-    bare = replace(file, names=(), schema=None, groups=None, notes=())  # only what a worker needs
     if file.groups is None:
-        yield FilePart(layout, bare, 0, groups[0])
+        yield TableFilePart(layout, file.version, 0, groups[0], file.read)
         return
     ends = [0, *accumulate(groups)]
     begin = 0
     for number in range(1, len(ends)):
         last = number == len(groups)
         if last or ends[number + 1] - ends[begin] > part_rows:
-            yield FilePart(layout, bare, ends[begin], ends[number] - ends[begin], range(begin, number))
+            rows, chosen = ends[number] - ends[begin], range(begin, number)
+            yield TableFilePart(layout, file.version, ends[begin], rows, file.read, chosen)
             begin = number

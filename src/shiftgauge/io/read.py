@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from shiftgauge.errors import FileError, InputError, nearest
+from shiftgauge.errors import FileError, InputError, format_names, nearest
 from shiftgauge.io.arrays import npy_parts, read_keys, read_mapping, read_scores_mapping, read_scores_npy
 from shiftgauge.io.batches import OpenTable
 from shiftgauge.io.files import COMPRESSION, format_of, is_glob, list_files
@@ -19,7 +19,7 @@ from shiftgauge.io.options import Content, ReadOptions, Threshold
 from shiftgauge.io.parts import table_parts
 from shiftgauge.io.streams import copy_stream, is_copy, is_stream
 from shiftgauge.io.tables import OPENERS, likely_label, open_table, read_scores_table, table_columns
-from shiftgauge.io.values import format_names, parse_labels
+from shiftgauge.io.values import parse_labels
 from shiftgauge.rows import Engine, Part, Rows, source_of, subsample_step
 from shiftgauge.samples import Source, Target
 from shiftgauge.storage import read_npy

@@ -57,7 +57,7 @@ def open_table(path: Path) -> OpenTable:
 
     def read(numbers: Sequence[str], texts: Sequence[str]) -> Iterator[TableBatch]:
         for file in files:
-            yield from file_batches(file, numbers, texts)
+            yield from all_batches(file, numbers, texts)
 
     return OpenTable(str(path), names, rows, read, files, tuple(n for f in files for n in f.notes), more)
 
@@ -76,17 +76,13 @@ def _open_file(path: Path) -> TableFile:
     return file
 
 
-def file_batches(
-    file: TableFile,
-    numbers: Sequence[str],
-    texts: Sequence[str],
-    groups: range | None = None,
-    first: int = 0,
-    batch_rows: int = BATCH_ROWS,
-) -> Iterator[TableBatch]:
-    """The batches of a file, or of some row groups, whose first row has the number `first`."""
-    name = file.version.file
-    batches = file.read(file.version, numbers, texts, groups, batch_rows)
+def all_batches(file: TableFile, numbers: Sequence[str], texts: Sequence[str]) -> Iterator[TableBatch]:
+    """All batches of a file."""
+    return file_batches(file.read(file.version, numbers, texts, None, BATCH_ROWS), file.version.file)
+
+
+def file_batches(batches: Iterator[Any], name: str, first: int = 0) -> Iterator[TableBatch]:
+    """Record batches of a file with the numbers of their first rows; errors name the file."""
     return name_errors(number_rows(batches, name, first), name, format_name(name))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from shiftgauge.errors import FileError, nearest
+from shiftgauge.errors import FileError, format_names, nearest
 from shiftgauge.io.batches import OpenTable, TableBatch
 from shiftgauge.validation.labels import plain
 
@@ -20,11 +20,6 @@ def check_column(name: str, names: Sequence[str], where: object) -> str:
     if name not in names:
         raise FileError(f"{where}: no column {name!r}{nearest(name, names)} (found {format_names(names)})")
     return name
-
-
-def format_names(names: Sequence[str]) -> str:
-    """The names in a message: the first eight of them."""
-    return ", ".join(names[:8]) + (", ..." if len(names) > 8 else "") if names else "none"
 
 
 def collect_columns(

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shiftgauge import validation
-from shiftgauge.errors import FileError, InputError, Note, nearest
+from shiftgauge.errors import FileError, InputError, Note, format_names, nearest
 from shiftgauge.rows.blocks import Array, Block, Indices
 from shiftgauge.rows.driver import run
 from shiftgauge.rows.parts import LABELS
@@ -220,9 +220,8 @@ def _left_out(rows: Rows, source: Source, missing: int, seed: int) -> list[str]:
 
 
 def _unlabelled(rows: Rows) -> str:
-    names = ", ".join(rows.columns[:8]) + (", ..." if len(rows.columns) > 8 else "")
-    held = f"no column {rows.label!r}{nearest(rows.label, rows.columns)} (found {names or 'none'})"
     return (
-        f"{rows.name}: {held}; the source needs labels: label=NAME (--label-column NAME), or in a separate file "
-        "(--source-labels FILE)"
+        f"{rows.name}: no column {rows.label!r}{nearest(rows.label, rows.columns)} "
+        f"(found {format_names(rows.columns)}); the source needs labels: label=NAME (--label-column NAME), or in a "
+        "separate file (--source-labels FILE)"
     )
