@@ -14,6 +14,7 @@ from shiftgauge.monitor.alerts.rules import window_findings
 from shiftgauge.monitor.db.windows import MetricView, WindowView, get_window, list_windows
 from shiftgauge.monitor.settings import AlertLimits
 from shiftgauge.monitor.views import list_alerts
+from shiftgauge.results import points
 
 ALL = ["precision", "recall", "f1", "class_error", "recall:1", "roc_auc"]
 
@@ -261,5 +262,5 @@ def test_the_page_of_a_window_says_where_the_rise_comes_from(lite_client):
         assert found[name] == pytest.approx(getattr(wanted["camera"], name))
     page = client.get(f"/models/m/windows/{window.name}").text
     camera = wanted["camera"]
-    assert f"{100 * camera.mix:+.1f} ({100 * camera.mix_range.low:+.1f} to" in page
-    assert f"{100 * camera.within:+.1f} ({100 * camera.within_range.low:+.1f} to" in page
+    assert points(camera.mix, camera.mix_range) in page
+    assert points(camera.within, camera.within_range) in page
