@@ -262,3 +262,14 @@ def test_many_classes_whose_rows_tie_take_about_as_long_as_from_zero_prices(scor
     solution = checked(problem)
     assert process_time() - between < 4.0 * (between - begin)
     assert solution.value == pytest.approx(from_zero.value, abs=EXACT)
+
+
+@pytest.mark.parametrize("scale", [1.0, 3.7e5])
+def test_rounding_errors_of_class_masses_split_no_row(scale):
+    """COTT without source errors takes the largest cost for its threshold, and one part of 1e-16 had it."""
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        p, w, labels = rng.dirichlet(np.ones(10), 3), scale * rng.random(3), rng.permutation(10)[:3]
+        q = np.bincount(labels, w / w.sum(), 10)
+        mass = checked(Problem(p, q, w)).pieces()[2]
+        assert mass.min() > 1e-12

@@ -72,6 +72,8 @@ HISTOGRAMS, HISTOGRAMS_BEFORE_ALL, HISTOGRAM_ROWS = 6, 3, 8
 MISPLACED = 0.5
 #: Entries that a price forecast reads.
 FORECAST_ENTRIES = 1 << 16
+#: Parts of a row of so many units (2e-15 of the whole) are rounding errors of class masses: the row is not split.
+ROUNDING = 1 << 12
 #: Passes before the search gives up; each has more candidates, in the end all rows.
 ROUNDS = 40
 
@@ -138,6 +140,7 @@ class _Found:
             by_row[row].append((j, units))
         for row, shares in by_row.items():
             assigned[row] = max(shares, key=lambda share: (share[1], -share[0]))[0]
+            by_row[row] = [(j, units) for j, units in shares if units > ROUNDING or j == assigned[row]]
         split = [(row, j, units) for row, shares in by_row.items() if len(shares) > 1 for j, units in shares]
         at, classes = (np.array([s[place] for s in split], dtype=np.intp) for place in (0, 1))
         mass = np.array([s[2] for s in split], dtype=np.float64)
