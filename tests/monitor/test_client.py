@@ -75,6 +75,21 @@ def test_rows_and_labels_arrive(ready, tmp_path):
     assert total(ready) == 42
 
 
+def test_numbers_of_classes_may_be_floats_as_in_a_column_with_gaps(ready, tmp_path):
+    """The HTTP API takes 1.0 for class 1, and so do the client and `push`."""
+    with (
+        served(ready) as url,
+        sg.Monitor(url, model="m", version="v1", spool=tmp_path / "spool", every=0.05) as monitor,
+    ):
+        monitor.log(logits=np.zeros((3, K)), ids=["a", "b", "c"], predictions=np.array([0.0, 1.0, 2.0]))
+        monitor.log_labels(["a", "b"], np.array([1.0, 2.0]))
+        assert monitor.flush(60)
+        assert (monitor.sent, monitor.refused) == (5, 0)
+        table = pa.table({"id": ["c"], "label": [0.0]})
+        pa.parquet.write_table(table, tmp_path / "labels.parquet")
+        assert run(["push", "labels", str(tmp_path / "labels.parquet"), "--model", "m", "--url", url]) == 0
+
+
 def test_a_monitor_that_is_away_gets_everything_later(ready, tmp_path):
     port = free_port()
     with sg.Monitor(

@@ -112,6 +112,15 @@ def rows_table(
     return pa.table(columns)
 
 
+def class_value(value: Any) -> Any:
+    """A class; its number if that came as a float, as pandas has it in a column with gaps.
+
+    >>> class_value(1.0), class_value("1.0")
+    (1, '1.0')
+    """
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 def score_column(scores: npt.NDArray[Any]) -> Any:
     """(n, K) scores as an Arrow column, in single or double precision."""
     import pyarrow as pa

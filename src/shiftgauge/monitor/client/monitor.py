@@ -22,7 +22,7 @@ from shiftgauge.errors import InputError
 from shiftgauge.monitor.client.http import Reply, address, send
 from shiftgauge.monitor.client.spool import Spool, SpoolRecord
 from shiftgauge.monitor.problems import ApiProblem, check_name
-from shiftgauge.monitor.tables import rows_table, to_arrow_stream
+from shiftgauge.monitor.tables import class_value, rows_table, to_arrow_stream
 from shiftgauge.samples import Target
 
 log = logging.getLogger("shiftgauge.monitor")
@@ -139,7 +139,7 @@ class Monitor:
             ids=names,
             times=_times(times, n),
             version=self.version,
-            predictions=None if predictions is None else _texts(predictions, n, "predictions"),
+            predictions=None if predictions is None else _class_texts(predictions, n, "predictions"),
             weights=None if weights is None else _weights(weights, n),
             segments=_segments(segments, n),
         )
@@ -151,7 +151,7 @@ class Monitor:
         import pyarrow as pa
 
         names = _texts(ids, None, "ids")
-        texts = _texts(labels, len(names), "labels")
+        texts = _class_texts(labels, len(names), "labels")
         self._accept(
             "labels", pa.table({"id": pa.array(names, pa.string()), "label": pa.array(texts, pa.string())})
         )
@@ -380,6 +380,10 @@ def _texts(values: Any, n: int | None, what: str, *, empty: bool = False) -> lis
     if n is not None and len(out) != n:
         raise InputError(f"{what}: {len(out)} for {n} rows; wanted one each")
     return out
+
+
+def _class_texts(values: Any, n: int, what: str) -> list[Any]:
+    return _texts([class_value(value) for value in _listed(values, what)], n, what)
 
 
 def _is_unicode(text: str) -> bool:

@@ -14,7 +14,14 @@ from shiftgauge.errors import FileError, InputError
 from shiftgauge.io import read_column, read_source, read_target
 from shiftgauge.monitor.client.http import ARROW, address
 from shiftgauge.monitor.periods import SECOND
-from shiftgauge.monitor.tables import read_segments, rows_table, source_npz, times_of, to_arrow_stream
+from shiftgauge.monitor.tables import (
+    class_value,
+    read_segments,
+    rows_table,
+    source_npz,
+    times_of,
+    to_arrow_stream,
+)
 
 
 @dataclass(frozen=True)
@@ -74,7 +81,7 @@ def label_requests(file: Path, url: str, model: str, id_column: str, batch: int)
     import pyarrow as pa
 
     ids = [str(value) for value in np.asarray(read_column(file, id_column)).tolist()]
-    labels = [str(value) for value in np.asarray(read_column(file, "label")).tolist()]
+    labels = [str(class_value(value)) for value in np.asarray(read_column(file, "label")).tolist()]
     table = pa.table({"id": pa.array(ids, pa.string()), "label": pa.array(labels, pa.string())})
     shown = ("accepted", "duplicates", "corrected", "unmatched")
     yield from _batched_requests(table, address(url, "models", model, "labels"), batch, shown)
