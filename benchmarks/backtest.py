@@ -24,10 +24,11 @@ def source(n: int, k: int) -> sg.Source:
 
 def anew(pair, asked, names, settings, made):
     """Every method on one target, from scratch."""
-    known, unknown = pair.source_sample, pair.target.sample
-    truth = float(np.mean(unknown.predictions != asked.labels))
-    if isinstance(unknown, sg.Source):
-        unknown = sg.Target(logits=unknown.scores)
+    known, truth = pair.source_sample, float(np.mean(pair.target_block.predictions != asked.labels))
+    if isinstance(asked, sg.Source):
+        unknown = sg.Target(**{asked.kind: asked.scores}, predictions=asked.predictions)
+    else:
+        unknown = sg.Target(logits=asked.logits, predictions=asked.predictions)
     errors = [sg.estimate(known, unknown, name).error for name in names]
     return [backtests.Trial(*made, name, e, truth, None) for name, e in zip(names, errors, strict=True)]
 

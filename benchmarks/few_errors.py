@@ -49,14 +49,13 @@ def cell(n: int, error: float, draws: int) -> list[tuple[bool, bool, bool, float
         found = sg.estimate(source, sg.Target(logits=new), level=LEVEL)
         true = float((new.argmax(1) != truth).mean())
         wilson = binomtest(round(source.error * n), n).proportion_ci(LEVEL, method="wilson")
-        assert found.interval is not None
-        held = found.interval.low <= true <= found.interval.high
+        held = found.range.low <= true <= found.range.high
         out.append(
             (
                 source.error == 0.0,
                 held,
                 wilson.low <= true <= wilson.high,
-                found.interval.high - found.interval.low,
+                found.range.high - found.range.low,
             )
         )
     return out
