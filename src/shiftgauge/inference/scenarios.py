@@ -229,8 +229,7 @@ def scenarios(pair: Pair, method: str, options: Mapping[str, Any], level: float)
 
     async def compute() -> tuple[Posterior, ...]:
         target = pair.target
-        own = await gather(*(row_posterior(m, target) for _, m in parts))
-        base = mean_posterior([(w, one) for (w, _), one in zip(parts, own, strict=True)])
+        base = await mean_posterior(parts, target)
         hypotheses = await gather(*(row_posterior(m, target) for m in others))
         asked = [(error, base), (quartiles.low, base), (quartiles.high, base)]
         asked += [(error, one) for one in hypotheses]

@@ -22,7 +22,7 @@ from shiftgauge.inference.scenarios import TOO_FEW as FEW
 from shiftgauge.inference.scenarios import LabelCounts, Scenarios, binomial_noise, ratio, scenarios
 from shiftgauge.labelshift import Marginal
 from shiftgauge.methods.pair import Pair, resolve_method
-from shiftgauge.methods.posterior import mean_posterior, recalibrate_to, row_posterior
+from shiftgauge.methods.posterior import mean_posterior, recalibrate_to
 from shiftgauge.methods.range import RANGE_LEVEL
 from shiftgauge.results import Interval, Range, Table, percent, render
 from shiftgauge.rows import AnyTarget, Block, RowBuffer, Rows, Totals, run
@@ -481,12 +481,9 @@ def _draw(replicates: Replicates, parts: Sequence[tuple[float, Any]], number: In
     """(1 + B, G) the error of every slice: of the samples, then of each replicate; NaN if it has no mass."""
 
     def read(source: Rows, target: Rows) -> Array:
-        posteriors, error = [], 0.0
-        for weight, part in parts:
-            fitted = type(part)(**part.get_params()).fit_rows(source)
-            posteriors.append((weight, run(row_posterior(fitted, target))))
-            error += weight * float(fitted.estimate_rows(target).error or 0.0)
-        posterior = run(recalibrate_to(error, mean_posterior(posteriors), target))
+        fitted = [(weight, type(part)(**part.get_params()).fit_rows(source)) for weight, part in parts]
+        error = sum(weight * float(part.estimate_rows(target).error or 0.0) for weight, part in fitted)
+        posterior = run(recalibrate_to(error, run(mean_posterior(fitted, target)), target))
         block = run(target.collect())
         return by_slice(block, block.error_probability(posterior(block)), number, count)
 

@@ -21,7 +21,7 @@ from shiftgauge.labelshift import LabelShares, Marginal, mlls
 from shiftgauge.methods.auto import Auto, check_proportions
 from shiftgauge.methods.base import Estimator, target_rows
 from shiftgauge.methods.labels import with_labels
-from shiftgauge.methods.posterior import Posterior, mean_posterior, recalibrate_to, row_posterior
+from shiftgauge.methods.posterior import Posterior, mean_posterior, recalibrate_to
 from shiftgauge.methods.registry import DEFAULT, accepts, find, make
 from shiftgauge.methods.shift import ShiftTestResult, shift_test_result
 from shiftgauge.results import Estimate
@@ -213,12 +213,7 @@ class Pair:
         return run(self.target.once(key, self._posterior, parts, error))
 
     async def _posterior(self, parts: list[tuple[float, Estimator]], error: float) -> Posterior:
-        target = self.target
-        posteriors = await gather(*(row_posterior(method, target) for _, method in parts))
-        weights = [weight for weight, _ in parts]
-        return await recalibrate_to(
-            error, mean_posterior(list(zip(weights, posteriors, strict=True))), target
-        )
+        return await recalibrate_to(error, await mean_posterior(parts, self.target), self.target)
 
     @cached_property
     def notes(self) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from shiftgauge.labelshift import mlls, reweighted
 from shiftgauge.methods.base import Estimator
 from shiftgauge.methods.label_shift import LabelShift
 from shiftgauge.methods.marginal import MarginalEstimator
-from shiftgauge.rows import Block, Rows
+from shiftgauge.rows import Block, Rows, gather
 from shiftgauge.transport import soft_transport
 
 Array = npt.NDArray[np.float64]
@@ -46,9 +46,11 @@ async def row_posterior(method: Estimator, target: Rows) -> Posterior:
     return lambda rows: rows.probs
 
 
-def mean_posterior(parts: Sequence[tuple[float, Posterior]]) -> Posterior:
-    """The mean of several posteriors, with weights that sum to 1."""
-    return lambda rows: np.asarray(sum(weight * one(rows) for weight, one in parts))
+async def mean_posterior(parts: Sequence[tuple[float, Estimator]], target: Rows) -> Posterior:
+    """The mean of the posteriors of several fitted methods, with weights that sum to 1."""
+    posteriors = await gather(*(row_posterior(method, target) for _, method in parts))
+    weighted = [(weight, one) for (weight, _), one in zip(parts, posteriors, strict=True)]
+    return lambda rows: np.asarray(sum(weight * one(rows) for weight, one in weighted))
 
 
 async def recalibrate_to(error: float, posterior: Posterior, target: Rows) -> Posterior:
