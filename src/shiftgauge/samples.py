@@ -393,13 +393,18 @@ def _read_only(scores: FloatArray) -> FloatArray:
     return made
 
 
+def rounding_note(where: str, decimals: int, correction: float) -> Note:
+    """What is said of probabilities that are rounded."""
+    return Note(
+        f"the {where}'s probabilities are rounded to {decimals} decimals: "
+        f"rows sum to 1 within {correction:.2g} and were renormalised"
+    )
+
+
 def _notes(where: str, checked: validation.Scores, lost: int) -> tuple[str, ...]:
     notes = []
     if checked.decimals is not None:
-        notes.append(
-            f"the {where}'s probabilities are rounded to {checked.decimals} decimals: "
-            f"rows sum to 1 within {checked.correction:.2g} and were renormalised"
-        )
+        notes.append(rounding_note(where, checked.decimals, checked.correction))
     if lost:
         rows = "1 weight" if lost == 1 else f"{lost:,} weights"
         below = f"below {validation.SMALLEST_WEIGHT:g} of the largest"

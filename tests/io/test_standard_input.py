@@ -104,3 +104,11 @@ def test_the_first_bytes_tell_the_form(pipe, data, name):
 def test_compressed_streams_are_refused(pipe, pack, tool):
     with pytest.raises(FileError, match=f"is compressed; wanted plain content, e.g. {tool} FILE"):
         read_target(pipe(pack(b'{"prob_a": 0.25, "prob_b": 0.75}\n' * 5)))
+
+
+def test_standard_input_that_is_closed(monkeypatch):
+    """As programs find it that a service starts."""
+    monkeypatch.setattr(sys, "stdin", None)
+    monkeypatch.setattr(streams, "_copies", {})
+    with pytest.raises(FileError, match="standard input: is closed; wanted scores, or the name of a file"):
+        read_target("-")

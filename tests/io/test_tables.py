@@ -265,6 +265,8 @@ HEAD = "prob_a,prob_b,label\n"
         ("a.csv", HEAD + "0.5,0.5,a\n0.5,a\n", "a.csv: cannot be read as .csv"),
         ("a.csv", HEAD, "has a header but no rows"),
         ("a.csv", HEAD.strip(), "has a header but no rows"),
+        ("a.csv", "\n\r\n", "a.csv: is empty"),
+        ("a.csv", "prob_a,prob_b, label\n.5,.5,a\n", "or pass --label-column ' label'"),
         ("a.csv", "prob_a,prob_a,label\n.5,.5,a\n", "the column 'prob_a' appears twice"),
         ("a.csv", b"prob_\xe9,prob_b,label\n.5,.5,b\n", "save it as UTF-8"),
         (

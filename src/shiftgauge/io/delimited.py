@@ -31,6 +31,8 @@ def open_csv(version: FileVersion) -> TableFile:
     usual = "\t" if format_suffix(path) == ".tsv" else ","
     with open_text(path) as file:
         header = next((line for line in file if line.strip("\r\n")), "")
+        if not header:
+            raise FileError(f"{path}: is empty")
         unquoted = re.sub(r'"[^"]*"', "", header)
         # max returns the usual delimiter if several are equally frequent
         delimiter = max(dict.fromkeys((usual, *DELIMITERS)), key=unquoted.count)

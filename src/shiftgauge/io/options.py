@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -132,5 +133,5 @@ def check_spelling(
     for name in names:
         close = get_close_matches(name.lower(), absent, cutoff=0.75)  # the closest first
         if close and name not in expected:
-            other = f" Rename it, or pass {option} {name}" if option else ""
+            other = f" Rename it, or pass {option} {shlex.quote(name)}" if option else ""
             raise FileError(f"{path}: unknown {word} {name!r}; did you mean {close[0]!r}?{other}")

@@ -40,6 +40,8 @@ def copy_stream(path: str | Path = "-") -> Path:
     name = str(path)
     shown = "standard input" if name == "-" else name
     if name not in _copies:
+        if name == "-" and sys.stdin is None:
+            raise FileError("standard input: is closed; wanted scores, or the name of a file")
         folder = Path(tempfile.mkdtemp(prefix="shiftgauge-"))
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         try:
@@ -70,7 +72,7 @@ def _format(head: bytes, name: str) -> str:
     packed = next((tool for start, tool in COMPRESSED.items() if head.startswith(start)), None)
     if packed is not None:
         raise FileError(
-            f"{name}: is compressed; wanted plain content, e.g. {packed} -dc FILE | shiftgauge ..."
+            f"{name}: is compressed; wanted plain content, e.g. {packed} -dc FILE | shiftgauge estimate val.csv -"
         )
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip(b" \r\n")
     return next((suffix for start, suffix in SIGNATURES.items() if text.startswith(start)), ".csv")

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from shiftgauge.errors import InputError, Note
+from shiftgauge.errors import InputError
 from shiftgauge.rows.blocks import Block, Calibrates, Floats, Indices, join_blocks
 from shiftgauge.rows.driver import Request, run
 from shiftgauge.rows.parts import BLOCK_ENTRIES, ArrayPart, Engine, Part, Threads
@@ -37,6 +37,7 @@ from shiftgauge.samples import (
     check_target,
     class_order,
     refuse_other_second,
+    rounding_note,
 )
 
 T = TypeVar("T")
@@ -106,7 +107,7 @@ class Rows:
     ) -> None:
         self.parts = [part for part in parts if part.rows]
         if not self.parts:
-            raise InputError(f"{name}: no rows in any of its {len(parts)} parts; wanted at least one")
+            raise InputError(f"{name}: has no rows; wanted at least one")
         self.starts = [0, *accumulate(part.rows for part in self.parts[:-1])]
         self.n = sum(part.rows for part in self.parts)
         self.kind, self.k, self.classes, self.name = kind, k, classes, name
@@ -365,11 +366,7 @@ class Rows:
         decimals, correction = self.summary.decimals, self.summary.correction
         if decimals is None:
             return self._notes
-        note = Note(
-            f"the {self._who}'s probabilities are rounded to {decimals} decimals: "
-            f"rows sum to 1 within {correction:.2g} and were renormalised"
-        )
-        return (*self._notes, note)
+        return (*self._notes, rounding_note(self._who, decimals, correction))
 
     @property
     def fingerprint(self) -> str:
