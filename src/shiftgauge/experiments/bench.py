@@ -15,7 +15,7 @@ import pandas as pd
 from shiftgauge.errors import FileError
 from shiftgauge.experiments import figures as drawing
 from shiftgauge.experiments import natural, protocol, tables
-from shiftgauge.experiments.datasets import DATASETS, TABLE_DATASETS, Dataset, dataset
+from shiftgauge.experiments.datasets import DATASETS, TABLE_DATASETS, Dataset, TableDataset, dataset
 from shiftgauge.experiments.digests import check_made_by
 from shiftgauge.experiments.kept_scores import FOLDER as KEPT
 from shiftgauge.experiments.kept_scores import keep, restore, score_files
@@ -34,44 +34,31 @@ ESTIMATES, BATCHES = "estimates.csv", "batches_estimates.csv"
 
 def listing(root: Path) -> list[dict[str, Any]]:
     """Every data set: whether it is found, where it is expected, origin, licence, size, splits, absent shifts."""
-    records = [
-        {
-            "name": known.name,
-            "title": known.title,
-            "found": not known.missing(root),
-            "missing": known.missing(root),
-            "expected": [str(root / path) for path in known.expects],
-            "extras": {path: (root / path).exists() for path in known.extras},
-            "absent": _absent(known, root),
-            "origin": known.origin,
-            "licence": known.licence,
-            "size": known.size,
-            "classes": known.classes,
-            "splits": known.splits,
-            "network": known.network,
-            "recipe": known.recipe,
-        }
-        for known in DATASETS.values()
-    ]
-    return records + [
-        {
-            "name": known.name,
-            "title": known.title,
-            "found": not known.missing(),
-            "missing": known.missing(),
-            "expected": [f"the package {known.package}"],
-            "extras": {},
-            "absent": {},
-            "origin": known.origin,
-            "licence": known.licence,
-            "size": known.size,
-            "classes": None,
-            "splits": known.splits,
-            "network": None,
-            "recipe": None,
-        }
-        for known in TABLE_DATASETS.values()
-    ]
+    records: list[dict[str, Any]] = []
+    for known in DATASETS.values():
+        records.append(
+            {
+                **_description(known),
+                "missing": known.missing(root),
+                "expected": [str(root / path) for path in known.expects],
+                "extras": {path: (root / path).exists() for path in known.extras},
+                "absent": _absent(known, root),
+                "classes": known.classes,
+                "network": known.network,
+                "recipe": known.recipe,
+            }
+        )
+    for table_set in TABLE_DATASETS.values():
+        nothing = {"extras": {}, "absent": {}, "classes": None, "network": None, "recipe": None}
+        expected = [f"the package {table_set.package}"]
+        records.append(
+            {**_description(table_set), "missing": table_set.missing(), "expected": expected, **nothing}
+        )
+    return [record | {"found": not record["missing"]} for record in records]
+
+
+def _description(known: Dataset | TableDataset) -> dict[str, str]:
+    return {key: getattr(known, key) for key in ("name", "title", "origin", "licence", "size", "splits")}
 
 
 def _absent(known: Dataset, root: Path) -> dict[str, str]:

@@ -232,15 +232,12 @@ def load(setting: Setting, shift: ShiftedSet | None) -> Examples:
     """The examples of the source or of a shift, at most ``setting.rows`` of a shift."""
     if shift is None:
         return setting.dataset.validation(setting.root)
-    examples = _load_shift(setting, shift)
-    return examples if setting.rows is None else examples.take(shift.subset(setting.rows, len(examples)))
-
-
-def _load_shift(setting: Setting, shift: ShiftedSet) -> Examples:
     if setting.cache is None:
-        return shift.load()
-    code = code_digest(setting.dataset.module)
-    return load_cached(shift, setting.cache / setting.dataset.name, code, setting.workers, setting.progress)
+        examples = shift.load()
+    else:
+        folder, code = setting.cache / setting.dataset.name, code_digest(setting.dataset.module)
+        examples = load_cached(shift, folder, code, setting.workers, setting.progress)
+    return examples if setting.rows is None else examples.take(shift.subset(setting.rows, len(examples)))
 
 
 def check_form(setting: Setting, form: ProjNormForm) -> None:

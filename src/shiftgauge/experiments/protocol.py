@@ -84,13 +84,12 @@ class FittedMethods:
     def __init__(
         self,
         source: ScoredSet,
-        calibration: str = "temperature",
         methods: Sequence[str | type[Estimator]] = (),
         marginal: str = "source",
     ) -> None:
         check_marginal(marginal)
         sample = source.source()
-        self._calibration = fit_calibration(calibration, sample)
+        self._calibration = fit_calibration("temperature", sample)
         rows = Rows.of(sample).calibrated(self._calibration)
         plain: Any = (
             "source"
@@ -105,8 +104,8 @@ class FittedMethods:
             for suffix, masses in variants.items():
                 if name + suffix in names or not methods:
                     options = {} if masses is None else {"marginal": masses}
-                    estimators.append((name + suffix, make(name, calibration=calibration, **options)))
-        estimators += [(method.name, method(calibration=calibration)) for method in own]
+                    estimators.append((name + suffix, make(name, **options)))
+        estimators += [(method.name, method()) for method in own]
         self._methods = [(name, estimator.fit_rows(rows)) for name, estimator in estimators]
 
     def estimate(
@@ -125,9 +124,7 @@ class FittedMethods:
         return estimates
 
 
-def estimates_sweep(
-    calibration: str = "temperature", marginal: str = "source", method: type[Estimator] | None = None
-) -> Sweep:
+def estimates_sweep(marginal: str = "source", method: type[Estimator] | None = None) -> Sweep:
     """Every method on every collected shift, or only ``method``.
 
     GDE's second network is the next seed's; that of the last seed is the first seed's. ProjNorm is included if it was
@@ -147,9 +144,9 @@ def estimates_sweep(
     return Sweep(
         "estimates" if method is None else f"estimates-{method.name}",
         ESTIMATES,
-        lambda source: FittedMethods(source, calibration, methods, marginal),
+        lambda source: FittedMethods(source, methods, marginal),
         work,
-        {"calibration": calibration, "marginal": marginal},
+        {"marginal": marginal},
         (__name__, *(m.__module__ for m in methods)),
     )
 

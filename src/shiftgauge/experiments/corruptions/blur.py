@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from shiftgauge.errors import MissingDependencyError
+from shiftgauge.errors import optional
 from shiftgauge.experiments.corruptions._kernels import blur_along, shuffle_pixels
 from shiftgauge.experiments.corruptions._operators import Floats, smooth, to_images, to_planes, zoom
 
@@ -80,10 +80,5 @@ def zoom_blur(images: Images, c: NDArray[np.float64], rng: np.random.Generator) 
 
 def need_cv2() -> Any:
     """OpenCV, or an error that names the extra."""
-    try:
-        import cv2
-    except ImportError:
-        raise MissingDependencyError(
-            "defocus blur, elastic transform, frost and spatter need OpenCV; pip install 'shiftgauge[experiments]'"
-        ) from None
-    return cv2
+    purpose = "each of defocus blur, elastic transform, frost and spatter"
+    return optional("cv2", extra="experiments", purpose=purpose)

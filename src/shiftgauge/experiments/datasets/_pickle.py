@@ -6,8 +6,11 @@ import pickle
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from shiftgauge.errors import FileError
 
+NUMPY_2 = not np.__version__.startswith("1.")
 # Both spellings of numpy's own reconstruction functions: before and after numpy 2 moved them.
 _ADMITTED = {
     ("numpy.core.multiarray", "_reconstruct"),
@@ -27,16 +30,7 @@ class _Plain(pickle.Unpickler):
         """Refuse every global that is not needed to rebuild an array."""
         if (module, name) not in _ADMITTED:
             raise pickle.UnpicklingError(f"it asks for {module}.{name}")
-        return super().find_class(module.replace("numpy.core", "numpy._core") if _NEW else module, name)
-
-
-def _new_numpy() -> bool:
-    import numpy as np
-
-    return int(np.__version__.split(".")[0]) >= 2
-
-
-_NEW = _new_numpy()
+        return super().find_class(module.replace("numpy.core", "numpy._core") if NUMPY_2 else module, name)
 
 
 def read_pickle(path: Path) -> Any:

@@ -29,6 +29,7 @@ class _Task:
     subclasses: int
     ancestor: str | None = None
     classes: int | None = None
+    title: str = ""
     how: str = "good"
 
     def split(self, root: Path) -> BreedsSplit:
@@ -79,16 +80,10 @@ def _folders(numbers: dict[str, int], labels: dict[int, int]) -> dict[str, int]:
 
 
 TASKS = {
-    "living17": _Task(5, 4, "n00004258", 17),
-    "nonliving26": _Task(5, 4, "n00021939", 26),
-    "entity13": _Task(3, 20, None, 13),
-    "entity30": _Task(4, 8, None, 30),
-}
-TITLES = {
-    "living17": "Living-17",
-    "nonliving26": "Nonliving-26",
-    "entity13": "Entity-13",
-    "entity30": "Entity-30",
+    "living17": _Task(5, 4, "n00004258", 17, "Living-17"),
+    "nonliving26": _Task(5, 4, "n00021939", 26, "Nonliving-26"),
+    "entity13": _Task(3, 20, None, 13, "Entity-13"),
+    "entity30": _Task(4, 8, None, 30, "Entity-30"),
 }
 
 
@@ -97,7 +92,7 @@ def _dataset(name: str, how: str) -> Dataset:
     assert task.classes
     return Dataset(
         name=name if how == "good" else f"{name}-{how}",
-        title=f"BREEDS {TITLES[name]}" + ("" if how == "good" else f", split {how}"),
+        title=f"BREEDS {task.title}" + ("" if how == "good" else f", split {how}"),
         classes=task.classes,
         expects=(imagenet.TRAIN, imagenet.VAL, *(f"{FOLDER}/{file}" for file in FILES)),
         extras=(imagenet.CORRUPTED,),

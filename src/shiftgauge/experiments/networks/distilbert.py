@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import nn
 
-from shiftgauge.errors import FileError, MissingDependencyError
+from shiftgauge.errors import FileError, optional
 
 PUBLIC_NAME = "distilbert-base-uncased"
 
@@ -38,15 +38,12 @@ class TextNetwork(nn.Module):  # type: ignore[misc]
 
 def distilbert(classes: int, weights: Path | str = PUBLIC_NAME, max_tokens: int = 512) -> Any:
     """DistilBERT with a fresh head; ``weights`` is a local directory or a hub name."""
+    hub = optional("transformers", extra="experiments", purpose="DistilBERT")
     try:
-        from transformers import AutoModelForSequenceClassification, AutoTokenizer
-    except ImportError:
-        raise MissingDependencyError(
-            "DistilBERT needs transformers; pip install 'shiftgauge[experiments]'"
-        ) from None
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(str(weights))
-        model = AutoModelForSequenceClassification.from_pretrained(str(weights), num_labels=classes).float()
+        tokenizer = hub.AutoTokenizer.from_pretrained(str(weights))
+        model = hub.AutoModelForSequenceClassification.from_pretrained(
+            str(weights), num_labels=classes
+        ).float()
     except (OSError, ValueError) as error:
         raise FileError(f"no DistilBERT at {weights}: {str(error).splitlines()[0]}") from None
     return TextNetwork(model, tokenizer, max_tokens)
