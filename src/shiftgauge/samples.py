@@ -402,7 +402,7 @@ def rounding_note(where: str, decimals: int, correction: float) -> Note:
 
 
 def _notes(where: str, checked: validation.Scores, lost: int) -> tuple[str, ...]:
-    notes = []
+    notes: list[str] = []
     if checked.decimals is not None:
         notes.append(rounding_note(where, checked.decimals, checked.correction))
     if lost:

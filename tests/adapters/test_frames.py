@@ -66,6 +66,10 @@ def test_one_column_of_two_classes_and_weights():
     ).source()
     np.testing.assert_allclose(source.scores[:, 0], DATA["prob_cat"])
     assert source.error == 0.5  # row c, wrong, weighs 2 of 4
+    by_other = from_dataframe(pa.table(DATA), probs={"cat": "prob_cat", "dog": None}, labels="label").source()
+    np.testing.assert_allclose(by_other.scores, source.scores)
+    with pytest.raises(sg.InputError, match=r"column 'p', row 1 is 1\.5; wanted probabilities from 0 to 1"):
+        from_dataframe(pa.table({"p": [0.5, 1.5]}), probs={"cat": "p", "dog": None})
 
 
 def test_numbers_as_classes_and_categories():

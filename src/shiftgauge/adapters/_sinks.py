@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -14,36 +14,6 @@ from shiftgauge.errors import FileError, InputError
 from shiftgauge.storage import check_writable, read_npy, replacing
 
 Array = npt.NDArray[np.float32]
-
-
-class ScoreSink(Protocol):
-    """Where scores go, batch by batch."""
-
-    count: int
-
-    def add(self, part: Array) -> None:
-        """Append (m, K) rows."""
-        ...
-
-    def array(self) -> Array:
-        """All rows, (n, K), once the block of `open_sink` has ended."""
-        ...
-
-
-@contextmanager
-def open_sink(out: str | Path | None, bound: int | None) -> Iterator[ScoreSink]:
-    """A sink in memory, or in the file `out`, which appears only when it is complete."""
-    if out is None:
-        yield InMemory(bound)
-        return
-    file = Path(out)
-    if file.suffix != ".npy":
-        raise FileError(f"{out}: wanted a name ending in .npy")
-    check_writable(file)
-    with replacing(file) as part, part.open("wb") as opened:
-        rows = InFile(file, opened)
-        yield rows
-        rows.finish()
 
 
 class InMemory:
@@ -116,3 +86,23 @@ def _check_width(part: Array, k: int) -> None:
         raise InputError(
             f"collect: a batch of {part.shape[1]} classes after batches of {k}; wanted the same everywhere"
         )
+
+
+#: Where scores go, batch by batch; `array` returns all (n, K) of them once the block of `open_sink` has ended.
+ScoreSink = InMemory | InFile
+
+
+@contextmanager
+def open_sink(out: str | Path | None, bound: int | None) -> Iterator[ScoreSink]:
+    """A sink in memory, or in the file `out`, which appears only when it is complete."""
+    if out is None:
+        yield InMemory(bound)
+        return
+    file = Path(out)
+    if file.suffix != ".npy":
+        raise FileError(f"{out}: wanted a name ending in .npy")
+    check_writable(file)
+    with replacing(file) as part, part.open("wb") as opened:
+        rows = InFile(file, opened)
+        yield rows
+        rows.finish()
