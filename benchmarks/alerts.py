@@ -14,12 +14,11 @@ are made. LOGITS as `benchmarks/auto.py` takes them; the corruptions that ship w
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from _options import parser_of, save
 from natural import targets
 from silent import recorded
 
@@ -76,11 +75,9 @@ def rates(trials: list[dict]) -> dict:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__, "the computers and the shipped corruptions only")
     parser.add_argument("tables", type=Path, nargs="*")
     parser.add_argument("--scores", type=Path, nargs="*", default=[])
-    parser.add_argument("--quick", action="store_true", help="the computers and the shipped corruptions only")
-    parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     sets = {p.stem if p else "natural tables": natural(p, given.quick) for p in given.tables or [None]}
     sets |= {p.stem if p else "shipped corruptions": corrupted(p) for p in (None, *given.scores)}
@@ -95,8 +92,7 @@ def main() -> None:
             shares = [found[kind][rule] for kind in ("detected", "false alarms")]
             percents = ["   -" if share is None else f"{100 * share:3.0f}%" for share in shares]
             print(f"    {rule:10} detected {percents[0]}   false alarms {percents[1]}", flush=True)
-    if given.json:
-        given.json.write_text(json.dumps(table, indent=1) + "\n")
+    save(given, table)
 
 
 if __name__ == "__main__":

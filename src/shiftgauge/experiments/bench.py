@@ -49,7 +49,13 @@ def listing(root: Path) -> list[dict[str, Any]]:
             }
         )
     for table_set in TABLE_DATASETS.values():
-        nothing = {"extras": {}, "absent": {}, "classes": None, "network": None, "recipe": None}
+        nothing: dict[str, Any] = {
+            "extras": {},
+            "absent": {},
+            "classes": None,
+            "network": None,
+            "recipe": None,
+        }
         expected = [f"the package {table_set.package}"]
         records.append(
             {**_description(table_set), "missing": table_set.missing(), "expected": expected, **nothing}
