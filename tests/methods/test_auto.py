@@ -300,6 +300,23 @@ def test_a_network_that_lost_its_way_is_not_taken_for_label_shift(demo):
     assert abs(found.details["answers"]["label-shift"] - truth) > 0.5
 
 
+def test_a_network_that_predicts_one_class_for_all_is_warned_of():
+    """Scores cannot tell whether all rows are of that class or most are wrong; the second is outside the range."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(3, size=3000)
+    logits = 4.0 * np.eye(3)[y] + rng.normal(size=(3000, 3))
+    moved = logits + np.array([9.0, 0.0, 0.0])
+    source, target = sg.Source(logits=logits, labels=y), sg.Target(logits=moved)
+    found = sg.estimate(source, target)
+    truth = np.mean(y != 0)
+    assert (moved.argmax(axis=1) == 0).mean() > 0.99
+    assert found.range.high < truth
+    assert any("the error is about 68%" in text for text in found.warnings)
+    same = sg.estimate(source, target, proportions="same")
+    assert same.error == pytest.approx(truth, abs=0.03)
+    assert not any("class proportions, the error is about" in text for text in same.warnings)
+
+
 def test_saved_and_loaded_it_says_the_same_and_keeps_its_types(demo, tmp_path):
     fitted = Auto().fit(source_of(demo))
     fitted.save(tmp_path / "auto.json")

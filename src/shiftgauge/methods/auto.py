@@ -153,6 +153,16 @@ class Auto(Estimator):
         )
         if expected.grade == STOP:
             warnings.append(wide_range_warning(expected.half_width(GRADE_LEVEL)))
+        scot = answers["scot:shrunk"]
+        if (
+            self.proportions == "unknown"
+            and evidence.kind != "label"
+            and scot > expected.range(RANGE_LEVEL).high
+        ):
+            warnings.append(
+                f"if the target has the source's class proportions, the error is about {scot:.0%} (SCOT); if you know "
+                'that it has, say proportions="same"'
+            )
         return Reading(
             error=error,
             details={
