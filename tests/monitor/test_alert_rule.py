@@ -9,7 +9,7 @@ from monitor_data import K, client_of, labels_json, rows_json, run_due_jobs
 from test_api import post, put_source, windows
 
 from shiftgauge.monitor.db.store import open_store
-from shiftgauge.monitor.periods import HOUR, now_us, simulated_time, window_date
+from shiftgauge.monitor.periods import HOUR, during_window, now_us, simulated_time
 from shiftgauge.monitor.run.worker import Worker
 
 NOT_CONFIRMED = "not confirmed: label some rows"
@@ -99,6 +99,9 @@ def test_a_wide_range_can_have_a_limit(bad):
     assert firing(bad) == []
     put_limits(bad, width=width - 0.01)
     assert firing(bad) == [None]  # labels do not confirm a width
+    when = during_window(w["window"])
+    said = f"the width of the range of v1 is {100 * width:.1f}% {when}: above the limit of {100 * width - 1:.1f}%"
+    assert alerts(bad)[0]["message"] == said
 
 
 @pytest.mark.parametrize(("count", "resolved"), [(29, False), (30, True)])
@@ -109,9 +112,9 @@ def test_thirty_labels_within_the_limit_resolve_it(bad, count, resolved):
     label(bad, chosen(8, 150, wrong=3)[:count])
     assert (firing(bad) == []) == resolved
     if resolved:
-        name = window_date(windows(bad)[-1]["window"])
+        when = during_window(windows(bad)[-1]["window"])
         error = 100 * windows(bad)[-1]["error"]
-        said = f"the error from scores and labels of v1 is {error:.1f}% in {name}: within 50.0%"
+        said = f"the error from scores and labels of v1 is {error:.1f}% {when}: back below the limit of 50.0%"
         assert alerts(bad)[0]["resolution"] == said
         run_due_jobs(bad.store)
         assert firing(bad) == []  # and it does not come back

@@ -178,6 +178,45 @@ def test_which_side_is_bad_depends_on_the_metric(metric, of, value, state, confi
     assert found.rule == (metric if of is None else f"{metric}:{of}")
 
 
+@pytest.mark.parametrize(
+    ("value", "metric", "name", "message"),
+    [
+        (0.66, "f1", "2026-10-21.v1", "mean F1 of v1 is 66.0% on 21 Oct 2026: below the limit of 80.0%"),
+        (
+            0.9,
+            "f1",
+            "2026-W09.v1",
+            "mean F1 of v1 is 90.0% in the week of 23 Feb 2026: back above the limit of 80.0%",
+        ),
+        (
+            0.9,
+            "class_error",
+            "rows-0-99.v1",
+            "error of class a of v1 is 90.0% in rows 0 to 99: above the limit of 80.0%",
+        ),
+        (
+            0.7,
+            "class_error",
+            "2026-10-21T14Z.v1",
+            "error of class a of v1 is 70.0% in the hour from 21 Oct 2026, 14:00 UTC: back below the limit of 80.0%",
+        ),
+    ],
+)
+def test_messages_say_on_which_side_of_the_limit_the_metric_lies(value, metric, name, message):
+    window = window_of(value, metric=metric, of="a" if metric == "class_error" else None, name=name)
+    (found,) = window_findings("v1", [window], AlertLimits(metrics={metric: 0.8}))
+    assert found.message == f"the estimated {message}"
+
+
+def test_a_confirmation_names_the_window_that_confirms():
+    """Newer windows may lie on the other side of the limit by then."""
+    limits = AlertLimits(metrics={"f1": 0.8}, windows=2)
+    newest, before = window_of(0.9, name="2026-10-22.v1"), window_of(0.6, name="2026-10-21.v1")
+    (found,) = window_findings("v1", [newest, before], limits)
+    assert (found.state, found.confirmed, found.window) == (None, True, "2026-10-21.v1")
+    assert found.message == "the estimated mean F1 of v1 is 60.0% on 21 Oct 2026: below the limit of 80.0%"
+
+
 def test_several_windows_and_windows_without_the_metric():
     limits = AlertLimits(metrics={"f1": 0.8}, windows=2)
     bad, good = window_of(0.7), window_of(0.9)

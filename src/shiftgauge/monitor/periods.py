@@ -131,6 +131,22 @@ def window_date(name: str) -> str:
     return name
 
 
+def during_window(name: str) -> str:
+    """When a window was, as a sentence has it.
+
+    >>> during_window("2026-03-05.v1"), during_window("2026-W09.v1"), during_window("rows-1000-1499.v1")
+    ('on 5 Mar 2026', 'in the week of 23 Feb 2026', 'in rows 1,000 to 1,499')
+    >>> during_window("2026-03-05T14Z.v1.2")
+    'in the hour from 5 Mar 2026, 14:00 UTC'
+    """
+    date = window_date(name)
+    if date.endswith("UTC"):
+        return f"in the hour from {date}"
+    if date.startswith("week"):
+        return f"in the {date}"
+    return f"in {date}" if date == name or date.startswith("rows") else f"on {date}"
+
+
 def iso(us: int | None) -> str | None:
     """A time as people and JSON read it, in UTC.
 

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from shiftgauge.methods.labels import MOST_LABELLED
 from shiftgauge.monitor.db.windows import ENOUGH, WindowView
-from shiftgauge.monitor.periods import HOUR, iso, window_date
+from shiftgauge.monitor.periods import HOUR, during_window, iso, window_date
 from shiftgauge.monitor.records import Record
 from shiftgauge.monitor.settings import METRICS, AlertLimits, split_metric
 from shiftgauge.results import percent
@@ -153,25 +153,33 @@ def _on_limit(
     rule: str, title: str, version: str, readings: Sequence[WindowReading], limit: float
 ) -> Finding:
     """Fire where every window lies beyond the limit, resolve where labels or every window lie within it."""
-    sign = -1.0 if METRICS.get(split_metric(rule)[0]) == "below" else 1.0
+    below = METRICS.get(split_metric(rule)[0]) == "below"
+    sign = -1.0 if below else 1.0
 
     def excess(value: float) -> float:
         return sign * (value - limit)
 
     labelled = next((one for one in readings if one.labelled), None)
     shown, count = readings[0], f" for {len(readings)} windows" if len(readings) > 1 else ""
-    state, where = None, "beyond"
+    state, side = None, "below" if below else "above"
     if all(excess(one.value) > one.sampling for one in readings):
         state = "fire"
     elif labelled is not None and excess(labelled.value) <= 0.0:
-        state, where, shown, count = "resolve", "within", labelled, ""
+        state, shown, count = "resolve", labelled, ""
     elif all(excess(one.value) <= 0.0 for one in readings):
-        state, where = "resolve", "within"
-    message = (
-        f"{shown.basis.format(title)} of {version} is {percent(shown.value)} in {window_date(shown.window)}: {where} "
-        f"{percent(limit)}{count}"
+        state = "resolve"
+    confirming = next(
+        (one for one in readings if one.confirms is not None and excess(one.confirms) > 0.0), None
     )
-    confirmed = any(one.confirms is not None and excess(one.confirms) > 0.0 for one in readings)
+    if state == "resolve":
+        side = "back above" if below else "back below"
+    elif state is None and confirming is not None:  # what is said then is that the alert is confirmed
+        shown, count = confirming, ""
+    message = (
+        f"{shown.basis.format(title)} of {version} is {percent(shown.value)} {during_window(shown.window)}: {side} "
+        f"the limit of {percent(limit)}{count}"
+    )
+    confirmed = confirming is not None
     return Finding(rule, version, state, limit, shown.value, message, shown.window, confirmed)
 
 
@@ -224,10 +232,11 @@ def _on_width(version: str, last: Sequence[WindowView], limit: float) -> Finding
         state = "fire"
     elif len(widths) == len(last) and all(width <= limit for width in widths):
         state = "resolve"
-    where = "within" if state == "resolve" else "beyond"
+    side = "back below" if state == "resolve" else "above"
     width_text = percent(widths[0]) if widths else "unknown"
     message = (
-        f"the width of the range of {version} is {width_text} in {last[0].name}: {where} {percent(limit)}"
+        f"the width of the range of {version} is {width_text} {during_window(last[0].name)}: {side} the limit of "
+        f"{percent(limit)}"
     )
     return Finding("width", version, state, limit, widths[0] if widths else None, message, last[0].name)
 
