@@ -1,5 +1,8 @@
 """What the tests share."""
 
+import signal
+import threading
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
@@ -10,6 +13,10 @@ settings.register_profile(
     "project", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
 settings.load_profile("project")
+
+# A shell starts background jobs with Ctrl-C ignored, and the processes that tests start would inherit that.
+if threading.current_thread() is threading.main_thread():
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 #: Tests that ask for one of these fixtures need what its marker names.
 MARKERS = {"chromium": "browser", "cluster": "postgres", "setting": "torch", "spark": "spark"}
