@@ -313,6 +313,17 @@ def test_progress_decides(data, decide, decision):
     assert plan.expected_labels <= 100
 
 
+def test_progress_without_labels_says_so(data):
+    """A gap before the first label is another matter, and has its own warning."""
+    source, target, truth, _ = data
+    plan = sg.label_plan(source, target, decide=0.2)
+    assert repr(plan.progress({})) == "go on: 0 of 603 planned rows are labelled"
+    assert plan.progress({}).to_dict()["planned"] == 603
+    late = plan.progress({plan.ids[1]: truth[plan.rows[1]]})
+    assert late.sentence().startswith("go on: 0 labels, 0 errors")
+    assert len(late.warnings) == 1
+
+
 def test_labels_after_a_gap_are_not_used(data):
     source, target, truth, _ = data
     plan = sg.label_plan(source, target, decide=0.2)

@@ -187,6 +187,7 @@ class LabelPlan(Table, RowPlan):
             done = done or decision is not None
         return Progress(
             labels=len(wrong),
+            planned=len(self.rows),
             errors=int(wrong.sum()),
             range=Range(self.range.level, low, high, "confidence sequence, valid at every look"),
             done=done,
@@ -287,6 +288,7 @@ class Progress(Result):
 
     Attributes:
         labels, errors: labelled rows that were used, and those whose prediction is wrong.
+        planned: rows of the plan.
         range: a confidence sequence for the error of exactly these target rows.
         done: whether the plan's aim is reached.
         decision: `"above"` or `"below"` the error to decide on; None while it is open, or if there is none.
@@ -295,6 +297,7 @@ class Progress(Result):
     """
 
     labels: int
+    planned: int
     errors: int
     range: Range
     done: bool
@@ -304,6 +307,8 @@ class Progress(Result):
 
     def sentence(self) -> str:
         """The progress in one line."""
+        if self.labels == 0 and not self.warnings:
+            return f"go on: 0 of {self.planned:,} planned rows are labelled"
         so_far = f"{self.labels:,} labels, {self.errors:,} errors: the error is {self.range}"
         if self.decision is not None:
             return f"stop: the error is {self.decision} {percent(self.decide or 0.0)}; {so_far}"
