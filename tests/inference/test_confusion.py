@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from sklearn import metrics as sk
@@ -146,6 +148,11 @@ class TestRanges:
             lines = repr(metrics(source, target, labels=given)).splitlines()
             assert all(len(line) <= 80 for line in lines[:8])
             assert "[90% range]" in lines[1]
+            assert re.fullmatch(
+                r"error [\d.]+% \(90% range [\d.]+% to [\d.]+%\) by auto, kappa [\d.]+ \([\d.]+ to [\d.]+\)",
+                lines[0],
+            )
+            assert re.fullmatch(r"  0( +\d+% \[\d+, \d+\]){4}", lines[3])
 
 
 class TestLabels:

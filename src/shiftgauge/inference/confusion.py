@@ -23,7 +23,7 @@ from shiftgauge.inference.scenarios import (
 from shiftgauge.labelshift import Marginal
 from shiftgauge.methods.pair import Pair, accepted_options, resolve_method
 from shiftgauge.methods.range import RANGE_LEVEL
-from shiftgauge.results import Range, Table, dict_or_none, percent, render
+from shiftgauge.results import Range, Table, dict_or_none, percent, percent_range, render
 from shiftgauge.rows import AnyTarget, Block, Totals, run
 from shiftgauge.validation.target_labels import RANDOM
 
@@ -190,14 +190,15 @@ class Metrics(Table):
         return pandas.DataFrame(self.confusion, index=index, columns=columns)
 
     def heading(self) -> str:
-        """The error by the method and by COTT, and kappa."""
-        ends = "" if self.range is None else f" {self.range}"
-        beside = "" if self.cott_error is None else f" ({percent(self.cott_error)} by cott)"
-        return f"error {percent(self.error)}{ends} by {self.method}{beside}, {self._single('kappa')}"
+        """The error with its range, and kappa."""
+        ends = ""
+        if self.range is not None:
+            ends = f" ({100 * self.range.level:g}% range {percent_range(self.range.low, self.range.high)})"
+        return f"error {percent(self.error)}{ends} by {self.method}, {self._single('kappa')}"
 
     def _single(self, name: str) -> str:
         found = self._range(name)
-        ends = "" if found is None else f" [{found.low:.3f}, {found.high:.3f}]"
+        ends = "" if found is None else f" ({found.low:.3f} to {found.high:.3f})"
         return f"{name.replace('_', ' ').replace('roc auc', 'ROC-AUC')} {getattr(self, name):.3f}{ends}"
 
     def table_rows(self) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
@@ -226,15 +227,15 @@ class Metrics(Table):
         if curves:
             lines.append("  " + ", ".join(curves))
         head, rows = self.table_rows()
-        level = "" if self.range is None else f" [{100 * self.range.level:g}% range]"
-        lines.append(f"  percent{level}")
+        if self.range is not None:
+            lines.append(f"  value [{100 * self.range.level:g}% range]")
         for cells in (head, *rows[: len(self.classes)][:20], *rows[len(self.classes) :]):
             lines.append((f"  {cells[0]:<11} " + "".join(f"{c:<15}" for c in cells[1:5]) + cells[5]).rstrip())
         return render(lines, (*self.warnings, Note(self.note)))
 
 
 def _cell(value: float, ends: Range | None) -> str:
-    shown = f"{100 * value:.0f}"
+    shown = f"{100 * value:.0f}%"
     return shown if ends is None else f"{shown} [{100 * ends.low:.0f}, {100 * ends.high:.0f}]"
 
 
