@@ -135,19 +135,16 @@ def test_the_sentence_of_each_diagnosis(samples):
     whole = doctor(*samples)
 
     def diagnosis(**levels):
-        made = tuple(
-            Check(name, level, None, "", "do")
-            for name, level in {"range of the answer": "ok", **levels}.items()
-        )
+        made = tuple(Check(name, level, None, "", "do") for name, level in {"range": "ok", **levels}.items())
         return Diagnosis(made, whole.shift_test)
 
     assert diagnosis(a="ok").sentence == "ok: no check says stop"
     assert diagnosis(a="caution").sentence == "ok: no check says stop; caution: a"
-    graded = diagnosis(**{"range of the answer": "caution", "a": "ok", "b": "caution"})
-    assert graded.sentence == "caution: take an estimate with care; see range of the answer, b"
+    graded = diagnosis(**{"range": "caution", "a": "ok", "b": "caution"})
+    assert graded.sentence == "caution: take an estimate with care; see range, b"
     assert diagnosis(a="stop", b="caution").sentence == "stop: do not rely on an estimate; see a"
     worst = diagnosis(a="caution", b="stop")
-    assert [check.name for check in worst.ranked] == ["b", "a", "range of the answer"]
+    assert [check.name for check in worst.ranked] == ["b", "a", "range"]
     assert [check.advice for check in worst.ranked] == [
         "do",
         "do",

@@ -56,9 +56,9 @@ def test_a_source_without_errors_stops(healthy):
         ("duplicate rows", lambda z: np.repeat(z[:2000], 2, axis=0)),
         ("rows", lambda z: z[:100]),
         ("which shift", lambda z: z + 3 * np.random.default_rng(2).normal(size=z.shape)),
-        ("pseudo-label shift", lambda z: z + np.array([4.0, 0, 0, 0])),
+        ("predicted classes", lambda z: z + np.array([4.0, 0, 0, 0])),
         ("methods disagree", lambda z: z + np.array([4.0, 0, 0, 0])),
-        ("marginal matters", lambda z: z + np.array([4.0, 0, 0, 0])),
+        ("class proportions matter", lambda z: z + np.array([4.0, 0, 0, 0])),
         ("classes", lambda z: z - np.array([99.0, 0, 0, 0])),
     ],
 )
@@ -134,9 +134,14 @@ def test_the_whole_shift_test_and_its_bounds_are_there(healthy):
     found = doctor(source, target)
     alone = sg.shift_test(source, target)
     assert {"schema": 1, **json.loads(found.to_json())["shift_test"]} == json.loads(alone.to_json())
-    said = found["pseudo-label shift"].meaning
+    ends = found["range"].value
+    farthest = max(ends["high"] - ends["error"], ends["error"] - ends["low"])
+    assert found["range"].meaning == (
+        f"{100 * ends['low']:.1f}% to {100 * ends['high']:.1f}% (90%), "
+        f"up to {100 * farthest:.0f} points from auto's {100 * ends['error']:.1f}%"
+    )
+    said = found["predicted classes"].meaning
     assert f"at least {100 * alone.scot_bound:.1f}%" in said
-    assert f"at least {100 * alone.cot_bound:.1f}%" in said
 
 
 def test_the_status_is_that_of_auto():

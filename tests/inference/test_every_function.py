@@ -312,9 +312,9 @@ def test_what_is_known_of_class_proportions_reaches_every_function(known):
     assert sg.slices(source, target, by, proportions=known, replicates=20).error == pytest.approx(
         error, abs=1e-6
     )
-    assert sg.doctor(source, target, proportions=known)["range of the answer"].value["error"] == error
+    assert sg.doctor(source, target, proportions=known)["range"].value["error"] == error
     found = report(source, target, proportions=known, replicates=0).summary["findings"]
-    assert next(f["value"]["error"] for f in found if f["check"] == "range of the answer") == error
+    assert next(f["value"]["error"] for f in found if f["check"] == "range") == error
     if known == "same":  # and it matters here
         assert abs(error - sg.estimate(source, target).error) > 0.05
 

@@ -14,7 +14,7 @@ from shiftgauge.calibration.temperature import HIGHEST, LOWEST
 from shiftgauge.methods.pair import Pair
 from shiftgauge.methods.range import CAUTION, OK, STOP
 from shiftgauge.methods.registry import find
-from shiftgauge.results import percent
+from shiftgauge.results import percent, percent_range
 from shiftgauge.rows import Block, run
 
 Indices = npt.NDArray[np.intp]
@@ -22,7 +22,7 @@ Indices = npt.NDArray[np.intp]
 #: The methods whose answers are compared, and the marginals of SCOT that are.
 COMPARED, ASSUMED = ("atc-ne", "doc", "cott", "scot", "label-shift"), ("source", "shrunk", "rlls", "mlls")
 #: The check whose grade was calibrated on data: "ok" and "caution" of the whole are its.
-RANGE, LABELS = "range of the answer", "labels"
+RANGE, LABELS = "range", "labels"
 #: A model this much less confident than right was trained on soft labels or averages votes: -10 and -9 points with
 #: label smoothing and mixup, -13 and -14 with forests, -0.5 to -3 without (benchmarks/soft_labels.py, voting.py).
 UNDERCONFIDENT = 0.05
@@ -111,12 +111,13 @@ def answer_range(pair: Pair, proportions: str = "unknown") -> Check:
     assert found.range is not None
     limits = found.range
     status = found.details["grade"]
+    farthest = max(limits.high - found.error, found.error - limits.low)
     return Check(
         RANGE,
         status,
         {"error": found.error, "low": limits.low, "high": limits.high},
-        f"auto says {percent(found.error)}; the {100 * limits.level:g}% range is "
-        f"{percent(limits.low)} to {percent(limits.high)}",
+        f"{percent_range(limits.low, limits.high)} ({100 * limits.level:g}%), up to {100 * farthest:.0f} points from "
+        f"auto's {percent(found.error)}",
         "do not act on the number alone: label some rows (shiftgauge label-plan)",
     )
 
@@ -401,12 +402,11 @@ def lower_bound(pair: Pair) -> Check:
     """The paper's lower bound under unchanged label shares."""
     shift = pair.shift.pseudo_label_shift
     return Check(
-        "pseudo-label shift",
+        "predicted classes",
         grade(shift, 0.1, 1.1),
         shift,
         f"the target's predictions lie {100 * shift:.1f} points from the source's labels; if the true labels keep the "
-        f"source's proportions, the error is at least {percent(pair.shift.scot_bound)}, as is SCOT's answer, "
-        f"and COT's at least {percent(pair.shift.cot_bound)}",
+        f"source's proportions, the error is at least {percent(pair.shift.scot_bound)}",
         "either many predictions are wrong, or the class proportions changed: which is it?",
     )
 
@@ -429,7 +429,7 @@ def marginal(pair: Pair) -> Check:
     answers = {name: pair.error("scot", marginal=name) for name in ASSUMED}
     spread = max(answers.values()) - min(answers.values())
     return Check(
-        "marginal matters",
+        "class proportions matter",
         grade(spread, 0.05, np.inf),  # what it is worth is in the range
         {"spread": spread, **answers},
         f"SCOT moves by {100 * spread:.1f} points with what is assumed about the target's class proportions",

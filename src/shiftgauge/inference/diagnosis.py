@@ -33,7 +33,7 @@ class Diagnosis(Table):
 
     Attributes:
         checks: one per thing looked at, in a fixed order.
-        shift_test: the label-shift test behind "which shift" and "pseudo-label shift", in full.
+        shift_test: the label-shift test behind "which shift" and "predicted classes", in full.
     """
 
     checks: tuple[Check, ...]
