@@ -1,5 +1,7 @@
 """The report's judgement: the worst comes first and decides, the method's own warnings count, weights count."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -106,7 +108,22 @@ def test_the_range_is_the_headline(source, target):
         in made.summary["answer"]["sentence"]
     )
     text = made.to_html()
-    assert text.index("90% range ") < text.index("90% interval by the bootstrap, sampling error only")
+    how = text.index('id="how"')
+    assert text.index("90% range ") < how < text.index("90% interval by the bootstrap, sampling error only")
+    sampling, interval = made.summary["answer"]["sampling"], made.summary["answer"]["interval"]
+    for name, ends in (("of the range: ", sampling), ("90% interval by the bootstrap", interval)):
+        shown = f"{100 * ends['low']:.1f}% to {100 * ends['high']:.1f}%"
+        assert re.search(rf"{name}[^<]*</d?t?h?><[dt]d>{shown}", text)
+
+
+def test_the_page_names_its_marks_and_its_kind_of_confidence(source, target):
+    text = report(source, target, replicates=0).to_html()
+    assert '<span class="key"></span>error on the source' in text
+    assert "Histograms of calibrated confidence. The mean is " in text
+    assert ">calibrated confidence in the prediction<" in text
+    plain = report(source, target, replicates=0, calibration="none").to_html()
+    assert "Histograms of confidence. The mean is " in plain
+    assert ">confidence in the prediction<" in plain
 
 
 def test_p_is_never_zero():

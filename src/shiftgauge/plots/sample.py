@@ -34,7 +34,8 @@ WIDTH, HEIGHT = 4.6, 3.2
 
 def confidence(source: Source | Rows, target: Target | Rows, *, calibration: str = "temperature") -> Any:
     """How sure the model is on source and on target: two histograms of (calibrated) confidence."""
-    return draw_confidence(confidence_table(Pair(source, target, calibration, function="plots")))
+    pair = Pair(source, target, calibration, function="plots")
+    return draw_confidence(confidence_table(pair), pair.calibration.name)
 
 
 def proportions(source: Source | Rows, target: Target | Rows, *, calibration: str = "temperature") -> Any:
@@ -59,14 +60,17 @@ def reliability(source: Source | Rows, *, calibration: str = "temperature") -> A
     return draw_reliability(reliability_table(sample, fit_calibration(calibration, sample)))
 
 
-def draw_confidence(table: dict[str, Any]) -> Any:
-    """Draw `evidence.confidence_table`."""
+def draw_confidence(table: dict[str, Any], calibration: str) -> Any:
+    """Draw `evidence.confidence_table`, of scores with this calibration."""
     figure, ax = _one()
     _steps(ax, table)
     for name, colour, style in (("source", SOURCE, "-"), ("target", TARGET, "--")):
         mean = table[f"{name}_mean"]
         ax.axvline(mean, color=colour, linestyle=style, linewidth=1.2, label=f"mean on {name}, {mean:.1%}")
-    ax.set(xlabel="confidence in the prediction", ylabel="share of rows", xlim=(0, 1), ylim=(0, None))
+    xlabel = (
+        "confidence in the prediction" if calibration == "none" else "calibrated confidence in the prediction"
+    )
+    ax.set(xlabel=xlabel, ylabel="share of rows", xlim=(0, 1), ylim=(0, None))
     percent(ax.yaxis)
     percent(ax.xaxis)
     _legend(figure)

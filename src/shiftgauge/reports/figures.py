@@ -42,11 +42,15 @@ def pictures(summary: dict[str, Any]) -> dict[str, Picture]:
     comparison = summary["comparison"]
     answers = [_estimate(one) for one in comparison["estimates"] if one["error"] is not None]
     method = summary["answer"]["method"]
+    calibration = summary["reliability"]["calibration"]
     words = _estimates_words(answers, method)
     drawn = {
         "estimates": (estimates(answers, highlight=method), words),
         "estimates-wide": (estimates(answers, highlight=method, width=WIDE), words),
-        "confidence": (draw_confidence(summary["confidence"]), _confidence_words(summary["confidence"])),
+        "confidence": (
+            draw_confidence(summary["confidence"], calibration),
+            _confidence_words(summary["confidence"], calibration),
+        ),
         "proportions": (draw_proportions(summary["proportions"]), _proportions_words(summary["proportions"])),
         "reliability": (draw_reliability(summary["reliability"]), _reliability_words(summary["reliability"])),
     }
@@ -101,9 +105,9 @@ def _estimates_words(answers: list[Estimate], method: str) -> str:
     return f"Estimated error by method, {method} highlighted: {each}."
 
 
-def _confidence_words(table: dict[str, Any]) -> str:
+def _confidence_words(table: dict[str, Any], calibration: str) -> str:
     return (
-        "Histograms of confidence. "
+        f"Histograms of {'' if calibration == 'none' else 'calibrated '}confidence. "
         f"The mean is {table['source_mean']:.1%} on the source and {table['target_mean']:.1%} on the target."
     )
 
