@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from monitor_data import labels_json, rows_json, run_due_jobs
+from test_api import post, put_source, windows
 
 import shiftgauge as sg
 from shiftgauge.cli.app import run
@@ -117,6 +119,34 @@ def test_the_band_is_all_or_nothing_at_the_ends():
     ]
     sizes = sorted([*PRIOR_MISSES, *[0.1] * MEMORY])
     assert miss_quantile(old, 0.9) == sizes[int(0.9 * len(sizes)) - 1] < 9.0
+
+
+def test_misses_at_another_level_count_against_that_level():
+    """A range at 50% that missed every second time was right: at 90% it does not become [0, 1]."""
+    past = [Miss(i, i, i % 2 > 0, i / 60, level=0.5) for i in range(60)]
+    together = [*PRIOR_MISSES, *(miss.size for miss in past)]
+    assert miss_quantile(past, 0.9) == pytest.approx(np.quantile(together, 0.9, method="inverted_cdf"))
+
+
+def test_coverage_counts_the_windows_at_the_level_of_the_settings(lite_client):
+    client = lite_client
+    put_source(client)
+    for number, level in ((9, 0.8), (8, 0.9), (7, 0.9)):
+        client.put("/v1/models/m/settings", json={"level": level, "replicates": 20}).raise_for_status()
+        rows, truth = rows_json(60, seed=number, day=number, prefix=f"d{number}-")
+        post(client, rows).raise_for_status()
+        run_due_jobs(client.store)
+        client.post("/v1/models/m/labels", json={"labels": labels_json(rows, truth)}).raise_for_status()
+        run_due_jobs(client.store)
+    assert [w["adaptive_range"]["level"] for w in windows(client)] == [0.8, 0.9, 0.9]
+
+    def counted():
+        got = client.get("/v1/models/m").json()["coverage"]
+        return got["windows"], got["level"]
+
+    assert counted() == (2, 0.9)
+    client.put("/v1/models/m/settings", json={"level": 0.8}).raise_for_status()
+    assert counted() == (1, 0.8)
 
 
 @pytest.mark.slow

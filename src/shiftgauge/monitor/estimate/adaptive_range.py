@@ -56,12 +56,14 @@ class Miss:
         time: of its first row.
         covered: whether the observed error lay in the range; None while there are too few labels.
         size: how far off the estimate was, in units of the half-width; None likewise.
+        level: the nominal level of its range; None for the one that the settings have now.
     """
 
     window_id: int
     time: int
     covered: bool | None
     size: float | None = None
+    level: float | None = None
 
 
 def range_half_width(values: Mapping[str, Any]) -> float:
@@ -80,8 +82,9 @@ def miss_quantile(past: Sequence[Miss], level: float, elsewhere: Sequence[float]
     judged = [miss for miss in past if miss.size is not None]
     last = max((i for i, miss in enumerate(past) if miss.size is not None), default=-1)
     waiting = len(past) - 1 - last
-    alpha = 1.0 - level
-    a = alpha + STEP / (1 + waiting) * sum(alpha - (not miss.covered) for miss in judged)
+    # A range that had another level may have missed more or less often: each miss counts against its own.
+    excess = sum(1.0 - (level if miss.level is None else miss.level) - (not miss.covered) for miss in judged)
+    a = 1.0 - level + STEP / (1 + waiting) * excess
     if a <= 0.0:
         return math.inf
     sizes = sorted([*elsewhere, *(miss.size for miss in judged[-MEMORY:] if miss.size is not None)])
@@ -115,6 +118,7 @@ def history(
             *(first.c[name] for name in ("scores_error", "scores_low", "scores_high", "low", "high")),
             first.c.adaptive_low,
             first.c.adaptive_high,
+            first.c.adaptive_level,
             last.c.observed,
             last.c.labels,
             last.c.rows,
@@ -133,15 +137,14 @@ def _miss_of(row: Any) -> Miss:
     if row.observed is None or row.labels < min(ENOUGH, row.rows):
         return Miss(row.id, row.time, None)
     covered = bool(row.adaptive_low <= row.observed <= row.adaptive_high)
-    return Miss(
-        row.id, row.time, covered, abs(row.observed - row.scores_error) / range_half_width(row._mapping)
-    )
+    size = abs(row.observed - row.scores_error) / range_half_width(row._mapping)
+    return Miss(row.id, row.time, covered, size, row.adaptive_level)
 
 
 class Coverage(Record):
-    """How often the adaptive range covered the observed error."""
+    """How often the adaptive range covered the observed error, at the level that the settings have now."""
 
-    windows: int = Field(description="with both an adaptive range and an observed error")
+    windows: int = Field(description="with both an adaptive range at this level and an observed error")
     covered: int = Field(description="of these, those whose observed error lies within")
     level: float = Field(description="the nominal level")
 
@@ -153,7 +156,10 @@ class Coverage(Record):
 
 
 def coverage(store: Store, model: str, version: str | None = None) -> Coverage:
-    """How often the adaptive range, as it was first published, covered the observed error, over all windows."""
+    """How often the adaptive range, as it was first published, covered the observed error.
+
+    Over all windows whose range has the level that the settings have now.
+    """
     with store.read() as connection:
         row = model_row(connection, model)
         level = json.loads(row.settings)["level"]
@@ -161,5 +167,5 @@ def coverage(store: Store, model: str, version: str | None = None) -> Coverage:
         if version is not None:
             ids = ids.where(versions.c.name == version)
         past = history(connection, ids)
-    judged = [miss for miss in past if miss.covered is not None]
+    judged = [miss for miss in past if miss.covered is not None and miss.level == level]
     return Coverage(windows=len(judged), covered=sum(bool(miss.covered) for miss in judged), level=level)
