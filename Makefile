@@ -16,8 +16,9 @@ demo: $(VENV)/.package
 	$(BIN)/shiftgauge demo
 
 # The monitor, filled with 60 days of a model whose world changes: open the address that it prints.
+# PORT=8200 chooses another port, PORT=0 a free one.
 monitor: $(VENV)/.monitor
-	$(BIN)/shiftgauge monitor --demo --store .monitor-demo
+	$(BIN)/shiftgauge monitor --demo --store .monitor-demo $(if $(PORT),--port $(PORT))
 
 # What a newcomer runs: no torch, Spark, PostgreSQL or browser, within 5 minutes on two cores.
 # COVERAGE="--cov --cov-report=term" shows which lines of each file it runs, and takes half as long again.

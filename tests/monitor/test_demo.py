@@ -1,7 +1,10 @@
 """The demo: made whole or not at all, once, with a page worth looking at."""
 
+import socket
+
 import pytest
 
+from shiftgauge.cli.app import run
 from shiftgauge.monitor.db.store import open_store
 from shiftgauge.monitor.db.windows import list_windows
 from shiftgauge.monitor.run import demo
@@ -32,6 +35,16 @@ def test_a_folder_that_was_only_looked_at_is_filled_too(tmp_path, monkeypatch):
     monkeypatch.setattr(demo, "DAYS", 1)
     open_store(tmp_path / "data").close()
     assert demo.fill_folder(tmp_path / "data")
+
+
+def test_a_port_that_is_taken_is_known_before_the_demo_is_made(tmp_path, capsys):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        assert run(["monitor", "--demo", "--store", str(tmp_path / "data"), "--port", port]) == 2
+    said = capsys.readouterr().err
+    assert f"--port {port}: cannot be listened on at 127.0.0.1 (Address already in use)" in said
+    assert "try --port 0 for a free one" in said
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 pytest.importorskip("fastapi")
-from shiftgauge.monitor.run.serve import _listen
+from shiftgauge.monitor.run.serve import listen
 
 
 def _has_ipv6():
@@ -24,7 +24,7 @@ def test_small_answers_leave_at_once(host):
     """With Nagle's algorithm the second packet of an answer waits for the caller's acknowledgement, 40 ms."""
     if host == "::1" and not _has_ipv6():
         pytest.skip("no IPv6 here")
-    listener = _listen(host, 0)
+    listener = listen(host, 0)
     said = []
 
     class Asked(asyncio.Protocol):

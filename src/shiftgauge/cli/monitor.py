@@ -12,7 +12,7 @@ import typer
 from shiftgauge.cli import options
 from shiftgauge.cli.records import echo_json
 from shiftgauge.cli.screen import note, show_progress
-from shiftgauge.errors import MissingDependencyError, printable
+from shiftgauge.errors import optional, printable
 
 app = typer.Typer(help="Monitor deployed models: estimates by window, late labels, alerts, pages.")
 tokens = typer.Typer(help="Create, list and revoke tokens.", no_args_is_help=True)
@@ -45,9 +45,10 @@ def monitor(
     if context.invoked_subcommand is not None:
         return
     _check_extra()
-    from shiftgauge.monitor.run.serve import serve
+    from shiftgauge.monitor.run.serve import listen, serve
 
     if demo:
+        listen(host, port).close()  # the demo takes a while: a port that is taken is known before
         _fill(store, database)
 
     def started(address: str) -> None:
@@ -235,12 +236,5 @@ def _token_line(token: dict[str, Any]) -> str:
 
 
 def _check_extra() -> None:
-    try:
-        import fastapi  # noqa: F401
-        import prometheus_client  # noqa: F401
-        import sqlalchemy  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ImportError as problem:
-        raise MissingDependencyError(
-            f"the monitor needs {problem.name}; install it with: pip install 'shiftgauge[monitor]'"
-        ) from None
+    for module in ("fastapi", "prometheus_client", "sqlalchemy", "uvicorn"):
+        optional(module, extra="monitor", purpose="the monitor")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import importlib
 import json
 import logging
 from collections.abc import Callable, Mapping
@@ -14,6 +13,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, computed_field
 from pydantic.config import JsonDict
 
+from shiftgauge.errors import MissingDependencyError, optional
 from shiftgauge.methods import METHODS
 from shiftgauge.monitor.periods import check_window_length
 from shiftgauge.monitor.problems import ApiProblem, check_name, invalid
@@ -371,11 +371,9 @@ def check_notifications(given: Any) -> None:
     urls = [one.get("url") for one in entries if isinstance(one, dict)] if isinstance(entries, list) else []
     for number, url in enumerate(url for url in urls if url is not None):
         try:
-            apprise = importlib.import_module("apprise")
-        except ImportError:
-            raise invalid(
-                "notify: apprise is not installed where the monitor runs; pip install 'shiftgauge[notify]'"
-            ) from None
+            apprise = optional("apprise", extra="notify", purpose="notify: the monitor")
+        except MissingDependencyError as problem:
+            raise invalid(str(problem)) from None
         logging.getLogger("apprise").disabled = True  # it would log the URL
         if not isinstance(url, str) or len(url) > 2000 or apprise.Apprise.instantiate(url) is None:
             raise invalid(

@@ -11,7 +11,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-import importlib
 import ipaddress
 import json
 import logging
@@ -26,6 +25,7 @@ from urllib.parse import urlsplit
 import httpx
 from sqlalchemy import select, update
 
+from shiftgauge.errors import MissingDependencyError, optional
 from shiftgauge.monitor.db import queue
 from shiftgauge.monitor.db.queue import Job
 from shiftgauge.monitor.db.schema import models, outbox
@@ -223,9 +223,9 @@ def send_by_apprise(message: dict[str, str]) -> str | None:
             raise PermissionError(reason)
 
     try:
-        apprise = importlib.import_module("apprise")
-    except ImportError:
-        return "apprise is not installed where the worker runs; pip install 'shiftgauge[notify]'"
+        apprise = optional("apprise", extra="notify", purpose="the worker")
+    except MissingDependencyError as problem:
+        return str(problem)
     notes = _Notes()
     logger = logging.getLogger("apprise")
     logger.handlers, logger.propagate = [notes], False

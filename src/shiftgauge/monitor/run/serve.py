@@ -56,7 +56,7 @@ def serve(
     """
     store = open_store(data, database)
     check_host(store, host)
-    listener = _listen(host, port)
+    listener = listen(host, port)
     app = create_app(store, limits)
     config = uvicorn.Config(
         app,
@@ -95,7 +95,8 @@ def check_host(store: Store, host: str) -> None:
         )
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens; where it cannot, the error names the option for another port."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # Named as TCP, or asyncio leaves Nagle's algorithm on, and every answer waits 40 ms for the caller's ACK.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
