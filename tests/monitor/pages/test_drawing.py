@@ -1,6 +1,7 @@
 """What is drawn, against other ways to the same numbers: points, lines, ranges, words."""
 
 from types import SimpleNamespace
+from urllib.parse import parse_qsl, urlsplit
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from shiftgauge.monitor.db.windows import MetricView, SegmentView, WindowView
 from shiftgauge.monitor.pages import model_page as one_model
 from shiftgauge.monitor.pages import model_page as ranges
 from shiftgauge.monitor.pages import scale as spark
-from shiftgauge.monitor.pages.chart import MOST_POINTS, chart_data, metric_names, to_points
+from shiftgauge.monitor.pages.chart import MOST_POINTS, address_of, chart_data, metric_names, to_points
 from shiftgauge.monitor.pages.format import window_title
 from shiftgauge.monitor.pages.scale import PercentScale, percent_scale
 from shiftgauge.monitor.periods import DAY, HOUR, SECOND, WEEK, iso, period_at
@@ -151,6 +152,13 @@ def test_another_metric_is_drawn_with_its_own_limit_and_source():
     assert metric_names(held) == ["error", "recall:a b"]
 
 
+def test_a_number_without_a_range_says_that_it_has_too_few_rows():
+    about = {"metric": "recall", "class": "a", "sampling": None, "source": 0.9, "observed": None, "labels": 0}
+    one = MetricView(**about, value=0.8, low=None, high=None)
+    drawn = drawn_of([window(0, scores_low=0.1, metrics=(one,))], "recall:a")
+    assert dict(drawn["slots"][0]["facts"][0])["90% range"] == "too few rows"
+
+
 def test_alerts_are_cut_to_what_is_shown():
     held = [window(i) for i in range(10)]
     start, end = held[0].start, held[-1].end
@@ -161,6 +169,22 @@ def test_alerts_are_cut_to_what_is_shown():
         [start, start + DAY],
         [start + DAY, end],
     ]
+
+
+def test_a_link_to_windows_by_rows_holds_the_last_one_of_a_single_time():
+    """It asks for windows that begin before `to`; the last one may begin and end at the same time."""
+    held = [window(i, spec="day") for i in range(2 * MOST_POINTS)]
+    last = held[-1].start
+    held[-1] = held[-1].model_copy(update={"end": last})
+    held = [w.model_copy(update={"spec": "100 rows"}) for w in held]
+    drawn = drawn_of(held)
+    query = dict(parse_qsl(urlsplit(drawn["slots"][-1]["address"]).query))
+    assert ranges.read_range(query, None).until > last
+    assert ranges.read_range({"to": drawn["slots"][-1]["to"]}, None).until > last
+    (only,) = to_points([held[-1], held[-1]])
+    query = dict(parse_qsl(urlsplit(address_of(only, "m")).query))
+    asked = ranges.read_range(query, None)
+    assert asked.since <= last < asked.until
 
 
 def test_a_single_window_and_one_without_an_estimate_can_be_drawn():

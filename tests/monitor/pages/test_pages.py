@@ -145,7 +145,7 @@ def test_a_segment_of_too_few_rows_is_shown_without_a_range(empty_client):
     for address in ("/models/m", f"/models/m/windows/{window.name}"):
         text = get(empty_client, address).text
         assert format_range(many.low, many.high) in text
-        assert re.search(rf"few ?4?{re.escape(percent(few.error))} ?–", text), text
+        assert re.search(rf"few ?4?{re.escape(percent(few.error))} ?too few rows", text), text
 
 
 def test_hostile_texts_are_shown_as_texts(pages, shop, addresses):
@@ -248,11 +248,40 @@ def test_without_limits_the_pages_say_so_and_offer_one(empty_client):
     empty_client.put(
         "/v1/models/m/settings", json={"limits": {"error": 0.9, "rise": None}}
     ).raise_for_status()
-    assert "within limits" in get(empty_client, "/models/m").text
+    for address in ("/", "/models/m"):
+        assert "estimate within limits" in get(empty_client, address).text
     assert (
         empty_client.post("/models/m/settings/suggested").status_code == 303
     )  # the error has a limit: it stays
     assert empty_client.get("/v1/models/m/settings").json()["limits"]["rise"] is None
+
+
+def test_a_range_that_reaches_above_the_limit_is_said_beside_the_estimate(empty_client):
+    empty_client.put("/v1/models/m/versions/v1/source", content=source_npz()).raise_for_status()
+    empty_client.put("/v1/models/m/settings", json={"replicates": 20}).raise_for_status()
+    empty_client.post("/v1/models/m/predictions", json={"rows": rows_json(60)[0]}).raise_for_status()
+    run_due_jobs(empty_client.store)
+    (w,) = empty_client.get("/v1/models/m/windows").json()["windows"]
+    between = (w["error"] + w["range"]["high"]) / 2
+    sampling = w["error"] - w["sampling"] / 2
+    for limit, expected in (
+        (between, ("estimate within limits", f"its range reaches above the limit of {percent(between)}")),
+        (
+            sampling,
+            ("no alert", f"the estimate is above the limit of {percent(sampling)}, but not by enough"),
+        ),
+        (0.99, ("estimate within limits",)),
+    ):
+        empty_client.put("/v1/models/m/settings", json={"limits": {"error": limit}}).raise_for_status()
+        run_due_jobs(empty_client.store)
+        for address in ("/", "/models/m"):
+            said = get(empty_client, address).text
+            assert all(text in said for text in expected)
+            assert ("above the limit" in said) == (limit != 0.99)
+    page = get(empty_client, f"/models/m/windows/{w['window']}").text
+    assert "60 rows, 0 labelled" in page
+    assert "what turned out" not in page
+    assert "The adaptive range follows from" in page
 
 
 @pytest.mark.parametrize(
@@ -375,7 +404,7 @@ def test_alerts_show_what_fires_and_what_could_not_be_delivered(pages):
     page = get(pages, "/alerts")
     assert "firing" in page.text
     assert "Not delivered" in page.text
-    assert "beyond 5.0%" in page.text
+    assert "above the limit of 5.0%" in page.text
     assert "No alert is firing for waits" in get(pages, "/models/waits/alerts").text
 
 

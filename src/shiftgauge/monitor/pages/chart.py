@@ -19,12 +19,14 @@ from shiftgauge.monitor.pages.format import (
     moment,
     pluralize,
     range_name,
+    range_or_reason,
     window_title,
 )
 from shiftgauge.monitor.periods import SECOND, iso
 from shiftgauge.monitor.settings import AlertLimits
 from shiftgauge.monitor.views import AlertView
 from shiftgauge.reports.page import percent
+from shiftgauge.times import rows_per_window
 
 #: More points than this cannot be told apart; windows are then put together.
 MOST_POINTS = 200
@@ -179,11 +181,19 @@ def name_of(point: Point) -> str:
     return f"{pluralize(len(point.windows), 'window')}, {moment(point.start)} to {moment(point.end)}"
 
 
+def until(point: Point) -> int:
+    """The time before which a point's windows begin.
+
+    The end of a window by rows is the time of its last row, which belongs to it and may be that of its first row too.
+    """
+    return max(window.end + (rows_per_window(window.spec) is not None) for window in point.windows)
+
+
 def address_of(point: Point, model: str) -> str:
     """The page of a window; of several, the range that shows them one by one."""
     if len(point.windows) == 1:
         return model_path(model, "windows", point.windows[0].name)
-    return f"{model_path(model)}?{urlencode({'from': iso(point.start), 'to': iso(point.end)})}"
+    return f"{model_path(model)}?{urlencode({'from': iso(point.start), 'to': iso(until(point))})}"
 
 
 def state_of(window: WindowView) -> str:
@@ -200,10 +210,11 @@ def facts_of(point: Point, metric: str, several: bool) -> list[tuple[str, str]]:
         last = point.windows[-1]
         out.append(("state", state_of(last) if last.error is None else "not estimated for this window"))
     else:
-        name = range_name(point.windows[-1])
+        last = point.windows[-1]
+        name, shown = range_name(last), range_or_reason(point.low, point.high, last.measured)
         out += [
             ("mean estimate" if mean else f"estimated {_title(metric)}", percent(point.value)),
-            (f"{name}, outermost ends" if mean else name, format_range(point.low, point.high)),
+            (f"{name}, outermost ends" if mean else name, shown),
             *([] if mean else [("of which sampling", half_width(point.sampling))]),
         ]
         if metric == ERROR:
@@ -274,7 +285,7 @@ def _slot(mine: Sequence[Point], metric: str, several: bool, model: str) -> dict
         "start": start / SECOND,
         "end": end / SECOND,
         "from": iso(start),
-        "to": iso(end),
+        "to": iso(max(until(p) for p in mine)),
         "name": name_of(last),
         "address": address_of(last, model),
         "facts": [facts_of(point, metric, several) for point in mine],

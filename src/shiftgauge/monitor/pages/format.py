@@ -20,7 +20,7 @@ STATES = {
     "empty": ("quiet", "○", "no rows yet"),
     "collecting": ("quiet", "○", "collecting"),
     "no-limits": ("quiet", "○", "no limits set"),
-    "ok": ("ok", "✓", "within limits"),
+    "ok": ("ok", "✓", "estimate within limits"),
 }
 #: A window's state, likewise.
 WINDOW_STATES = {
@@ -70,6 +70,15 @@ def format_range(low: float | None, high: float | None) -> str:
     '10.0% to 25.0%'
     """
     return "–" if low is None or high is None else f"{percent(low)} to {percent(high)}"
+
+
+def range_or_reason(low: float | None, high: float | None, measured: bool) -> str:
+    """A range, or why it is missing: where windows have measured ranges, a number without one has too few rows.
+
+    >>> range_or_reason(None, None, True), range_or_reason(None, None, False)
+    ('too few rows', '–')
+    """
+    return "too few rows" if low is None and measured else format_range(low, high)
 
 
 def range_name(window: WindowView) -> str:

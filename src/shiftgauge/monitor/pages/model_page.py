@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
 from urllib.parse import urlencode
@@ -25,9 +25,11 @@ from shiftgauge.monitor.pages.chart import (
     state_of,
     to_points,
 )
+from shiftgauge.monitor.pages.format import STATES
 from shiftgauge.monitor.pages.scale import SPARK_WINDOWS, Sparkline, TimeScale, sparkline
 from shiftgauge.monitor.periods import DAY, from_us, parse_time
 from shiftgauge.monitor.problems import invalid, unknown
+from shiftgauge.monitor.settings import AlertLimits
 from shiftgauge.monitor.views import ModelView, get_model, list_alerts, suggest_limits
 from shiftgauge.reports.page import percent
 
@@ -130,10 +132,44 @@ MOST_SPARKS = 100
 
 
 @dataclass(frozen=True)
+class ShownState:
+    """A model's state as pages show it: the class of its colour, a mark, a word, and a note beside it or nothing."""
+
+    look: str
+    mark: str
+    word: str
+    note: str = ""
+
+
+def error_limit(model: ModelView, limits: AlertLimits) -> float | None:
+    """The error that the newest window may have: the lower one of both limits."""
+    source = None if model.latest is None else model.latest.source_error
+    rise = None if source is None or limits.rise is None else source + limits.rise
+    return min((value for value in (limits.error, rise) if value is not None), default=None)
+
+
+def shown_state(model: ModelView, limit: float | None) -> ShownState:
+    """The state in words; of a model without an alert, on which side of the limit its estimate and range lie."""
+    state = ShownState(*STATES[model.state])
+    if model.state == "no-limits":
+        return replace(state, word=model.reason or state.word)
+    newest = model.latest
+    if model.state != "ok" or limit is None or newest is None or newest.error is None:
+        return state
+    if newest.error > limit:
+        note = f"the estimate is above the limit of {percent(limit)}, but not by enough or for long enough to alert"
+        return replace(state, word="no alert", note=note)
+    if newest.high is not None and newest.high > limit:
+        return replace(state, note=f"its range reaches above the limit of {percent(limit)}")
+    return state
+
+
+@dataclass(frozen=True)
 class ModelRow:
-    """A model of the list, its sparkline, and its newest window with labels."""
+    """A model of the list, its state, its sparkline, and its newest window with labels."""
 
     model: ModelView
+    state: ShownState
     spark: Sparkline | None
     labelled: WindowView | None
 
@@ -149,18 +185,15 @@ def list_rows(store: Store, models: list[ModelView]) -> list[ModelRow]:
                 store, model.name, version=model.latest.version, estimated=True, limit=SPARK_WINDOWS
             )
         labelled = next((w for w in reversed(windows_) if w.observed is not None), None)
-        limits = get_settings(store, model.name).limits
-        source = None if model.latest is None else model.latest.source_error
-        rise = None if source is None or limits.rise is None else source + limits.rise
-        limit = min((value for value in (limits.error, rise) if value is not None), default=None)
-        out.append(ModelRow(model, sparkline(windows_, limit=limit), labelled))
+        limit = error_limit(model, get_settings(store, model.name).limits)
+        out.append(ModelRow(model, shown_state(model, limit), sparkline(windows_, limit=limit), labelled))
     return out
 
 
 def sentence(models: list[ModelView]) -> str:
     """The whole list in a sentence.
 
-    `3 models: 1 with an alert, 2 within their limits`
+    `3 models: 1 with an alert, 2 without an alert`
     """
     words = {
         "alert": "with an alert",
@@ -168,7 +201,7 @@ def sentence(models: list[ModelView]) -> str:
         "collecting": "collecting rows",
         "empty": "without rows",
         "no-limits": "without limits",
-        "ok": "within limits",
+        "ok": "without an alert",
     }
     counts = [(sum(model.state == state for model in models), words[state]) for state in URGENT]
     parts = [f"{count} {word}" for count, word in counts if count]
@@ -214,6 +247,7 @@ def model_values(store: Store, name: str, asked: Mapping[str, str]) -> dict[str,
     drawn = to_points(windows, metric)
     return {
         "model": model,
+        "state": shown_state(model, error_limit(model, settings.limits)),
         "settings": settings,
         "version": version,
         "chosen": chosen,

@@ -16,7 +16,7 @@ from starlette.responses import HTMLResponse
 
 from shiftgauge._version import __version__
 from shiftgauge.monitor.pages import format as formatting
-from shiftgauge.monitor.periods import window_date
+from shiftgauge.monitor.periods import during_window, window_date
 from shiftgauge.monitor.problems import ApiProblem
 from shiftgauge.reports.page import points
 
@@ -39,6 +39,7 @@ def environment() -> Environment:
     names = (
         "percent",
         "format_range",
+        "range_or_reason",
         "range_name",
         "half_width",
         "number",
@@ -54,9 +55,10 @@ def environment() -> Environment:
     )
     out.globals |= {name: getattr(formatting, name) for name in names}
     out.filters |= {"number": formatting.number, "points": points}
-    constants = ("STATES", "WINDOW_STATES", "VERDICTS", "SHIFTS", "KINDS", "CAUSES")
+    constants = ("WINDOW_STATES", "VERDICTS", "SHIFTS", "KINDS", "CAUSES")
     out.globals |= {name.lower(): getattr(formatting, name) for name in constants}
-    out.globals |= {"static": static_address, "shiftgauge": __version__, "window_date": window_date}
+    out.globals |= {"static": static_address, "shiftgauge": __version__}
+    out.globals |= {"window_date": window_date, "during_window": during_window}
     return out
 
 
