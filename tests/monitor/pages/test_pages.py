@@ -301,6 +301,28 @@ def test_the_suggested_limit_follows_from_the_source(error, rows, rise):
     assert suggest_limits(model).limits == {"rise": pytest.approx(rise)}
 
 
+def test_windows_by_rows_of_a_single_time_follow_one_another(empty_client):
+    """The page of each links the ones before and after it."""
+    empty_client.put("/v1/models/m/versions/v1/source", content=source_npz()).raise_for_status()
+    empty_client.put("/v1/models/m/settings", json={"window": "20 rows", "replicates": 20}).raise_for_status()
+    rows, _ = rows_json(60)
+    same = [{**row, "time": rows[0]["time"]} for row in rows]
+    empty_client.post("/v1/models/m/predictions", json={"rows": same}).raise_for_status()
+    later, _ = rows_json(20, day=1, prefix="later")
+    empty_client.post("/v1/models/m/predictions", json={"rows": later}).raise_for_status()
+    run_due_jobs(empty_client.store)
+    names = [w.name for w in list_windows(empty_client.store, "m")]
+    assert len(names) == 4
+    for place, name in enumerate(names):
+        seen = get(empty_client, f"/models/m/windows/{name}").seen
+        links = {a["rel"]: a["href"].rpartition("/")[2] for _, a in seen if a.get("rel") in ("prev", "next")}
+        beside = {
+            "prev": names[place - 1] if place else None,
+            "next": names[place + 1] if place < 3 else None,
+        }
+        assert links == {rel: one for rel, one in beside.items() if one}
+
+
 def test_an_alert_says_whether_it_is_confirmed(pages):
     for address in ("/models/shop", "/alerts"):
         assert re.search(

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from pydantic import Field, computed_field
-from sqlalchemy import Connection, Select, and_, func, select
+from sqlalchemy import Connection, Select, and_, func, or_, select
 
 from shiftgauge.monitor.db.models import model_row
 from shiftgauge.monitor.db.schema import models, revisions, sources, versions, windows
@@ -263,6 +263,24 @@ def list_revisions(store: Store, model: str, name: str) -> list[WindowView]:
     if not rows:
         get_window(store, model, name)  # says which of the two is not known
     return [_window_view(row) for row in rows if row.revision is not None]
+
+
+def neighbours(store: Store, model: str, name: str) -> tuple[str | None, str | None]:
+    """The names of the windows of the same version before and after one; windows by rows may share one time."""
+    low, number = windows.c.low, windows.c.id
+    with store.read() as connection:
+        here = (models.c.name == model, windows.c.name == name)
+        joined = select(windows).join(models, models.c.id == windows.c.model_id)
+        w = connection.execute(joined.where(*here)).one()
+        same = select(windows.c.name).where(
+            windows.c.model_id == w.model_id, windows.c.version_id == w.version_id
+        )
+        before = same.where(or_(low < w.low, and_(low == w.low, number < w.id)))
+        after = same.where(or_(low > w.low, and_(low == w.low, number > w.id)))
+        return (
+            connection.execute(before.order_by(low.desc(), number.desc()).limit(1)).scalar(),
+            connection.execute(after.order_by(low, number).limit(1)).scalar(),
+        )
 
 
 def newest_observed(store: Store, model: str, version: str) -> WindowView | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from shiftgauge.monitor.db.models import get_settings
 from shiftgauge.monitor.db.store import Store
-from shiftgauge.monitor.db.windows import WindowView, get_window, list_revisions, list_windows
+from shiftgauge.monitor.db.windows import WindowView, get_window, list_revisions, neighbours
 from shiftgauge.monitor.pages.format import format_range, pluralize, range_name
 from shiftgauge.monitor.pages.scale import PercentScale, Tick, percent_scale
 from shiftgauge.monitor.problems import unknown
@@ -54,7 +54,7 @@ def window_values(store: Store, model: str, name: str, revision: str | None) -> 
     """Everything that `window.html.j2` needs."""
     revisions = list_revisions(store, model, name)
     shown = _chosen(revisions, revision) if revisions else get_window(store, model, name)
-    before, after = _neighbours(store, shown)
+    before, after = neighbours(store, model, name)
     return {
         "w": shown,
         "revisions": revisions,
@@ -76,22 +76,6 @@ def _chosen(revisions: list[WindowView], asked: str | None) -> WindowView:
     if chosen is None:
         raise unknown("revision", asked[:20], [str(view.revision) for view in revisions])
     return chosen
-
-
-def _neighbours(store: Store, w: WindowView) -> tuple[WindowView | None, WindowView | None]:
-    """The windows before and after, of the same version."""
-    before = [
-        v for v in list_windows(store, w.model, version=w.version, until=w.start, limit=2) if v.name != w.name
-    ]
-    # Only the newest of a stretch can be asked for: look into longer and longer ones.
-    length = max(w.end - w.start, 1)
-    for stretch in (2, 20, 400):
-        until = w.end + stretch * length
-        windows_ = list_windows(store, w.model, version=w.version, since=w.end, until=until)
-        after = [v for v in windows_ if v.name != w.name and v.start >= w.start]
-        if after:
-            return before[-1] if before else None, after[0]
-    return before[-1] if before else None, None
 
 
 def closing_bars(revisions: list[WindowView]) -> ComparisonChart | None:
