@@ -90,6 +90,8 @@ def test_the_rise_over_the_source_follows_the_same_rule(bad):
     assert firing(bad) == []
     put_limits(bad, rise=rise - 1.1 * w["sampling"])
     assert firing(bad) == [NOT_CONFIRMED]
+    said = f"the estimated rise over the source's error of v1 is {100 * rise:.1f} points on "
+    assert alerts(bad)[0]["message"].startswith(said)
 
 
 def test_a_wide_range_can_have_a_limit(bad):
@@ -100,7 +102,8 @@ def test_a_wide_range_can_have_a_limit(bad):
     put_limits(bad, width=width - 0.01)
     assert firing(bad) == [None]  # labels do not confirm a width
     when = during_window(w["window"])
-    said = f"the width of the range of v1 is {100 * width:.1f}% {when}: above the limit of {100 * width - 1:.1f}%"
+    limit = f"the limit of {100 * width - 1:.1f} points"
+    said = f"the width of the range of v1 is {100 * width:.1f} points {when}: above {limit}"
     assert alerts(bad)[0]["message"] == said
 
 

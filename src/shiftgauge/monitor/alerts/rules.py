@@ -128,6 +128,15 @@ def window_findings(version: str, newest: Sequence[WindowView], limits: AlertLim
     return out
 
 
+def amount(rule: str, value: float) -> str:
+    """A value or limit in words; rises and widths are differences, in percentage points.
+
+    >>> amount("error", 0.16), amount("rise", 0.08)
+    ('16.0%', '8.0 points')
+    """
+    return f"{100 * value:.1f} points" if rule in ("rise", "width") else percent(value)
+
+
 @dataclass(frozen=True)
 class WindowReading:
     """What a window says of the error, its rise or a metric.
@@ -176,8 +185,8 @@ def _on_limit(
     elif state is None and confirming is not None:  # what is said then is that the alert is confirmed
         shown, count = confirming, ""
     message = (
-        f"{shown.basis.format(title)} of {version} is {percent(shown.value)} {during_window(shown.window)}: {side} "
-        f"the limit of {percent(limit)}{count}"
+        f"{shown.basis.format(title)} of {version} is {amount(rule, shown.value)} {during_window(shown.window)}: "
+        f"{side} the limit of {amount(rule, limit)}{count}"
     )
     confirmed = confirming is not None
     return Finding(rule, version, state, limit, shown.value, message, shown.window, confirmed)
@@ -233,10 +242,10 @@ def _on_width(version: str, last: Sequence[WindowView], limit: float) -> Finding
     elif len(widths) == len(last) and all(width <= limit for width in widths):
         state = "resolve"
     side = "back below" if state == "resolve" else "above"
-    width_text = percent(widths[0]) if widths else "unknown"
+    width_text = amount("width", widths[0]) if widths else "unknown"
     message = (
         f"the width of the range of {version} is {width_text} {during_window(last[0].name)}: {side} the limit of "
-        f"{percent(limit)}"
+        f"{amount('width', limit)}"
     )
     return Finding("width", version, state, limit, widths[0] if widths else None, message, last[0].name)
 
