@@ -192,3 +192,26 @@ def test_a_period_whose_rows_all_weigh_nothing_has_no_estimate(source):
     assert first.observed is not None
     schema = json.loads(resources.files("shiftgauge").joinpath("data/schema.json").read_text())
     jsonschema.validate(json.loads(found.to_json()), schema)
+
+
+def test_a_score_is_printed(source, frame):
+    found = sg.timeline(source, frame, time="date", method="entropy")
+    lines = [line for line in repr(found).splitlines() if line.startswith("  2026")]
+    for period, line in zip(found.periods, lines, strict=True):
+        if period.estimate is not None:
+            assert f"  score {period.estimate.score:.4g}" in line
+
+
+@pytest.mark.parametrize(
+    ("parts", "names"), [((1,), "rows 140-279"), ((0, 1, 2), "rows 0-139, rows 140-279 and 1 more")]
+)
+def test_periods_with_warnings_of_their_own_are_named(source, frame, parts, names):
+    """Where every row has the same scores, the range is wide."""
+    frame = pd.concat([frame.iloc[:280], frame.iloc[:280]])
+    for part in parts:
+        frame.iloc[140 * part : 140 * part + 140, :3] = 0.0
+    found = sg.timeline(source, frame, every="140 rows")
+    said = f"{len(parts)} of 4 periods have warnings of their own, which the JSON has: {names}"
+    assert found.warnings == (said,)
+    own = [at for at, period in enumerate(found.to_dict()["periods"]) if period["estimate"]["warnings"]]
+    assert tuple(own) == parts

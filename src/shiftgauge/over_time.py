@@ -64,6 +64,11 @@ class TimelinePeriod:
         return None if self.estimate is None else self.estimate.error
 
     @property
+    def score(self) -> float | None:
+        """The value of a method that gives a score; None for an error."""
+        return None if self.estimate is None else self.estimate.score
+
+    @property
     def low(self) -> float | None:
         """The lower end of the range; None without one."""
         return None if self._range is None else self._range.low
@@ -176,10 +181,13 @@ class Timeline(Table):
         observed = "" if period.observed is None else percent(period.observed)
         ends = "" if period.low is None or period.high is None else percent_range(period.low, period.high)
         counted = period.estimate is not None and period.estimate.counted
+        value = "" if period.error is None else percent(period.error)
+        if period.score is not None:
+            value = f"score {period.score:.4g}"
         return (
             period.name,
             f"{period.rows:,}",
-            "" if period.error is None else percent(period.error),
+            value,
             "labelled" if counted else ends,
             "" if counted else period.grade or "",
             f"{period.labels:,}" if period.labels else "",
@@ -384,9 +392,14 @@ def _period(
 
 
 def _shared_warnings(periods: Sequence[TimelinePeriod]) -> tuple[str, ...]:
-    """The warnings of every period; those of some are counted."""
-    found = [period.estimate.warnings for period in periods if period.estimate is not None]
-    shared = [text for text in found[0] if all(text in one for one in found)]
-    others = sum(any(text not in shared and not isinstance(text, Note) for text in one) for one in found)
-    counted = Note(f"{others} of {len(found)} periods have warnings of their own")
-    return (*shared, *([counted] if others else []))
+    """The warnings of every period; where only some have others, the names of these periods."""
+    found = [(period.name, period.estimate.warnings) for period in periods if period.estimate is not None]
+    shared = [text for text in found[0][1] if all(text in one for _, one in found)]
+    others = [
+        name for name, one in found if any(text not in shared and not isinstance(text, Note) for text in one)
+    ]
+    if not others:
+        return tuple(shared)
+    names = ", ".join(others[:2]) + (f" and {len(others) - 2:,} more" if len(others) > 2 else "")
+    which = f"{len(others)} of {len(found)} periods have warnings of their own, which the JSON has: {names}"
+    return (*shared, Note(which))
