@@ -137,7 +137,6 @@ def _print_numbers(result: Metrics, out: Console) -> None:
 
     out.print(
         f"error {percent(result.error)} by {result.method}"
-        + ("" if result.cott_error is None else f", {percent(result.cott_error)} by cott")
         + f"; kappa {result.kappa:.3f}"
         + ("" if result.roc_auc is None else f"; ROC-AUC {result.roc_auc:.3f}")
         + ("" if result.average_precision is None else f"; average precision {result.average_precision:.3f}")
