@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shlex
 from importlib import resources
 
 import jsonschema
@@ -78,6 +79,122 @@ def test_plan_label_estimate(shiftgauge, place):
     assert "--labels-chosen unknown" in ran.err
 
 
+def next_command(text):
+    """The words of the command that a screen says to type next."""
+    lines = text[text.index("next  ") :].split("\n", 1)[1].replace("\\\n", " ")
+    return shlex.split(next(line for line in lines.splitlines() if "shiftgauge " in line))[1:]
+
+
+def fill_in(path, truth, key="row", first=0):
+    """Label the rows of a plan that have no label yet; returns the labels of all its rows."""
+    with open(path) as file:
+        lines = list(csv.DictReader(file))
+    labels = {}
+    for line in lines:
+        known = truth[int(line[key]) - first]
+        assert line.get("label", "") in ("", known)
+        line["label"] = labels[int(line[key])] = known
+    with open(path, "w") as file:
+        writer = csv.DictWriter(file, lines[0])
+        writer.writeheader()
+        writer.writerows(lines)
+    return labels
+
+
+@pytest.mark.parametrize("blocks", [False, True])
+@pytest.mark.parametrize("words", [[], ["--id", "key"]])
+def test_the_printed_commands_add_labels_and_lose_none(shiftgauge, place, words, blocks, monkeypatch):
+    if blocks:
+        monkeypatch.setattr("shiftgauge.io.read.subsample_step", lambda rows, k: 2 if rows == 500 else 1)
+    wrong = np.random.default_rng(0).random(500) < 0.3
+    place = np.where(wrong, np.array(NAMES)[(np.searchsorted(NAMES, place) + 1) % 3], place)
+    key, first = ("id", 5000) if words else ("row", 0)
+    command, labels = ["label-plan", *both(), *words, "-n", "2", "-o", "rows.csv"], {}
+    for count, name in ((2, "rows.csv"), (22, "rows-2.csv")):
+        planned = shiftgauge(*command)
+        assert planned.code == 0, planned.err
+        assert max(map(len, planned.out.splitlines())) <= 80
+        assert (command[0], command[-1]) == ("label-plan", name)
+        before, labels = labels, fill_in(name, place, key, first)
+        assert len(labels) == count
+        assert before.items() <= labels.items()
+        command = next_command(planned.out)
+        assert command[-1] == name
+        answer = shiftgauge(*command)
+        assert f" rows, {count} labels" in answer.out, answer.err
+        lost = shiftgauge("label-plan", *both(), "-o", name)
+        assert (lost.code, lost.err) == (
+            2,
+            f"shiftgauge: --out {name}: {count} lines have labels there, which would be lost; wanted another file\n",
+        )
+        command = next_command(answer.out)
+    assert command[0] == "doctor"  # these are enough labels
+
+
+def test_rows_beside_labelled_ones_are_a_plan_too(shiftgauge, place):
+    write("some.csv", place, [3, 4, 499])
+    asked = ("label-plan", *both(), "--labels", "some.csv", "-n", "50")
+    found = shiftgauge(*asked, "-o", "rows.parquet", "--save-plan", "plan.json", "--json").json
+    assert found["sentence"] == "label 50 more rows; 3 have a label already"
+    assert found["rows"][50:] == [3, 4, 499]
+    assert len(set(found["rows"])) == 53
+    table = parquet.read_table("rows.parquet").to_pydict()
+    assert table["label"] == [""] * 50 + [place[row] for row in (3, 4, 499)]
+    write("all.csv", place, found["rows"])
+    (one,) = shiftgauge("estimate", *both(), "--labels", "all.csv", "--plan", "plan.json", "--json").json[
+        "estimates"
+    ]
+    assert one["labels"]["n"] == 53
+    own = shiftgauge("label-plan", *both("some.parquet"), "--use-labels", "--json").json
+    assert sorted(own["rows"][20:]) == list(range(0, 500, 10))
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["--labels", "some.csv", "-n", "498"], "n 498: wanted 497 or fewer"),
+        (["--labels", "all.csv"], "all.csv: every row of TARGET has a label; there is nothing left to label"),
+        (["--labels", "some.csv", "--decide", "0.2"], "put all rows in one order; leave the labels out"),
+        (["--labels", "some.csv", "-o", "some.csv"], "some.csv: that is an input, which would be lost"),
+        (["--labels", "strange.csv"], "strange.csv: 700 is not a row of the target"),
+        (["-o", "truth.npz"], "--out truth.npz: 500 lines have labels there, which would be lost"),
+        (["-o", "named.csv", "--label-column", "species"], "--out named.csv: 1 line has a label there"),
+    ],
+)
+def test_plans_that_would_lose_or_repeat_labels_are_refused(shiftgauge, place, words, line):
+    write("some.csv", place, [3, 4, 499])
+    write("all.csv", place, range(500))
+    write("strange.csv", place, [], more=["700,cat"])
+    np.savez("truth.npz", label=place)
+    with open("named.csv", "w") as file:
+        file.write("row,species\n1,cat\n2,\n")
+    parquet.write_table(
+        parquet.read_table("s.parquet").rename_columns([*(f"logit_{name}" for name in NAMES), "species"]),
+        "named.parquet",
+    )
+    source = "named.parquet" if "--label-column" in words else "s.parquet"
+    ran = shiftgauge("label-plan", source, "t.parquet", *words)
+    assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
+    assert line in ran.err
+
+
+def test_files_without_labels_are_written_anew(shiftgauge, place):
+    for _ in range(2):
+        assert shiftgauge("label-plan", *both(), "-o", "rows.csv").code == 0
+    with open("rows.csv", "w") as file:
+        file.write("not,a\ntable")
+    assert shiftgauge("label-plan", *both(), "-o", "rows.csv").code == 0
+
+
+def test_labels_that_came_by_themselves_are_not_mixed_with_a_plan(shiftgauge, place):
+    predicted = np.array(NAMES)[sg.read_target("t.parquet").predictions]
+    other = {"cat": "dog", "dog": "owl", "owl": "cat"}
+    write("rows.csv", [other[name] for name in predicted], range(2))
+    answer = shiftgauge("estimate", *both(), "--labels", "rows.csv", "--labels-chosen", "unknown")
+    command = next_command(answer.out)
+    assert (command[0], command[-1], "--labels" in command) == ("label-plan", "rows-2.csv", False)
+
+
 def test_a_saved_plan_is_the_plan(place, tmp_path):
     for options in ({}, {"decide": 0.2}):
         plan = sg.label_plan(*samples(id="key"), **options)
@@ -120,6 +237,16 @@ def test_label_progress(shiftgauge, place):
     with open("rows.csv") as file:
         keys = [int(line["id"]) for line in csv.DictReader(file)]
     assert len(keys) == 500
+    write("none.csv", place, [], "id", more=[f"{key}," for key in keys])
+    ran = shiftgauge("label-progress", "p.json", "none.csv")
+    assert (ran.code, ran.out) == (0, f"go on: 0 of 500 rows are labelled; begin with {keys[0]}\n")
+    empty = shiftgauge("label-progress", "p.json", "none.csv", "--json").json
+    assert (empty["labels"], empty["done"], empty["range"]["low"], empty["range"]["high"]) == (
+        0,
+        False,
+        0.0,
+        1.0,
+    )
     write("few.csv", place, [key - 5000 for key in keys[:2]], "id", 5000)
     assert shiftgauge("label-progress", "p.json", "few.csv").out.startswith("go on: 2 labels, ")
     write("more.csv", place, [key - 5000 for key in keys[:60]], "id", 5000)

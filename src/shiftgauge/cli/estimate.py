@@ -13,7 +13,7 @@ from shiftgauge.cli import inputs as files
 from shiftgauge.cli import options
 from shiftgauge.cli.answer import Commands, print_answer
 from shiftgauge.cli.comparison import EstimateOptions, check_options, compare_methods, to_document
-from shiftgauge.cli.outputs import check_output
+from shiftgauge.cli.outputs import check_output, new_file
 from shiftgauge.cli.records import command_line, print_json
 from shiftgauge.cli.screen import note_after, show_progress, waiting_lines
 from shiftgauge.errors import InputError
@@ -90,10 +90,14 @@ def _commands(context: typer.Context, one: Estimate) -> Commands:
     )
     from shiftgauge.results import MORE_LABELS
 
-    count = min(one.n_target, max(MORE_LABELS, 0 if one.labels is None else 2 * one.labels.n))
-    plan = command_line(context, "label-plan", [*same, "proportions", "calibration"])
+    count, left, known, file = MORE_LABELS, one.n_target, [], "rows.csv"
+    if one.labels is not None:
+        count, file = max(count, one.labels.n), new_file()
+        if one.labels.chosen == "random":
+            known, left = [field.name for field in fields(files.KnownLabels)], left - one.labels.n
+    plan = command_line(context, "label-plan", [*same, *known, "proportions", "calibration"])
     return Commands(
-        f"{plan} -n {count} -o rows.csv",
+        f"{plan} -n {min(count, left)} -o {file}",
         command_line(context, "doctor", [*same, *labelled, "proportions", "calibration"]),
     )
 

@@ -98,14 +98,29 @@ class Samples(NamedTuple):
 
 
 @dataclass(frozen=True)
-class LabelOptions:
-    """Labels of TARGET as evidence: each field is an option of every command whose answer they change."""
+class KnownLabels:
+    """Labels of some rows of TARGET: each field is an option."""
 
     labels: Annotated[
         Path | None,
         labels_option(help="Labels of some rows: columns id or row, label"),
     ] = None
     use_labels: Annotated[bool, labels_option("--use-labels", help="Use TARGET's own label column")] = False
+
+    def __post_init__(self) -> None:
+        if self.labels is not None and self.use_labels:
+            raise InputError(f"--labels {self.labels} and --use-labels: wanted one of the two")
+
+    @property
+    def given(self) -> bool:
+        """Whether there are labels."""
+        return self.labels is not None or self.use_labels
+
+
+@dataclass(frozen=True)
+class LabelOptions(KnownLabels):
+    """Labels of TARGET as evidence: each field is an option of every command whose answer they change."""
+
     labels_chosen: Annotated[
         str | None,
         labels_option(help="Rows chosen: random (default) or unknown"),
@@ -116,8 +131,7 @@ class LabelOptions:
     ] = None
 
     def __post_init__(self) -> None:
-        if self.labels is not None and self.use_labels:
-            raise InputError(f"--labels {self.labels} and --use-labels: wanted one of the two")
+        super().__post_init__()
         if self.labels_chosen not in (None, "random", "unknown"):
             hint = nearest(self.labels_chosen or "", ("random", "unknown"))
             raise InputError(f"--labels-chosen {self.labels_chosen}: wanted random or unknown{hint}")
@@ -126,11 +140,6 @@ class LabelOptions:
         for option, value in (("--labels-chosen", self.labels_chosen), ("--plan", self.plan)):
             if value is not None and not self.given:
                 raise InputError(f"{option} {value}: there are no labels; pass --labels FILE too")
-
-    @property
-    def given(self) -> bool:
-        """Whether there are labels."""
-        return self.labels is not None or self.use_labels
 
     def check_method(self, *methods: str | None, marginal: str | None = None) -> None:
         """Refuse labels where something else than auto answers."""

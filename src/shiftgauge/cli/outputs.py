@@ -1,4 +1,4 @@
-"""Refuse to write to a file that the command reads, or would read the next time."""
+"""Refuse to write to a file that the command reads, or would read the next time, or that holds labels."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from shiftgauge.errors import InputError
+from shiftgauge.errors import FileError, InputError, ShiftgaugeError
 
 
 def check_output(option: str, out: Path, inputs: Iterable[str | Path | None]) -> None:
@@ -22,6 +22,38 @@ def check_output(option: str, out: Path, inputs: Iterable[str | Path | None]) ->
     for path in inputs:
         if path is not None and _is_read(out, Path(path)):
             raise InputError(f"{option} {out}: that is an input, which would be lost; wanted another file")
+
+
+def check_no_labels(option: str, out: Path, column: str) -> None:
+    """Refuse to write over a table that has labels.
+
+    Args:
+        option: the option that named the output.
+        out: the file to write.
+        column: the name of the label column, besides `label` and `labels`.
+    """
+    from shiftgauge.io import column_names, read_column
+    from shiftgauge.validation import missing_rows
+
+    if not out.exists():
+        return
+    try:
+        names = column_names(out)
+        columns = [read_column(out, name) for name in names if name in (column, "label", "labels")]
+    except ShiftgaugeError:  # not a table
+        return
+    count = sum(int((~missing_rows(values, "labels")).sum()) for values in columns)
+    if count:
+        lines = "1 line has a label" if count == 1 else f"{count:,} lines have labels"
+        raise FileError(f"{option} {out}: {lines} there, which would be lost; wanted another file")
+
+
+def new_file() -> str:
+    """A name for rows to label beside files that have labels: the first of rows-2.csv, rows-3.csv, ... that is new."""
+    number = 2
+    while os.path.lexists(f"rows-{number}.csv"):
+        number += 1
+    return f"rows-{number}.csv"
 
 
 def _is_read(out: Path, path: Path) -> bool:

@@ -168,6 +168,8 @@ def read_target_labels(
     options: ReadOptions | None = None,
     classes: tuple[Hashable, ...] | None = None,
     ids: bool = False,
+    *,
+    may_be_empty: bool = False,
 ) -> tuple[dict[Any, Any], tuple[str, ...]]:
     """Labels of some target rows: a file with the columns or keys `label`, and `id` or `row` (counted from 0).
 
@@ -178,6 +180,7 @@ def read_target_labels(
         options: how to read it; `label` and `id` are its columns, if the file has columns of these names.
         classes: the target's class names.
         ids: whether the target's rows have ids; then the labels are found by `id`, else by `row`.
+        may_be_empty: whether the file may have no label yet.
 
     Returns:
         Row number or id -> label, and notes.
@@ -210,7 +213,7 @@ def read_target_labels(
             )
         repeated += name in labels
         labels[name] = value
-    if not labels:
+    if not labels and not may_be_empty:
         raise FileError(f"{path}: no line has a label; wanted some, or leave the file out")
     lines = "1 line repeats" if repeated == 1 else f"{repeated:,} lines repeat"
     return labels, (Note(f"{path}: {lines} a label; each counts once"),) if repeated else ()
