@@ -100,7 +100,8 @@ def test_texts_fit_a_terminal(samples, name):
 def test_without_pandas_the_message_says_what_to_install(samples, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pandas", None)
     with pytest.raises(
-        sg.MissingDependencyError, match=r"to_pandas needs pandas; pip install 'shiftgauge\[pandas\]'"
+        sg.MissingDependencyError,
+        match=r"to_pandas needs pandas; install the extra: pip install '.\[pandas\]' in",
     ):
         sg.compare(*samples, ["ac"]).to_pandas()
 

@@ -135,4 +135,13 @@ def optional(module: str, *, extra: str, purpose: str) -> Any:
     try:
         return import_module(module)
     except ImportError:
-        raise MissingDependencyError(f"{purpose} needs {module}; pip install 'shiftgauge[{extra}]'") from None
+        raise MissingDependencyError(f"{purpose} needs {module}; {how_to_install(extra)}") from None
+
+
+def how_to_install(extra: str) -> str:
+    """What to type for an extra; right whether or not shiftgauge is on PyPI.
+
+    >>> how_to_install("dask")
+    "install the extra: pip install '.[dask]' in a clone of shiftgauge"
+    """
+    return f"install the extra: pip install '.[{extra}]' in a clone of shiftgauge"

@@ -74,9 +74,15 @@ def test_the_limit_looks_at_what_on_names(shiftgauge, files):
     assert (ran.code, ran.json["limit"]["value"]) == (0, found["interval"]["low"])
     limit = f"the limit of {100 * between:g}%"
     ran = shiftgauge(*words[:-1], "--fail-above", between, "--on", "ceiling")
-    assert f"ceiling is above {limit}; low is not, error is not" in ran.err
+    low, error, high = (
+        f"{100 * value:.1f}%"
+        for value in (found["interval"]["low"], found["error"], found["interval"]["high"])
+    )
+    said = " ".join(ran.err.split())
+    assert f"ceiling {high} is above {limit} (error {error}, interval {low} to {high})" in said
     ran = shiftgauge(*words[:-1], "--fail-above", between)
-    assert f"error is not above {limit}; low is not, ceiling is" in ran.err
+    said = " ".join(ran.err.split())
+    assert f"error {error} is not above {limit} (interval {low} to {high})" in said
     assert "limit" not in shiftgauge(*words[:-1], "--fail-above", between, "--quiet").err
 
 

@@ -349,6 +349,19 @@ def test_labels_of_all_rows_are_the_answer(shiftgauge, place):
     assert ran.out.startswith(f"error {100 * np.mean(predicted != place):.1f}%   by the labels of all rows\n")
 
 
+def test_a_truth_outside_the_range_is_said_to_be(shiftgauge, place):
+    predicted = np.array(NAMES)[sg.read_target("t.parquet").predictions]
+    other = {"cat": "dog", "dog": "owl", "owl": "cat"}
+    np.save("quarter.npy", [other[name] if row % 4 == 0 else name for row, name in enumerate(predicted)])
+    ran = shiftgauge("estimate", *both(), "--truth", "quarter.npy")
+    assert "truth 25.0% by the labels of all rows; the estimate is " in ran.out
+    np.save("right.npy", predicted)
+    text = " ".join(shiftgauge("estimate", *both(), "--truth", "right.npy").out.split())
+    assert "truth 0.0% by the labels of all rows, outside the 90% range; the estimate is " in text
+    ran = shiftgauge("estimate", *both(), "--truth", "right.npy", "-m", "scot")
+    assert "outside" not in ran.out  # a named method has no range
+
+
 def test_every_command_follows_the_labels(shiftgauge, place):
     write("labels.csv", place, range(0, 500, 5))
     words = ("--labels", "labels.csv", "--json")
@@ -388,6 +401,8 @@ def test_the_screen_of_estimate_is_short(shiftgauge, place, extra):
     assert max(map(len, lines)) <= 80
     (one,) = shiftgauge("estimate", *both(), *extra, "--json").json["estimates"]
     answer = f"{100 * one['error']:.1f}%"
+    if limited:
+        assert answer in lines.pop()  # it stands alone with --quiet
     assert lines[0].startswith(f"error {answer}   90% range ")
     assert lines[0].endswith(f"grade: {one['details']['grade']}")
     assert "\n".join(lines).count(answer) == 1

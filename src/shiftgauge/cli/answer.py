@@ -43,6 +43,9 @@ class Truth:
         text = f"truth {percent(self.error)} by the labels of {self.where}"
         if one.error is None:
             return text
+        ends = one.range
+        if ends is not None and not one.counted and not ends.low <= self.error <= ends.high:
+            text += f", outside the {100 * ends.level:g}% range"
         points = 100 * (one.error - self.error)
         return f"{text}; the estimate is {abs(points):.1f} points {'above' if points >= 0 else 'below'}"
 

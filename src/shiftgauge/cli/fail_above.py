@@ -12,12 +12,8 @@ from shiftgauge.errors import InputError, nearest
 if TYPE_CHECKING:
     from shiftgauge.results import Estimate
 
-#: What may be compared with the limit.
-ON = {
-    "low": "the lower end of the range",
-    "error": "the estimate",
-    "ceiling": "the upper end of the range",
-}
+#: What may be compared with the limit: the lower end of the range, the estimate, or the upper end.
+ON = ("low", "error", "ceiling")
 FailAbove = Annotated[float | None, typer.Option(help="Exit with code 1 if the estimate is above")]
 On = Annotated[
     str,
@@ -63,11 +59,17 @@ class ErrorLimit:
         return self.value(estimate) > self.fail_above
 
     def sentence(self, estimate: Estimate) -> str:
-        """What was compared, and what the other two would have said."""
-        above = {name: value > self.fail_above for name, value in _values(estimate).items()}
-        own = f"{self.on} is {'' if self.exceeded(estimate) else 'not '}above the limit of {100 * self.fail_above:g}%"
-        others = [f"{name} is{'' if it else ' not'}" for name, it in above.items() if name != self.on]
-        return "; ".join([own, *([", ".join(others)] if others else [])])
+        """What was compared, and the other two numbers."""
+        from shiftgauge.results import percent, percent_range
+
+        above = "above" if self.exceeded(estimate) else "not above"
+        own = f"{self.on} {percent(self.value(estimate))} is {above} the limit of {100 * self.fail_above:g}%"
+        ends = estimate.shown_range
+        if ends is None:
+            return own
+        kind = "interval" if estimate.range is None else "range"
+        error = f"error {percent(estimate.error or 0.0)}, " if self.on != "error" else ""
+        return f"{own} ({error}{kind} {percent_range(ends.low, ends.high)})"
 
     def to_dict(self, estimate: Estimate) -> dict[str, Any]:
         """The limit and its result as plain values."""
