@@ -322,7 +322,7 @@ class Estimate(Result):
         worse = None not in (error, classes) and error > 1.0 - 1.0 / classes  # type: ignore[operator]
         hint = ", worse than chance: are labels and columns in the same order?" if worse else ""
         known = "" if error is None else f"validation error {percent(error)}{hint}; "
-        return f"{known}{self.n_target:,} rows, {labels:,} label{'' if labels == 1 else 's'}"
+        return f"{known}{_counted(self.n_target, 'row')}, {_counted(labels, 'label')}"
 
     def why(self) -> str:
         """What the answer of `auto` rests on; nothing for a method that was named."""
@@ -361,7 +361,12 @@ class Estimate(Result):
         """What `auto` chose, and why; nothing of a method that was named."""
         if "choice" not in self.details:
             return []
-        return [f"chose {self.details['choice']}: {self.details['reason']}"]
+        text = f"chose {self.details['choice']}: {self.details['reason']}"
+        points_added = round(100 * self.details.get("added", 0.0), 1)
+        if points_added:
+            more = "1 point is" if points_added == 1 else f"{points_added:g} points are"
+            text += f"; {more} added, since errors mostly rise when more than class proportions change"
+        return [text]
 
     def notes(self) -> list[str]:
         """What the answer rests on: what was chosen, what the range covers, and how much of it is sampling."""
@@ -543,6 +548,10 @@ def _wrapped(line: str) -> list[str]:
 
 def _escaped(text: str) -> str:
     return html.escape(printable(text))
+
+
+def _counted(count: int, thing: str) -> str:
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"
 
 
 def percent(fraction: float) -> str:

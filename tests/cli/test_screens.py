@@ -95,11 +95,60 @@ def test_slices(shiftgauge, few):
     assert found[0] == "slice  error   from     to  rows"
     assert found[1].split()[:2] == ["east", "33.3%"]
     assert found[2].split()[:2] == ["west", "37.5%"]
-    assert found[3] == ""
-    assert found[4] == "all    34.4%                  40"
+    assert found[3] == "all    34.4%                  40"
     assert [found[0].index(word) + len(word) for word in ("error", "from", "to", "rows")] == [12, 19, 26, 32]
     assert [line[12 - 1] + line[19 - 1] + line[26 - 1] for line in found[1:3]] == ["%%%", "%%%"]
     assert [line[26:32].strip() for line in found[1:3]] == ["30", "10"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["estimate", "--verbose"],
+        ["metrics", "--confusion"],
+        ["label-plan", "--decide", "0.2"],
+        ["report", "--out", "page.html"],
+        ["slices", "--by", "site"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_texts_and_tables_fit_80_columns(shiftgauge, tmp_path, words, monkeypatch):
+    """Ten classes with names, and a shift that takes many words; no blanks at the end of a line of slices."""
+    rng = np.random.default_rng(0)
+    names = [f"a long name {j}" for j in range(10)]
+    z = 2.0 * rng.normal(size=(900, 10))
+    labels = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
+    monkeypatch.chdir(tmp_path)
+    np.savez("s.npz", logits=z[:500], labels=np.array(names)[labels[:500]], classes=names)
+    np.savez("t.npz", logits=z[500:] * 0.3, classes=names, site=np.repeat(["east", "west"], 200))
+    ran = shiftgauge(words[0], "s.npz", "t.npz", *words[1:])
+    assert ran.code == 0, ran.err
+    lines = [*ran.out.splitlines(), *ran.err.splitlines()]
+    assert [line for line in lines if len(line) > 80] == []
+    if words[0] == "slices":
+        assert [line for line in lines if line != line.rstrip() or not line] == []
+    if words[0] == "metrics":
+        head = " ".join(line for line in lines if line.startswith(" "))
+        assert all(name in head for name in names)
+
+
+def test_verbose_says_what_was_added(shiftgauge, tmp_path):
+    rng = np.random.default_rng(0)
+    z = 2.0 * rng.normal(size=(3000, 4))
+    labels = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
+    np.savez(tmp_path / "s.npz", logits=z[:1500], labels=labels[:1500])
+    np.savez(tmp_path / "t.npz", logits=z[1500:] * 0.2)
+    words = ("estimate", tmp_path / "s.npz", tmp_path / "t.npz")
+    (one,) = shiftgauge(*words, "--json").json["estimates"]
+    assert one["details"]["added"] == 0.01
+    text = " ".join(shiftgauge(*words, "-v").out.split())
+    assert "; 1 point is added, since errors mostly rise when more than class proportions change" in text
+
+
+def test_one_row_is_not_one_rows(shiftgauge, few, tmp_path):
+    np.savez(tmp_path / "one.npz", probs=[[0.875, 0.125, 0.0]])
+    ran = shiftgauge("estimate", few[0], tmp_path / "one.npz")
+    assert "; 1 row, 0 labels" in ran.out
 
 
 def test_backtest(shiftgauge, tmp_path):

@@ -74,7 +74,9 @@ def print_answer(
     advice = _advice(one, commands)
     warnings = [*answer.warnings, *answer.own_warnings(one)]
     if verbose:
-        print_lines(out, [*lines, *advice, *one.notes()])
+        print_lines(
+            out, [*lines, *advice, *(line for text in one.notes() for line in wrapped("", text, "  "))]
+        )
         for method, error in one.details.get("answers", {}).items():
             out.print(f"  {method:<12} {100 * error:5.1f}%")
         print_warnings(out, warnings)

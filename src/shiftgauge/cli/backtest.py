@@ -11,6 +11,7 @@ from shiftgauge.cli import options
 from shiftgauge.cli.options import check_distinct
 from shiftgauge.cli.records import print_json
 from shiftgauge.cli.screen import (
+    column_groups,
     console,
     plain_table,
     print_lines,
@@ -19,7 +20,6 @@ from shiftgauge.cli.screen import (
     use_option_names,
     wrapped,
 )
-from shiftgauge.results import WIDTH
 
 if TYPE_CHECKING:
     from shiftgauge.inference import Backtest
@@ -102,17 +102,12 @@ def _print(result: Backtest) -> None:
 
 def _beside(rows: list[dict[str, Any]]) -> list[list[str]]:
     """The methods in groups whose tables are at most 80 columns wide."""
-    first = max(len(row["kind"]) for row in rows)
-    groups: list[list[str]] = [[]]
-    width = first
-    for method in dict.fromkeys(row["method"] for row in rows):
-        needed = 2 + max(len(method), *(len(_cell(row)) for row in rows if row["method"] == method))
-        if width + needed > WIDTH and groups[-1]:
-            groups.append([])
-            width = first
-        groups[-1].append(method)
-        width += needed
-    return groups
+    methods = list(dict.fromkeys(row["method"] for row in rows))
+    widths = [
+        max(len(method), *(len(_cell(row)) for row in rows if row["method"] == method)) for method in methods
+    ]
+    groups = column_groups(max(len(row["kind"]) for row in rows), widths)
+    return [[methods[number] for number in group] for group in groups]
 
 
 def _table(rows: list[dict[str, Any]], methods: list[str]) -> Any:

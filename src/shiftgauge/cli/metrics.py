@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,7 @@ from shiftgauge.cli import inputs as files
 from shiftgauge.cli import options
 from shiftgauge.cli.records import print_json
 from shiftgauge.cli.screen import (
+    column_groups,
     console,
     plain_table,
     print_lines,
@@ -113,7 +114,7 @@ def _print(result: Metrics, shares: Shares | None, confusion: bool) -> None:
     else:
         _print_numbers(result, out)
     if confusion:
-        out.print(_matrix(result))
+        _print_matrix(result, out)
     out.print(f"estimated, not counted: it rests on what {result.method} assumes")
     print_lines(out, wrapped("", result.note, "  "))
     print_warnings(out, result.warnings)
@@ -154,9 +155,15 @@ def _print_numbers(result: Metrics, out: Console) -> None:
     out.print(table)
 
 
-def _matrix(result: Metrics) -> Any:
-    title = "true class \\ prediction, percent of all rows"
-    table = plain_table(("", *map(str, result.classes)), title=title)
-    for name, row in zip(result.classes, result.confusion, strict=True):
-        table.add_row(str(name), *(f"{100 * v:.2f}" for v in row))
-    return table
+def _print_matrix(result: Metrics, out: Console) -> None:
+    """The confusion matrix; of many classes in tables below each other."""
+    names = list(map(str, result.classes))
+    cells = [[f"{100 * v:.2f}" for v in row] for row in result.confusion]
+    widths = [max(map(len, column)) for column in zip(names, *cells, strict=True)]
+    title: str | None = "true class \\ prediction, percent of all rows"
+    for group in column_groups(max(map(len, names)), widths):
+        table = plain_table(("", *(names[j] for j in group)), title=title)
+        for name, row in zip(names, cells, strict=True):
+            table.add_row(name, *(row[j] for j in group))
+        out.print(table)
+        title = None

@@ -14,7 +14,7 @@ from shiftgauge.cli.comparison import EstimateOptions
 from shiftgauge.cli.options import check_distinct
 from shiftgauge.cli.outputs import check_output
 from shiftgauge.cli.records import about
-from shiftgauge.cli.screen import console, note, show_progress
+from shiftgauge.cli.screen import console, note, print_lines, show_progress, wrapped
 from shiftgauge.errors import InputError, nearest, printable
 
 if TYPE_CHECKING:
@@ -94,8 +94,8 @@ def _print(document: Report, wanted: str, out: Path | None) -> None:
         typer.echo(document.render(wanted), nl=False)
         return
     summary, screen = document.summary, console()
-    for line in (summary["answer"]["sentence"], summary["diagnosis"]["headline"], f"written to {out}"):
-        screen.print(printable(line))
+    for text in (summary["answer"]["sentence"], summary["diagnosis"]["headline"], f"written to {out}"):
+        print_lines(screen, wrapped("", printable(text), "  "))
 
 
 def _format(asked: str | None, out: Path | None) -> str:

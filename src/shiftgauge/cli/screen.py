@@ -133,6 +133,25 @@ def plain_table(head: Iterable[str] = (), left: int = 1, **options: Any) -> Tabl
     return table
 
 
+def column_groups(first: int, widths: Sequence[int]) -> list[list[int]]:
+    """The columns of a wide table, by number, in groups whose tables fit 80 columns beside one of width `first`.
+
+    >>> column_groups(10, [30, 30, 30])
+    [[0, 1], [2]]
+    """
+    from shiftgauge.results import WIDTH
+
+    groups: list[list[int]] = [[]]
+    total = first
+    for number, width in enumerate(widths):
+        if total + 2 + width > WIDTH and groups[-1]:
+            groups.append([])
+            total = first
+        groups[-1].append(number)
+        total += 2 + width
+    return groups
+
+
 def print_table(out: Console, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print the table of a result, its lines not wrapped."""
     from shiftgauge.results import text_table

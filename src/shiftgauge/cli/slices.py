@@ -12,7 +12,7 @@ from shiftgauge.cli import inputs as files
 from shiftgauge.cli import options
 from shiftgauge.cli.options import check_distinct
 from shiftgauge.cli.records import print_json
-from shiftgauge.cli.screen import console, plain_table, print_lines, print_warnings, show_progress, wrapped
+from shiftgauge.cli.screen import console, print_lines, print_table, print_warnings, show_progress, wrapped
 from shiftgauge.methods.range import RANGE_LEVEL
 
 if TYPE_CHECKING:
@@ -92,13 +92,12 @@ def slices(
 def _print(result: Slices, rows: int) -> None:
     from shiftgauge.results import percent
 
-    table = plain_table(("slice", "error", "from", "to", "rows"))
-    table.add_column("")
-    for s in result.slices:
-        table.add_row(s.name, percent(s.error), percent(s.low), percent(s.high), f"{s.rows:,}", s.note)
-    table.add_row()
-    table.add_row("all", percent(result.error), "", "", f"{rows:,}", "")
+    lines = [
+        (s.name, percent(s.error), percent(s.low), percent(s.high), f"{s.rows:,}", s.note)
+        for s in result.slices
+    ]
+    lines.append(("all", percent(result.error), "", "", f"{rows:,}", ""))
     out = console()
-    out.print(table)
+    print_table(out, ("slice", "error", "from", "to", "rows", ""), lines)
     print_lines(out, wrapped("", f"from, to: {100 * result.level:g}%, {result.kind}", "  "), "dim")
     print_warnings(out, (*result.warnings, result.note))
