@@ -14,6 +14,7 @@ from pyarrow import parquet
 import shiftgauge as sg
 
 NAMES = ("cat", "dog", "owl")
+BOTH_CSV = ("s.csv", "t.csv")
 
 
 @pytest.fixture
@@ -176,6 +177,28 @@ def test_plans_that_would_lose_or_repeat_labels_are_refused(shiftgauge, place, w
     ran = shiftgauge("label-plan", source, "t.parquet", *words)
     assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
     assert line in ran.err
+
+
+def test_names_that_look_like_formulas_come_back_as_labels(shiftgauge, tmp_path, monkeypatch):
+    """A CSV has an apostrophe before them."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    p = rng.random(400)
+    names = np.where(rng.random(400) < p, "-1", "+1")
+    for name, rows, last in (("s.csv", range(300), ",label"), ("t.csv", range(300, 400), "")):
+        lines = [f"{p[i]},{1 - p[i]}" + (f",{names[i]}" if last else "") for i in rows]
+        with open(name, "w") as file:
+            file.write("\n".join([f"prob_-1,prob_+1{last}", *lines]) + "\n")
+    write("some.csv", names, [301, 302, 303], first=-300)
+    ran = shiftgauge("label-plan", *BOTH_CSV, "--labels", "some.csv", "-n", "5", "-o", "rows.csv")
+    assert ran.code == 0, ran.err
+    with open("rows.csv") as file:
+        assert "\"'" in file.read()
+    before, after = (
+        shiftgauge("estimate", *BOTH_CSV, "--labels", name, "--json").json["estimates"][0]
+        for name in ("some.csv", "rows.csv")
+    )
+    assert after["labels"] == before["labels"]
 
 
 def test_files_without_labels_are_written_anew(shiftgauge, place):

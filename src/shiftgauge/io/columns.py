@@ -200,12 +200,15 @@ def read_target_labels(
             f"{path}: {key!r} and labels have the shapes {keys.shape} and {np.shape(values)}; wanted one label per row"
         )
     labels: dict[Any, Any] = {}
+    known = classes or ()
     repeated = 0
     for name, value in zip(keys.tolist(), np.asarray(values).tolist(), strict=True):
         if validation.is_missing(value):
             continue
         if validation.is_missing(name):
             raise FileError(f"{path}: the label {value!r} has no {key}; wanted both")
+        if value not in known and isinstance(value, str) and value.startswith("'") and value[1:] in known:
+            value = value[1:]  # as a CSV of ours has a name that a spreadsheet would read as a formula
         name = name if ids else _row_number(name, path)
         if name in labels and labels[name] != value:
             raise FileError(
