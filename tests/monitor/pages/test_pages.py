@@ -280,7 +280,7 @@ def test_a_range_that_reaches_above_the_limit_is_said_beside_the_estimate(empty_
             assert ("above the limit" in said) == (limit != 0.99)
     page = get(empty_client, f"/models/m/windows/{w['window']}").text
     assert "60 rows, 0 labelled" in page
-    assert "what turned out" not in page
+    assert "The estimate and the observed error" not in page
     assert "The adaptive range follows from" in page
 
 

@@ -1,4 +1,4 @@
-"""Windows: what was estimated for each, what turned out, and every revision of both."""
+"""Windows: the estimate and the observed error of each, and every revision of both."""
 
 from __future__ import annotations
 

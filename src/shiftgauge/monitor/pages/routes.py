@@ -48,7 +48,7 @@ def model_over_time(request: Request, model: str, caller: Reader) -> Response:
 
 @router.get("/models/{model}/windows/{window}")
 def window_page(request: Request, model: str, window: str, caller: Reader) -> Response:
-    """A window: what was estimated, what turned out, every revision."""
+    """A window: the estimate, the observed error, every revision."""
     revision = request.query_params.get("revision")
     return page("window.html.j2", **window_values(store_of(request), model, window, revision))
 

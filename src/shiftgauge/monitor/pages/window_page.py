@@ -1,4 +1,4 @@
-"""What the page of a window shows: the estimate and what turned out side by side, and every revision."""
+"""What the page of a window shows: the estimate and the observed error side by side, and every revision."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def closing_bars(revisions: list[WindowView]) -> ComparisonChart | None:
 
 
 def comparison_bars(w: WindowView, limits: AlertLimits) -> ComparisonChart:
-    """The estimate, what surrounds it, and what turned out, on one scale."""
+    """The estimate, what surrounds it, and the observed error, on one scale."""
     rise = None if w.source_error is None or limits.rise is None else w.source_error + limits.rise
     answers = (w.details.get("answers") or {}).values()
     rows: list[Bounds] = [

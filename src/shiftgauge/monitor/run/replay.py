@@ -132,7 +132,7 @@ def replay(
     """
     target, labels = read_checked(file, form)
     if labels is None:
-        raise InputError(f"{file}: holds no labels; a replay needs them to say what turned out")
+        raise InputError(f"{file}: holds no labels; a replay needs them for the observed error")
     times = times_of(read_column(file, time), time, str(file))
     order = np.argsort(times, kind="stable")
     names = None if target.classes is None else tuple(str(c) for c in target.classes)
