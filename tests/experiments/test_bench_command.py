@@ -153,7 +153,9 @@ def test_without_torch_one_line_says_what_to_install():
     assert done.returncode == 0, done.stderr
     lines = done.stderr.splitlines()
     assert len(lines) == len(commands)
-    assert all("networks need torch; pip install 'shiftgauge[experiments]'" in line for line in lines)
+    assert all(
+        "networks need torch; install the extra: pip install '.[experiments]'" in line for line in lines
+    )
     assert done.stdout == ""
 
 

@@ -165,7 +165,9 @@ def test_refusals(monkeypatch, tmp_path):
     absent = dataclasses.replace(TABLE_DATASETS["natural-90"], package="no-such-package")
     monkeypatch.setitem(TABLE_DATASETS, "natural-90", absent)
     assert table_datasets(["natural-90"])[0].missing() == ["the package no-such-package"]
-    with pytest.raises(MissingDependencyError, match=r"needs no-such-package.*shiftgauge\[experiments\]"):
+    with pytest.raises(
+        MissingDependencyError, match=r"needs no-such-package.*pip install '\.\[experiments\]'"
+    ):
         natural.collect(["natural-90"], tmp_path)
 
 

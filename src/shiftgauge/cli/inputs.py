@@ -112,7 +112,7 @@ class KnownLabels:
             raise InputError(f"--labels {self.labels} and --use-labels: wanted one of the two")
 
     @property
-    def given(self) -> bool:
+    def present(self) -> bool:
         """Whether there are labels."""
         return self.labels is not None or self.use_labels
 
@@ -138,7 +138,7 @@ class LabelOptions(KnownLabels):
         if self.plan is not None and self.labels_chosen is not None:
             raise InputError(f"--plan and --labels-chosen {self.labels_chosen}: wanted one of the two")
         for option, value in (("--labels-chosen", self.labels_chosen), ("--plan", self.plan)):
-            if value is not None and not self.given:
+            if value is not None and not self.present:
                 raise InputError(f"{option} {value}: there are no labels; pass --labels FILE too")
 
     def check_method(self, *methods: str | None, marginal: str | None = None) -> None:
@@ -146,7 +146,7 @@ class LabelOptions(KnownLabels):
         name = marginal and f"--marginal {marginal}"
         if methods and not any(method in (None, "auto") for method in methods):
             name = f"--method {methods[0]}"
-        if self.given and name:
+        if self.present and name:
             option = "--labels" if self.labels is not None else "--use-labels"
             raise InputError(f"{option}: labels combine with auto alone; leave {name} out, or the labels")
 
@@ -272,7 +272,7 @@ class InputOptions:
             if truth is None:
                 raise InputError(f"{target}: --check was asked for, but there are no labels to check against")
             made = made._replace(truth=truth, truth_file=truth_file or target)
-        if given.given:
+        if given.present:
             return _with_labels(made, given, target, own, options)
         if labels is not None and not check:
             _mention_labels(sample, own, isinstance(labels, CheckOptions))

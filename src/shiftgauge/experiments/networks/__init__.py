@@ -12,7 +12,7 @@ from importlib import import_module
 from importlib.util import resolve_name
 from typing import Any
 
-from shiftgauge.errors import InputError, MissingDependencyError, nearest
+from shiftgauge.errors import InputError, MissingDependencyError, how_to_install, nearest
 from shiftgauge.experiments.imports import import_object
 
 
@@ -73,7 +73,7 @@ def need_torch() -> Any:
     try:
         import torch
     except ImportError:
-        raise MissingDependencyError("networks need torch; pip install 'shiftgauge[experiments]'") from None
+        raise MissingDependencyError(f"networks need torch; {how_to_install('experiments')}") from None
     return torch
 
 
