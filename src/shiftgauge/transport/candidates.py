@@ -90,11 +90,6 @@ class CandidateRows:
         """(K,) the units that the classes receive of these rows if they share them by q."""
         return class_units(q, int(self.units.sum()), whole_row(self.unit))
 
-    def misplaced(self, u: Units, q: Floats) -> float:
-        """The units that the best classes at prices u receive beyond those of q."""
-        _, _, held = self.best_classes(u, q)
-        return float(np.maximum(held - self.wanted(q), 0).sum())
-
 
 def whole_row(unit: float) -> int:
     """The units of a row of weight 1."""

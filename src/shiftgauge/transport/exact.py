@@ -176,8 +176,8 @@ async def _solved(
 ) -> tuple[Units, Indices, dict[Part, int]]:
     """Prices, classes and parts of split rows."""
     if u is None and rows.k >= MANY_CLASSES and rows.n >= HISTOGRAM_ROWS * rows.k:
-        by_histograms, _ = await _histogram_prices(rows, q)
-        if everything.misplaced(by_histograms, q) <= MISPLACED * everything.misplaced(0 * by_histograms, q):
+        by_histograms, _, left = await _histogram_prices(rows, q)
+        if left <= MISPLACED:
             u = by_histograms
     if u is None:
         u = thinned_prices(everything, q)
@@ -270,7 +270,7 @@ async def _first_prices(rows: Rows, q: Floats, u: Units | None) -> tuple[Units, 
         return len(_candidates(block, u, T, unit)[1].pieces[0][0]) / len(sample)
 
     if len(sample) < SAMPLED_PER_CLASS * rows.k:
-        return await _histogram_prices(rows, q, share_of_candidates)
+        return (await _histogram_prices(rows, q, share_of_candidates))[:2]
     size = len(sample)
     if u is None and memory is not rows:
         u, size = on_grid((await exact_transport(memory, q)).prices), memory.n
@@ -327,23 +327,31 @@ def _histograms(block: Block, u: Units, shift: Units, unit: float) -> Units:
     return table
 
 
-async def _histogram_prices(rows: Rows, q: Floats, share_of_candidates: Any = None) -> tuple[Units, Units]:
-    """Prices, and how far they may still have to move apart, where a sample has few rows of a class.
+async def _histogram_prices(
+    rows: Rows, q: Floats, share_of_candidates: Any = None
+) -> tuple[Units, Units, float]:
+    """Prices where a sample has few rows of a class, and how far they may still have to move apart.
 
     A pass counts, for each class alone, how many rows it would have at every price (in bins), if the others stayed as
     they are. All then go there at once, after the first time most of the way: a Jacobi iteration, whose errors shrink
     the faster the more neighbours a class has. What it did last bounds what is left to do. If all rows are candidates
-    anyway, `share_of_candidates` is None.
+    anyway, `share_of_candidates` is None. Also returned: the mass beyond what classes should have at the last pass,
+    relative to that at the first.
     """
     unit, live = row_unit(rows.mass) * 2.0**-16, q > 0.0  # a row that ties is counted in several classes
     wanted = class_units(q, int(rows.mass * unit), whole_row(unit))
     u, shift = np.zeros(rows.k, np.int64), np.full(rows.k, FIRST_BIN, np.int64)
     T, share, before, first = apart(np.full((rows.k, rows.k), np.inf)), 1.0, np.inf, True
+    misplaced: list[int] = []
     for _ in range(HISTOGRAMS if share_of_candidates is not None else HISTOGRAMS_BEFORE_ALL):
         few = share * rows.n * rows.k <= CANDIDATE_ENTRIES
         if share_of_candidates is not None and (few or share > WORTH_HISTOGRAM * before):
             break
         table = await rows.fold(_histograms, u, shift, unit)
+        excess = table[:, BINS // 2 :].sum(axis=1) - wanted
+        misplaced.append(
+            int(np.maximum(excess, 0).sum() - max(excess.sum(), 0))
+        )  # rows that tie can be shared
         d = np.where(live, _own_moves(table, shift, wanted), 0.0)
         u = np.where(live, u + np.rint((1.0 if first else DAMPING) * d).astype(np.int64), 0)
         u = np.where(live, u - u[live].min(), 2 * ONE)  # no row goes where there is no mass
@@ -354,7 +362,7 @@ async def _histogram_prices(rows: Rows, q: Floats, share_of_candidates: Any = No
             T = apart(2.0 * (spread[:, None] + spread))
             share = share_of_candidates(u, T)
         shift = np.ceil(np.log2(BIN_RANGE * spread / (BINS // 2) + 1.0)).astype(np.int64)
-    return u, T
+    return u, T, misplaced[-1] / max(misplaced[0], 1)
 
 
 def _own_moves(table: Units, shift: Units, wanted: Units) -> Floats:
