@@ -153,12 +153,8 @@ class Auto(Estimator):
         )
         if expected.grade == STOP:
             warnings.append(wide_range_warning(expected.half_width(GRADE_LEVEL)))
-        scot = answers["scot:shrunk"]
-        if (
-            self.proportions == "unknown"
-            and evidence.kind != "label"
-            and scot > expected.range(RANGE_LEVEL).high
-        ):
+        scot, answer_range = answers["scot:shrunk"], expected.range(RANGE_LEVEL)
+        if self.proportions == "unknown" and evidence.kind != "label" and scot > answer_range.high:
             warnings.append(
                 f"if the target has the source's class proportions, the error is about {scot:.0%} (SCOT); if you know "
                 'that it has, say proportions="same"'
@@ -176,7 +172,7 @@ class Auto(Estimator):
                 "grade": expected.grade,
             },
             warnings=warnings,
-            range=expected.range(RANGE_LEVEL),
+            range=answer_range,
             sampling=sampling_interval(error, self.n_source_effective_, target.n_effective, RANGE_LEVEL),
         )
 
