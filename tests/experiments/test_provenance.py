@@ -352,6 +352,8 @@ def test_projnorm_is_of_the_scores_beside_it(setting, tmp_path):
     collect.collect_scores(setting, [0], projnorm_steps=1)
     with pytest.raises(FileError, match=r"projnorm-short/clean.json was made with other form; .*--redo"):
         collect.collect_scores(setting, [0], projnorm_steps=3)
+    made_by = scores.projnorm_made_by("contrast_5", "projnorm-short")
+    assert set(made_by) == {"form", "data", "code", "precision", "initial", "scores"}
     collect.collect_scores(dataclasses.replace(setting, redo=True), [0], projnorm_steps=3)
     assert scores.projnorm("contrast_5", "projnorm-short") != first
     fewer = dataclasses.replace(setting, rows=20, redo=True)

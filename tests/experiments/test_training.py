@@ -230,6 +230,23 @@ def test_a_refit_does_not_depend_on_what_was_drawn_before(images):
     assert not np.array_equal(first["out.weight"], other["out.weight"])
 
 
+def test_a_refit_takes_the_precision_of_the_run(images):
+    network = build("small", 4, 0)
+    initial = parameters_of(network)
+
+    def refit(precision):
+        return TorchRefit(network, steps=5, batch=32, run=Run(precision=precision))(
+            initial, images, images.labels
+        )
+
+    plain, rounded = refit("auto"), refit("bfloat16")
+    assert all(np.array_equal(value, plain[name]) for name, value in refit("float32").items())
+    assert 0 < distance(plain, rounded) < 0.2 * distance(plain, initial)
+    assert all(value.dtype == np.float32 for value in rounded.values())  # bfloat16 activations, not weights
+    with pytest.raises(InputError, match="float16 needs a GPU"):
+        refit("float16")
+
+
 def test_a_refit_goes_through_whole_shuffled_orders(images):
     asked = []
 

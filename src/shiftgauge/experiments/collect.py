@@ -279,6 +279,7 @@ def _pending_projnorm(
         "form": asdict(form),
         "data": files_digest(setting.dataset.files(setting.root)),
         "code": code_digest(setting.dataset.module, network_module(setting.network), *PROJNORM),
+        "precision": run_of(setting).scoring_dtype,
     }
     initials = {seed: weights_digest(network) for seed, network in networks.items()}
     pending = []
@@ -311,9 +312,8 @@ class _Refits:
         """(ProjNorm of the target, number of steps)."""
         form, network = self.form, self.networks[seed]
         steps = form.steps_for(len(pseudo_labels))
-        refit = TorchRefit(
-            network, steps, form.batch, form.rate, seed=seed, device=self.setting.device, cosine=form.cosine
-        )
+        run = run_of(self.setting)
+        refit = TorchRefit(network, steps, form.batch, form.rate, seed=seed, run=run, cosine=form.cosine)
         initial, labelled = parameters_of(network), (self.source, self.source.labels)
         if (seed, steps) not in self.references:
             self.references[seed, steps] = refit(initial, *labelled)

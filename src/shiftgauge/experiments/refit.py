@@ -22,6 +22,7 @@ class TorchRefit:
 
     The inputs are ``Examples``, whose own labels are ignored. Epochs are shuffled anew, as in the paper's code; the
     same seed gives the same orders for source and target of equal size. With ``cosine`` the rate falls to zero.
+    ``run`` gives device and precision: float32 unless another one is chosen, as in scoring.
     """
 
     def __init__(
@@ -32,12 +33,12 @@ class TorchRefit:
         rate: float = 0.05,
         momentum: float = 0.9,
         seed: int = 0,
-        device: str | None = None,
+        run: Run | None = None,
         cosine: bool = False,
     ) -> None:
         self.network, self.steps, self.batch = network, steps, batch
-        self.rate, self.momentum, self.seed, self.device = rate, momentum, seed, device
-        self.cosine = cosine
+        self.rate, self.momentum, self.seed, self.cosine = rate, momentum, seed, cosine
+        self.run = run or Run()
 
     def rate_at(self, step: int) -> float:
         """Learning rate of a step (from 0)."""
@@ -47,12 +48,13 @@ class TorchRefit:
         self, initial: Parameters, inputs: Any, labels: NDArray[np.int64]
     ) -> dict[str, NDArray[Any]]:
         """Train a copy from ``initial`` and return its trained weights, without buffers."""
-        device = Run(device=self.device).torch_device
-        model = copy.deepcopy(self.network).to(device)
+        device, precision = self.run.torch_device, self.run.scoring_dtype
+        model = copy.deepcopy(self.network).to(device, memory_format=torch.channels_last)
         with torch.no_grad():
             for name, weight in model.named_parameters():
                 weight.copy_(torch.from_numpy(np.asarray(initial[name])))
         optimiser = torch.optim.SGD(model.parameters(), self.rate, self.momentum)
+        scaler = torch.amp.GradScaler(device.type, enabled=precision == "float16")
         model.train()
         order = _batches(len(labels), self.batch, self.seed)
         # Dropout draws from torch's global generator: every refit seeds it and restores it.
@@ -60,11 +62,14 @@ class TorchRefit:
             torch.manual_seed(self.seed)
             for step, rows in zip(range(self.steps), order, strict=False):
                 optimiser.param_groups[0]["lr"] = self.rate_at(step)
-                outputs = model(to_inputs(model, inputs.batch(rows), device))
-                loss = cross_entropy(outputs, torch.from_numpy(labels[rows].astype(np.int64)).to(device))
+                with self.run.autocast(precision):
+                    outputs = model(to_inputs(model, inputs.batch(rows), device))
+                    wanted = torch.from_numpy(labels[rows].astype(np.int64)).to(device)
+                    loss = cross_entropy(outputs.float(), wanted)
                 optimiser.zero_grad(set_to_none=True)
-                loss.backward()
-                optimiser.step()
+                scaler.scale(loss).backward()
+                scaler.step(optimiser)
+                scaler.update()
         return parameters_of(model)
 
 
