@@ -336,6 +336,8 @@ def test_a_model_without_a_source_says_what_to_type(pages):
         "shiftgauge push source validation.csv --model waits --model-version v1 --url http://127.0.0.1"
         in page.text
     )
+    assert not [name for _, attributes in page.seen for name in attributes if name == "data-over-time"]
+    assert "waiting: no source yet" in page.text
 
 
 def test_a_range_in_the_address_chooses_windows(pages, shop):
@@ -471,6 +473,7 @@ def test_with_tokens_the_browser_is_asked_for_one(empty_client):
     answer = empty_client.get("/")
     assert answer.status_code == 401
     assert answer.headers["www-authenticate"].startswith("Basic ")
+    assert "enter the token as the password" in Outline(answer.text).text
     mine = ("any name", read)
     assert "other" not in Outline(empty_client.get("/", auth=mine).text).text
     assert empty_client.get("/alerts", auth=mine).status_code == 200

@@ -8,84 +8,29 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
-from shiftgauge.monitor.alerts.rules import limit_of, metric_title
-from shiftgauge.monitor.db.windows import SegmentView, WindowView
-from shiftgauge.monitor.pages.format import (
-    SHIFTS,
-    WINDOW_STATES,
-    format_range,
-    half_width,
-    model_path,
-    moment,
-    pluralize,
-    range_name,
-    range_or_reason,
-    window_title,
-)
+from shiftgauge.monitor.alerts.rules import limit_of
+from shiftgauge.monitor.db.windows import WindowView
+from shiftgauge.monitor.pages.format import WINDOW_STATES, model_path, moment, pluralize, window_title
 from shiftgauge.monitor.periods import SECOND, iso
 from shiftgauge.monitor.settings import AlertLimits
 from shiftgauge.monitor.views import AlertView
-from shiftgauge.reports.page import percent
 from shiftgauge.times import rows_per_window
 
 #: More points than this cannot be told apart; windows are then put together.
 MOST_POINTS = 200
 ERROR = "error"
 _WORST = ("stop", "caution", "ok")
+_LOWS, _HIGHS = ("low", "adaptive_low", "observed_low"), ("high", "adaptive_high", "observed_high")
+#: What is drawn of each version, slot by slot.
+_DRAWN = ("value", "observed", *_LOWS, *_HIGHS)
 
 
 @dataclass(frozen=True)
-class Value:
-    """A window's error, or another metric of it; None where it is not known."""
-
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
-    sampling: float | None = None
-    adaptive_low: float | None = None
-    adaptive_high: float | None = None
-    observed: float | None = None
-    observed_low: float | None = None
-    observed_high: float | None = None
-    source: float | None = None
-    labels: int = 0
-
-
-#: What a reading of the error takes from a window as it is.
-_SAME = (
-    "low",
-    "high",
-    "sampling",
-    "adaptive_low",
-    "adaptive_high",
-    "observed",
-    "observed_low",
-    "observed_high",
-)
-
-
-def read_window(window: WindowView, metric: str) -> Value:
-    """The error of a window, or another of its metrics."""
-    if metric == ERROR:
-        same = {name: getattr(window, name) for name in _SAME}
-        return Value(window.error, **same, source=window.source_error, labels=window.labels)
-    one = next((one for one in window.metrics if one.name == metric), None)
-    if one is None:
-        return Value()
-    same = {name: getattr(one, name, None) for name in _SAME}
-    return Value(one.value, **same, source=one.source, labels=one.labels)
-
-
-def metric_names(windows: Sequence[WindowView]) -> list[str]:
-    """The metrics that windows have, the error first."""
-    return list(dict.fromkeys([ERROR, *(one.name for window in windows for one in window.metrics)]))
-
-
-@dataclass(frozen=True)
-class Point(Value):
+class Point:
     """One window, or a few of one version put together.
 
-    Values are means by rows, observed ones by labels; ends are the outermost ones. Beyond a reading there are:
+    Numbers are those of the error or of another metric, None where they are not known. Of several windows `value` is
+    the mean by rows and `observed` the mean by labels, ends are the outermost ones, and `sampling` is None.
 
     Attributes:
         slot: which place in time it stands at; versions that ran side by side share it.
@@ -94,16 +39,33 @@ class Point(Value):
         start, end: from the first's start to the last's end.
         rows: of all of them.
         shift: the most frequent kind; status: the gravest; None where nobody says.
+        source: the number on the labelled source.
     """
 
-    slot: int = 0
-    version: str = ""
-    windows: tuple[WindowView, ...] = ()
-    start: int = 0
-    end: int = 0
-    rows: int = 0
-    shift: str | None = None
-    status: str | None = None
+    slot: int
+    version: str
+    windows: tuple[WindowView, ...]
+    start: int
+    end: int
+    rows: int
+    shift: str | None
+    status: str | None
+    source: float | None
+    labels: int
+    value: float | None
+    observed: float | None
+    sampling: float | None
+    low: float | None
+    high: float | None
+    adaptive_low: float | None
+    adaptive_high: float | None
+    observed_low: float | None
+    observed_high: float | None
+
+
+def metric_names(windows: Sequence[WindowView]) -> list[str]:
+    """The metrics that windows have, the error first."""
+    return list(dict.fromkeys([ERROR, *(one.name for window in windows for one in window.metrics)]))
 
 
 def to_points(windows: Sequence[WindowView], metric: str = ERROR, most: int = MOST_POINTS) -> list[Point]:
@@ -120,11 +82,24 @@ def to_points(windows: Sequence[WindowView], metric: str = ERROR, most: int = MO
 
 
 def _point(slot: int, version: str, windows: list[WindowView], metric: str) -> Point:
-    read = [read_window(window, metric) for window in windows]
+    readings = [_read(window, metric) for window in windows]
     shifts = Counter(window.shift for window in windows if window.shift is not None)
-    verdicts = {window.status for window in windows}
-    lows = {name: _least(getattr(one, name) for one in read) for name in _SAME if name.endswith("low")}
-    highs = {name: _most(getattr(one, name) for one in read) for name in _SAME if name.endswith("high")}
+    grades = {window.status for window in windows}
+    labels = [reading["labels"] or 0 for reading in readings]
+
+    def known(name: str) -> list[Any]:
+        return [reading[name] for reading in readings if reading[name] is not None]
+
+    numbers = readings[0]
+    if len(windows) > 1:
+        values, observed = ([reading[name] for reading in readings] for name in ("value", "observed"))
+        numbers = {
+            "value": _mean(values, [window.rows for window in windows]),
+            "observed": _mean(observed, labels),
+            "sampling": None,
+            **{name: min(known(name), default=None) for name in _LOWS},
+            **{name: max(known(name), default=None) for name in _HIGHS},
+        }
     return Point(
         slot=slot,
         version=version,
@@ -132,46 +107,24 @@ def _point(slot: int, version: str, windows: list[WindowView], metric: str) -> P
         start=min(window.start for window in windows),
         end=max(window.end for window in windows),
         rows=sum(window.rows for window in windows),
-        value=_mean((one.value, window.rows) for one, window in zip(read, windows, strict=True)),
-        observed=_mean((one.observed, one.labels) for one in read),
-        labels=sum(one.labels for one in read),
-        sampling=read[0].sampling if len(read) == 1 else None,
-        source=read[-1].source,
         shift=shifts.most_common(1)[0][0] if shifts else None,
-        status=next((status for status in _WORST if status in verdicts), None),
-        **lows,
-        **highs,
+        status=next((status for status in _WORST if status in grades), None),
+        **{**numbers, "labels": sum(labels), "source": readings[-1]["source"]},
     )
 
 
-def _mean(pairs: Iterable[tuple[float | None, int]]) -> float | None:
-    known = [(value, max(weight, 1)) for value, weight in pairs if value is not None]
-    if len(known) == 1:
-        return known[0][0]
-    total = sum(weight for _, weight in known)
-    return sum(value * weight for value, weight in known) / total if known else None
+def _read(window: WindowView, metric: str) -> dict[str, Any]:
+    """The numbers of a window: of its error, or of another of its metrics."""
+    one: Any = window
+    if metric != ERROR:
+        one = next((one for one in window.metrics if one.name == metric), None)
+    numbers = {name: getattr(one, name, None) for name in (*_DRAWN, "sampling", "labels", "source")}
+    return numbers | ({"value": window.error, "source": window.source_error} if metric == ERROR else {})
 
 
-def _least(values: Iterable[float | None]) -> float | None:
-    return min((value for value in values if value is not None), default=None)
-
-
-def _most(values: Iterable[float | None]) -> float | None:
-    return max((value for value in values if value is not None), default=None)
-
-
-def segment_windows(
-    windows: Sequence[WindowView],
-) -> dict[str, dict[str, list[tuple[WindowView, SegmentView]]]]:
-    """What each value of each watched segment had, window by window; the largest values first."""
-    out: dict[str, dict[str, list[tuple[WindowView, SegmentView]]]] = {}
-    for window in windows:
-        for part in window.segments:
-            out.setdefault(part.segment, {}).setdefault(part.value, []).append((window, part))
-    return {
-        name: dict(sorted(values.items(), key=lambda pair: -sum(part.rows for _, part in pair[1])))
-        for name, values in out.items()
-    }
+def _mean(values: Iterable[float | None], weights: Iterable[int]) -> float | None:
+    known = [(v, max(weight, 1)) for v, weight in zip(values, weights, strict=True) if v is not None]
+    return sum(v * weight for v, weight in known) / sum(weight for _, weight in known) if known else None
 
 
 def name_of(point: Point) -> str:
@@ -196,55 +149,19 @@ def address_of(point: Point, model: str) -> str:
     return f"{model_path(model)}?{urlencode({'from': iso(point.start), 'to': iso(until(point))})}"
 
 
-def state_of(window: WindowView) -> str:
-    """Why a window has no number."""
-    why = f": {window.reason}" if window.reason else ""
-    return f"{WINDOW_STATES[window.state][2]}{why}"
-
-
-def facts_of(point: Point, metric: str, several: bool) -> list[tuple[str, str]]:
-    """The numbers of a point; its version where there are several."""
-    out = [("version", point.version)] if several else []
-    mean = len(point.windows) > 1
-    if point.value is None:
-        last = point.windows[-1]
-        out.append(("state", state_of(last) if last.error is None else "not estimated for this window"))
-    else:
-        last = point.windows[-1]
-        name, shown = range_name(last), range_or_reason(point.low, point.high, last.measured)
-        out += [
-            ("mean estimate" if mean else f"estimated {_title(metric)}", percent(point.value)),
-            (f"{name}, outermost ends" if mean else name, shown),
-            *([] if mean else [("of which sampling", half_width(point.sampling))]),
-        ]
-        if metric == ERROR:
-            out.append(("adaptive range", format_range(point.adaptive_low, point.adaptive_high)))
-    if point.observed is not None:
-        ends = (
-            ""
-            if point.observed_low is None
-            else f" ({format_range(point.observed_low, point.observed_high)})"
-        )
-        out.append((f"observed {_title(metric)}", f"{percent(point.observed)}{ends}"))
-        out.append(("labels", f"{point.labels:,} of {point.rows:,} rows"))
-    else:
-        out.append(("rows", f"{point.rows:,}, no labels yet"))
-    if point.value is not None:
-        out.append(("kind of shift", SHIFTS.get(point.shift, "not said")))
-        if point.status is not None:
-            out.append(("doctor", point.status))
-    return out
-
-
-def _title(metric: str) -> str:
-    return "error" if metric == ERROR else metric_title(metric)
+def state_of(point: Point) -> str:
+    """Why a point has no number."""
+    last = point.windows[-1]
+    if last.error is not None:
+        return "not estimated for this window"
+    return WINDOW_STATES[last.state][2] + (f": {last.reason}" if last.reason else "")
 
 
 def levels(points: Sequence[Point], metric: str, limits: AlertLimits) -> list[dict[str, Any]]:
     """The lines across: the metric on the newest source, and its limits."""
     source = next((p.source for p in reversed(points) if p.source is not None), None)
     out = [] if source is None else [{"value": source, "text": "source", "look": "source"}]
-    limit = limits.error if metric == ERROR else limit_of(limits, metric)
+    limit = limit_of(limits, metric)
     if metric == ERROR and source is not None and limits.rise is not None:
         out.append({"value": source + limits.rise, "text": "rise limit", "look": "limit"})
     if limit is not None:
@@ -253,21 +170,19 @@ def levels(points: Sequence[Point], metric: str, limits: AlertLimits) -> list[di
 
 
 def chart_data(
-    points: Sequence[Point], metric: str, limits: AlertLimits, alerts: Sequence[AlertView], model: str
+    points: Sequence[Point], metric: str, limits: AlertLimits, alerts: Sequence[AlertView]
 ) -> dict[str, Any]:
     """What the script draws (at least one point), in seconds since 1970."""
     by_slot: dict[int, list[Point]] = {}
     for point in points:
         by_slot.setdefault(point.slot, []).append(point)
-    several = len({point.version for point in points}) > 1
     names = list(dict.fromkeys(point.version for point in reversed(points)))
     start, end = min(p.start for p in points), max(p.end for p in points)
     return {
         "metric": metric,
-        "title": _title(metric),
         "from": start / SECOND,
         "to": end / SECOND,
-        "slots": [_slot(mine, metric, several, model) for mine in by_slot.values()],
+        "slots": [_slot(mine) for mine in by_slot.values()],
         "versions": [_version(name, by_slot) for name in names],
         "levels": levels(points, metric, limits),
         "alerts": [
@@ -278,26 +193,20 @@ def chart_data(
     }
 
 
-def _slot(mine: Sequence[Point], metric: str, several: bool, model: str) -> dict[str, Any]:
+def _slot(mine: Sequence[Point]) -> dict[str, Any]:
     """A place in time; versions that ran side by side share it."""
     start, end, last = min(p.start for p in mine), max(p.end for p in mine), mine[-1]
     return {
+        "slot": last.slot,
         "start": start / SECOND,
         "end": end / SECOND,
         "from": iso(start),
         "to": iso(max(until(p) for p in mine)),
-        "name": name_of(last),
-        "address": address_of(last, model),
-        "facts": [facts_of(point, metric, several) for point in mine],
         "rows": sum(p.rows for p in mine),
         "shift": last.shift,
         "doctor": last.status,
         "known": last.value is not None,
     }
-
-
-#: What is drawn of each version, slot by slot.
-_DRAWN = ("value", *(name for name in _SAME if name != "sampling"))
 
 
 def _version(name: str, by_slot: dict[int, list[Point]]) -> dict[str, Any]:

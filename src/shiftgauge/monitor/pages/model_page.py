@@ -9,7 +9,6 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 from urllib.parse import urlencode
 
-from shiftgauge.monitor.alerts.rules import metric_title
 from shiftgauge.monitor.db.models import get_settings
 from shiftgauge.monitor.db.store import Store
 from shiftgauge.monitor.db.windows import MOST, SegmentView, WindowView, list_windows
@@ -21,12 +20,11 @@ from shiftgauge.monitor.pages.chart import (
     chart_data,
     metric_names,
     name_of,
-    segment_windows,
     state_of,
     to_points,
 )
-from shiftgauge.monitor.pages.format import STATES
-from shiftgauge.monitor.pages.scale import SPARK_WINDOWS, Sparkline, TimeScale, sparkline
+from shiftgauge.monitor.pages.format import STATES, rule_title
+from shiftgauge.monitor.pages.scale import SPARK_WINDOWS, Sparkline, sparkline
 from shiftgauge.monitor.periods import DAY, from_us, parse_time
 from shiftgauge.monitor.problems import invalid, unknown
 from shiftgauge.monitor.settings import AlertLimits
@@ -186,7 +184,8 @@ def list_rows(store: Store, models: list[ModelView]) -> list[ModelRow]:
             )
         labelled = next((w for w in reversed(windows_) if w.observed is not None), None)
         limit = error_limit(model, get_settings(store, model.name).limits)
-        out.append(ModelRow(model, shown_state(model, limit), sparkline(windows_, limit=limit), labelled))
+        spark = sparkline([(window, window) for window in windows_], limit=limit)
+        out.append(ModelRow(model, shown_state(model, limit), spark, labelled))
     return out
 
 
@@ -245,13 +244,14 @@ def model_values(store: Store, name: str, asked: Mapping[str, str]) -> dict[str,
     if windows and metric not in metrics:
         raise unknown("metric", metric[:60], metrics)
     drawn = to_points(windows, metric)
+    estimated = any(point.value is not None for point in drawn)
     return {
         "model": model,
         "state": shown_state(model, error_limit(model, settings.limits)),
         "settings": settings,
         "version": version,
         "chosen": chosen,
-        "presets": _presets(asked, newest),
+        "presets": _presets(newest),
         "as_known": asked.get("as_of", "")[:10],
         "windows": windows,
         "days": days_shown(windows) if windows else (chosen.first, chosen.last),
@@ -259,7 +259,7 @@ def model_values(store: Store, name: str, asked: Mapping[str, str]) -> dict[str,
         "suggested": None if settings.limits.on_error else suggest_limits(model),
         "metric": metric,
         "metrics": metrics,
-        "chart": chart_data(drawn, metric, settings.limits, alerts, name) if drawn else None,
+        "chart": chart_data(drawn, metric, settings.limits, alerts) if estimated else None,
         "summary": _summary(model.name, metric, drawn),
         "points": [(point, name_of(point), address_of(point, name)) for point in reversed(drawn)],
         "together": max((len(point.windows) for point in drawn), default=1),
@@ -279,9 +279,8 @@ def _summary(name: str, metric: str, drawn: list[Point]) -> str:
     if not values:
         return f"{name}: no estimate in this range"
     labelled = sum(point.observed is not None for point in drawn)
-    title = "error" if metric == ERROR else metric_title(metric)
     return (
-        f"Estimated {title} of {name} over {len(drawn)} places in time: from {percent(min(values))} to "
+        f"Estimated {rule_title(metric)} of {name} over {len(drawn)} places in time: from {percent(min(values))} to "
         f"{percent(max(values))}, at last {percent(values[-1])}; observed at {labelled} of them. "
         "Arrow keys read it window by window, Enter opens one; the numbers stand in the table below."
     )
@@ -295,32 +294,30 @@ def _query(asked: Mapping[str, str], new: Mapping[str, str | None]) -> str:
     return f"?{urlencode(out)}" if out else "?"
 
 
-def _presets(asked: Mapping[str, str], newest: list[WindowView]) -> list[tuple[str, str]]:
+def _presets(newest: list[WindowView]) -> list[tuple[str, str]]:
     """Names and words of the ranges that make sense for the windows' length."""
     short = bool(newest) and newest[0].spec in ("day", "week")
     skipped = ("1d", "7d") if short else ()
     return [(name, word) for name, (word, _) in PRESETS.items() if name not in skipped]
 
 
-def _segments(windows: list[WindowView]) -> list[tuple[str, str, list[SegmentRow]]]:
-    """By segment: its name, its newest window, and its values, the largest first."""
+def _segments(windows: list[WindowView]) -> list[tuple[str, list[SegmentRow]]]:
+    """By segment: its name, and its values, the largest first."""
     # Of versions side by side the one listed last is shown: one line cannot be both.
-    estimated = list({window.start: window for window in windows if window.segments}.values())
-    if not estimated:
-        return []
-    shown = estimated[-SPARK_WINDOWS:]
-    times = TimeScale(shown[0].start, shown[-1].end)
+    shown = list({window.start: window for window in windows if window.segments}.values())[-SPARK_WINDOWS:]
+    by_name: dict[str, dict[str, list[tuple[WindowView, SegmentView]]]] = {}
+    for window in shown:
+        for part in window.segments:
+            by_name.setdefault(part.segment, {}).setdefault(part.value, []).append((window, part))
     out = []
-    for name, by_value in segment_windows(shown).items():
-        most = max(max(part.error, part.observed or 0.0) for parts in by_value.values() for _, part in parts)
-        parts = [_part(value, mine, most, times) for value, mine in by_value.items()]
-        out.append((name, estimated[-1].name, parts))
+    for name, by_value in by_name.items():
+        parts = [part for points in by_value.values() for _, part in points]
+        most = max(end for part in parts for end in (part.error, part.high, part.observed) if end is not None)
+        times = shown[0].start, shown[-1].end
+        largest_first = sorted(by_value.items(), key=lambda pair: -sum(part.rows for _, part in pair[1]))
+        rows = []
+        for value, points in largest_first:
+            labelled = next((part for _, part in reversed(points) if part.observed is not None), None)
+            rows.append(SegmentRow(value, points[-1][1], labelled, sparkline(points, most, times)))
+        out.append((name, rows))
     return out
-
-
-def _part(
-    value: str, mine: list[tuple[WindowView, SegmentView]], most: float, times: TimeScale
-) -> SegmentRow:
-    labelled = next((part for _, part in reversed(mine) if part.observed is not None), None)
-    windows, parts = zip(*mine, strict=True)
-    return SegmentRow(value, mine[-1][1], labelled, sparkline(windows, parts, most, times))

@@ -9,7 +9,7 @@ from shiftgauge.monitor.db.models import get_settings
 from shiftgauge.monitor.db.store import Store
 from shiftgauge.monitor.db.windows import WindowView, get_window, list_revisions, neighbours
 from shiftgauge.monitor.pages.format import format_range, pluralize, range_name
-from shiftgauge.monitor.pages.scale import PercentScale, Tick, percent_scale
+from shiftgauge.monitor.pages.scale import percent_scale
 from shiftgauge.monitor.problems import unknown
 from shiftgauge.monitor.settings import AlertLimits
 from shiftgauge.reports.page import percent
@@ -31,7 +31,7 @@ CLOSING = {
 
 @dataclass(frozen=True)
 class BarRow:
-    """A row of the picture: a name, its ends and its value in percent of the width, and the same in words."""
+    """A row of the picture: a name, its look, its value and ends in percent of the width, and the same in words."""
 
     name: str
     look: str
@@ -44,10 +44,10 @@ class BarRow:
 
 @dataclass(frozen=True)
 class ComparisonChart:
-    """The picture: rows, and ticks in percent of the width."""
+    """The picture: rows, and ticks: their places in percent of the width, and their texts."""
 
-    bars: tuple[BarRow, ...]
-    ticks: tuple[Tick, ...]
+    bars: list[BarRow]
+    ticks: list[tuple[float, str]]
 
 
 def window_values(store: Store, model: str, name: str, revision: str | None) -> dict[str, Any]:
@@ -113,23 +113,23 @@ def comparison_bars(w: WindowView, limits: AlertLimits) -> ComparisonChart:
     return _chart([row for row in rows if row[2] is not None or row[3] is not None])
 
 
-def _chart(known: list[Bounds]) -> ComparisonChart:
-    scale = percent_scale([end for row in known for end in row[2:] if end is not None], 0, 100)
+def _chart(rows: list[Bounds]) -> ComparisonChart:
+    top, step = percent_scale([end for row in rows for end in row[2:] if end is not None])
+
+    def x(value: float | None) -> float | None:
+        return None if value is None else round(100 * value / top, 2)
+
     bars = [
         BarRow(
             name,
             look,
-            _x(scale, value),
-            _x(scale, low),
-            _x(scale, high),
+            x(value),
+            x(low),
+            x(high),
             percent(value),
             "" if low is None else format_range(low, high),
         )
-        for name, look, value, low, high in known
+        for name, look, value, low, high in rows
     ]
-    ticks = [Tick(round(100 - tick.at, 2), tick.text) for tick in scale.ticks()]
-    return ComparisonChart(tuple(bars), tuple(ticks))
-
-
-def _x(scale: PercentScale, value: float | None) -> float | None:
-    return None if value is None else round(100 - scale.at(value), 2)
+    ticks = [i * step for i in range(round(top / step) + 1)]
+    return ComparisonChart(bars, [(round(100 * at / top, 2), f"{100 * at:.3g}%") for at in ticks])

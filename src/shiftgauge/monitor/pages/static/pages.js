@@ -5,7 +5,7 @@
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 const DAY = 86400;
 // Room for the names of values on the left, and for the names of limits on the right.
-const LEFT = 52, RIGHT = 118, NARROW = 600;
+const LEFT = 52, RIGHT = 118, RIGHT_NARROW = 26, NARROW = 600;
 const PLOT_HEIGHT = 300, STRIP = 14, GAP = 12, ROWS = 44;
 // Heights of cells, so that they can be read without their colour.
 const CELLS = {
@@ -132,7 +132,7 @@ function drawLevels(plot, levels, named) {
       ctx.font = `${level.look === "limit" ? "600 " : ""}${12 * ratio}px system-ui, sans-serif`;
       ctx.textAlign = "left";
       ctx.textBaseline = "middle";
-      ctx.fillText(`${level.text} ${percent(level.value)}`, left + width + 9 * ratio, y);
+      ctx.fillText(`${level.text} ${(100 * level.value).toFixed(1)}%`, left + width + 9 * ratio, y);
     }
     ctx.stroke();
   }
@@ -198,15 +198,20 @@ function drawChart(figure) {
   const box = figure.querySelector("[data-chart]");
   const readout = figure.querySelector("[data-readout]");
   const data = JSON.parse(figure.dataset.overTime);
+  figure.hidden = false;
   const { x, columns } = toColumns(data);
-  let now = data.slots.length - 1, plots = [], touched = false;
+  let now, link, plots = [], touched = false;
 
+  // The readout says what the rows of the table say: one for each version.
   function show(place, move = true) {
     now = Math.min(Math.max(place, 0), data.slots.length - 1);
-    const slot = data.slots[now];
-    readout.querySelector("[data-name]").textContent = slot.name;
-    readout.querySelector("[data-open]").href = slot.address;
-    readout.querySelector("[data-facts]").replaceChildren(...slot.facts.map(factList));
+    const slot = data.slots[now], rows = [...document.querySelectorAll(`tr[data-slot="${slot.slot}"]`)];
+    const title = document.createElement("p"), name = document.createElement("strong");
+    link = rows[0].querySelector("a").cloneNode();
+    link.textContent = "open";
+    name.textContent = rows[0].querySelector("th").textContent;
+    title.append(name, " ", link);
+    readout.replaceChildren(title, ...rows.map(factList));
     if (move) plots.forEach((plot) => plot.setCursor({ left: plot.valToPos((slot.start + slot.end) / 2, "x"), top: 10 }, false));
   }
 
@@ -229,7 +234,7 @@ function drawChart(figure) {
     const grid = { stroke: fade(colour("--line"), 0.6), width: 1 };
     return {
       width, height,
-      padding: [16, wide ? RIGHT : 18, 0, 0],
+      padding: [16, wide ? RIGHT : RIGHT_NARROW, 0, 0],
       legend: { show: false },
       tzDate: (seconds) => uPlot.tzDate(new Date(1000 * seconds), "Etc/UTC"),
       cursor: { y: false, drag: { setScale: false }, points: { show: false }, sync: { key: "time", setSeries: false } },
@@ -275,14 +280,14 @@ function drawChart(figure) {
     const beneath = new uPlot(options(width, height, {
       series: [{}, { show: false }],
       y: { range: () => [0, 1] },
-      padding: [4, width >= NARROW ? RIGHT : 18, 0, 0],
+      padding: [4, width >= NARROW ? RIGHT : RIGHT_NARROW, 0, 0],
       xAxis: { show: false },
       yAxis: { values: () => [], grid: { show: false } },
       hooks: { draw: [(plot) => drawStrips(plot, data)] },
     }), [x, x.map(() => null)], box);
     plots = [top, beneath];
     plots.forEach((plot) => plot.over.addEventListener("click", () => {
-      if (!touched && plot.select.width < 8) location.href = data.slots[now].address;
+      if (!touched && plot.select.width < 8) location.href = link.href;
     }));
   }
 
@@ -296,9 +301,10 @@ function drawChart(figure) {
       event.preventDefault();
       show(steps[event.key]);
     } else if (event.key === "Enter") {
-      location.href = data.slots[now].address;
+      location.href = link.href;
     }
   });
+  show(data.slots.length - 1, false);
   draw();
   let width = box.clientWidth;
   new ResizeObserver(() => {
@@ -306,16 +312,16 @@ function drawChart(figure) {
     width = box.clientWidth;
   }).observe(box);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
-  figure.querySelectorAll("[data-script]").forEach((part) => { part.hidden = false; });
   document.querySelectorAll("details[data-numbers]").forEach((part) => { part.open = false; });
 }
 
-function factList(facts) {
+function factList(row) {
   const list = document.createElement("dl");
-  for (const [name, text] of facts) {
+  for (const cell of row.querySelectorAll("td[data-label]")) {
+    if (cell.textContent === "–") continue;
     const group = document.createElement("div"), term = document.createElement("dt"), value = document.createElement("dd");
-    term.textContent = name;
-    value.textContent = text;
+    term.textContent = cell.dataset.label;
+    value.textContent = cell.textContent;
     group.append(term, value);
     list.append(group);
   }
