@@ -296,6 +296,20 @@ def test_a_version_that_was_replaced_stops_shouting(lite_client):
     assert list_alerts(client.store, firing=True) == []
 
 
+def test_versions_side_by_side_keep_their_alerts_from_day_to_day(lite_client):
+    """Alerts are evaluated after the first version's window of a day and before the second's."""
+    for version in ("v1", "v2"):
+        put_source(lite_client, version=version)
+    lite_client.put("/v1/models/m/settings", json={"limits": {"error": 0.3}})
+    for day in (9, 8):
+        for version in ("v1", "v2"):
+            rows, _ = rows_json(150, day=day, prefix=f"{day}-{version}-", version=version, shift=1.7)
+            post(lite_client, rows)
+        run_due_jobs(lite_client.store)
+    assert len(list_alerts(lite_client.store, firing=True)) == 2
+    assert list_alerts(lite_client.store, firing=False) == []
+
+
 def test_retention_forgets_by_itself(lite_client):
     client = lite_client
     put_source(client)

@@ -13,6 +13,7 @@ from shiftgauge.reports.page import percent
 EVERY = [
     "/",
     "/alerts",
+    "/audit",
     "/docs",
     *(f"/models/{end}" for end in ("shop", "shop/alerts", "shop/settings", "waits", "nobody")),
 ]
@@ -44,6 +45,10 @@ CONTRAST = """() => {
 }"""
 
 
+#: Whether a table is shown whole.
+FITS = "(e) => e.scrollWidth <= e.clientWidth + 1"
+
+
 @pytest.fixture(scope="module")
 def addresses(shop):
     return [*EVERY, *(f"/models/shop/windows/{w.name}" for w in list_windows(shop, "shop")[:1])]
@@ -67,6 +72,8 @@ def test_nothing_scrolls_sideways_and_every_text_can_be_read(tab, site, empty_si
     for address in [*(site + path for path in addresses), *empty]:
         page.goto(address)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), address
+        page.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
+        assert page.evaluate(f"[...document.querySelectorAll('.scroll')].every({FITS})"), address
         assert page.evaluate(CONTRAST) == [], address
         paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
         assert (paper == "rgb(255, 255, 255)") == (scheme == "light")

@@ -25,6 +25,7 @@ VOID = {"meta", "link", "input", "br", "path", "circle", "line", "img"}
 ADDRESSES = [
     "/",
     "/alerts",
+    "/audit",
     "/docs",
     "/models/shop",
     "/models/shop/alerts",
@@ -481,3 +482,32 @@ def test_with_tokens_the_browser_is_asked_for_one(empty_client):
     refused = empty_client.get("/models/other", auth=mine)
     assert refused.status_code == 403
     assert "lacks the scope" in Outline(refused.text).text
+
+
+def test_the_audit_log_names_tokens_and_shows_them_to_an_admin_of_all_models_alone(empty_client):
+    store = empty_client.store
+    tokens = {
+        name: ("any", create_token(store, name, scopes, model))
+        for name, scopes, model in (
+            ("chief", ["admin"], None),
+            ("<b>of mine</b>", ["admin"], "mine"),
+            ("reader", ["read"], None),
+        )
+    }
+    empty_client.app.state.authenticator._until = 0.0
+    changed = empty_client.put("/v1/models/mine/settings", json={"level": 0.8}, auth=tokens["<b>of mine</b>"])
+    changed.raise_for_status()
+    everything = Outline(empty_client.get("/audit", auth=tokens["chief"]).text).text
+    mine = Outline(empty_client.get("/audit", auth=tokens["<b>of mine</b>"]).text).text
+    assert empty_client.get("/audit", auth=tokens["reader"]).status_code == 403
+    for text in (everything, mine):
+        assert re.search(r"UTC ?<b>of mine</b> ?settings ?mine ?changed ?level", text)
+    assert "chief" in everything
+    assert "chief" not in mine
+    (change,) = [
+        c for c in empty_client.get("/v1/audit", auth=tokens["chief"]).json()["changes"] if c["model"]
+    ][:1]
+    assert (
+        "level"
+        not in Outline(empty_client.get(f"/audit?before={change['id']}", auth=tokens["chief"]).text).text
+    )

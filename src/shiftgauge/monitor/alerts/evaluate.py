@@ -73,17 +73,17 @@ class OverdueWindow:
 
 
 def _current_windows(store: Store, model: str, in_a_row: int) -> dict[str, list[WindowView]]:
-    """Estimated windows by version, newest first; without versions that another one has replaced."""
+    """Estimated windows by version, newest first; without versions that another one has replaced.
+
+    Of versions side by side one is estimated first: another one whose newest window ends where that one begins is not
+    replaced, its next window is still to come.
+    """
     by_version: dict[str, list[WindowView]] = {}
     for window in reversed(list_windows(store, model, estimated=True, limit=50 + 4 * in_a_row)):
         if window.state == "estimated":
             by_version.setdefault(window.version, []).append(window)
     newest = max((views[0].start for views in by_version.values()), default=0)
-    return {
-        version: views
-        for version, views in by_version.items()
-        if views[0].start == newest or views[0].end > newest
-    }
+    return {version: views for version, views in by_version.items() if views[0].end >= newest}
 
 
 def _overdue(connection: Connection, model_id: int, settings: Settings, now: int) -> list[OverdueWindow]:

@@ -16,6 +16,7 @@ from shiftgauge.monitor.api.prometheus import exposition
 from shiftgauge.monitor.api.requests import (
     PROBLEMS,
     AlertNumber,
+    Number,
     body_schema,
     limits_of,
     plain_body,
@@ -58,8 +59,6 @@ REPORT_POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'; sandbox"
 )
 Few = Annotated[int, Query(ge=1, le=5000)]
-Number = Annotated[int | None, Query(ge=1, le=2**31 - 1)]
-
 
 #: The JSON form of a report, as `shiftgauge report --json` writes it.
 REPORT = {

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
 
 from anyio import to_thread
-from fastapi import Path, Request
+from fastapi import Path, Query, Request
 from pydantic import ValidationError
 
 from shiftgauge.monitor.db.store import Store
@@ -26,6 +26,8 @@ T = TypeVar("T")
 R = TypeVar("R", bound=Record)
 #: The number of an alert, as far as the database can count.
 AlertNumber = Annotated[int, Path(ge=1, le=2**31 - 1)]
+#: That of a revision or a change, likewise.
+Number = Annotated[int | None, Query(ge=1, le=2**31 - 1)]
 REF = "#/components/schemas/{model}"
 #: What OpenAPI says of every route's problems.
 PROBLEMS: dict[int | str, dict[str, Any]] = {

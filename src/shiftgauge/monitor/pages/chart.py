@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
-from shiftgauge.monitor.alerts.rules import limit_of
+from shiftgauge.monitor.alerts.rules import limit_of, moment
 from shiftgauge.monitor.db.windows import WindowView
-from shiftgauge.monitor.pages.format import WINDOW_STATES, model_path, moment, pluralize, window_title
+from shiftgauge.monitor.pages.format import WINDOW_STATES, model_path, pluralize, window_title
 from shiftgauge.monitor.periods import SECOND, iso
 from shiftgauge.monitor.settings import AlertLimits
 from shiftgauge.monitor.views import AlertView

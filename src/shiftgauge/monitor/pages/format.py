@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from shiftgauge.monitor.alerts.rules import metric_title
+from shiftgauge.monitor.alerts.rules import metric_title, moment
 from shiftgauge.monitor.db.windows import WindowView
 from shiftgauge.monitor.periods import DAY, HOUR, SECOND, day, from_us, iso
 from shiftgauge.monitor.settings import METRICS, split_metric
@@ -111,16 +111,6 @@ def pluralize(count: int, noun: str) -> str:
     ('1 window', '2,000 alerts')
     """
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
-def moment(us: int) -> str:
-    """A time to the minute, with its zone.
-
-    >>> moment(0)
-    '1 Jan 1970, 00:00 UTC'
-    """
-    at = from_us(us)
-    return f"{day(at)}, {at:%H:%M} UTC"
 
 
 def format_time(us: int | None) -> Markup:

@@ -9,8 +9,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse
 
 from shiftgauge.monitor.alerts.evaluate import change_alert
-from shiftgauge.monitor.api.requests import AlertNumber, read_body, store_of
+from shiftgauge.monitor.api.requests import AlertNumber, Number, read_body, store_of
 from shiftgauge.monitor.api.security import Admin, Caller, Reader
+from shiftgauge.monitor.db.audit import list_changes
+from shiftgauge.monitor.db.tokens import list_tokens
 from shiftgauge.monitor.pages.format import model_path
 from shiftgauge.monitor.pages.model_page import list_rows, model_values, sentence
 from shiftgauge.monitor.pages.render import STATIC_KINDS, PageRoute, page, static_file_body
@@ -23,6 +25,7 @@ from shiftgauge.monitor.views import get_model, list_alerts, list_deliveries, li
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 #: A year; the address changes with the content.
 FOREVER = "public, max-age=31536000, immutable"
+MOST_CHANGES = 200
 
 
 @router.get("/")
@@ -92,6 +95,19 @@ def _alerts(request: Request, model: str | None, caller: Caller, *, alone: bool)
         undelivered=list_deliveries(store, model, undelivered=True),
         now=now_us(),
         may_change=caller.may("admin", model),
+    )
+
+
+@router.get("/audit")
+def audit_log(request: Request, caller: Admin, before: Number = None) -> Response:
+    """Who changed what; all tokens, for an admin of all models."""
+    store = store_of(request)
+    return page(
+        "audit.html.j2",
+        changes=list_changes(store, caller.models(), before, MOST_CHANGES),
+        most=MOST_CHANGES,
+        tokens=list_tokens(store) if caller.may("admin", None) else None,
+        now=now_us(),
     )
 
 
