@@ -6,11 +6,12 @@ import json
 import math
 import threading
 import zlib
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from pydantic import Field, computed_field
-from sqlalchemy import Connection, func, select
+from pydantic import Field, Json, computed_field
+from sqlalchemy import Connection, Select, Table, case, func, select
 
 from shiftgauge.binomial import wilson
 from shiftgauge.monitor.alerts.rules import AlertMessage, confirmation
@@ -249,46 +250,45 @@ class DeliveryView(Record):
     created: Time
     due: Time
     delivered: Time | None
-    body: AlertMessage
+    body: Json[AlertMessage]
 
 
 def list_alerts(
     store: Store, model: str | None = None, *, firing: bool | None = None, limit: int = 200
 ) -> list[AlertView]:
     """Alerts, newest first; of one model, and only those that fire (or not), if said."""
-    wanted = select(alerts, models.c.name.label("model")).join(models, models.c.id == alerts.c.model_id)
+    query = select(alerts)
     if firing is not None:
-        wanted = wanted.where(alerts.c.resolved.is_(None) if firing else alerts.c.resolved.is_not(None))
-    with store.read() as connection:
-        if model is not None:
-            wanted = wanted.where(alerts.c.model_id == model_row(connection, model).id)
-        rows = connection.execute(wanted.order_by(alerts.c.id.desc()).limit(limit)).all()
-    return [AlertView(**{name: getattr(row, name) for name in AlertView.model_fields}) for row in rows]
-
-
-#: Fields of a `DeliveryView` that are columns of the table.
-DELIVERY_COLUMNS = [name for name in DeliveryView.model_fields if name not in ("state", "body")]
+        query = query.where(alerts.c.resolved.is_(None) if firing else alerts.c.resolved.is_not(None))
+    rows = _newest_rows(store, alerts, query, model, limit)
+    return [AlertView.model_validate(row, from_attributes=True) for row in rows]
 
 
 def list_deliveries(
     store: Store, model: str | None = None, *, undelivered: bool = False, limit: int = 200
 ) -> list[DeliveryView]:
     """Messages to webhooks and notification services, newest first."""
-    wanted = select(outbox, models.c.name.label("model")).join(models, models.c.id == outbox.c.model_id)
+    query = select(outbox, _DELIVERY_STATE)
     if undelivered:
-        wanted = wanted.where(outbox.c.delivered.is_(None))
+        query = query.where(outbox.c.delivered.is_(None))
+    rows = _newest_rows(store, outbox, query, model, limit)
+    return [DeliveryView.model_validate(row, from_attributes=True) for row in rows]
+
+
+_DELIVERY_STATE = case(
+    (outbox.c.delivered.is_not(None), "delivered"), (outbox.c.given_up, "given up"), else_="waiting"
+).label("state")
+
+
+def _newest_rows(
+    store: Store, table: Table, query: Select[Any], model: str | None, limit: int
+) -> Sequence[Any]:
+    """The newest rows of a table of alerts or messages with the names of their models; of one model, if named."""
+    query = query.add_columns(models.c.name.label("model")).join(models, models.c.id == table.c.model_id)
     with store.read() as connection:
         if model is not None:
-            wanted = wanted.where(outbox.c.model_id == model_row(connection, model).id)
-        rows = connection.execute(wanted.order_by(outbox.c.id.desc()).limit(limit)).all()
-    return [
-        DeliveryView(
-            state="delivered" if row.delivered is not None else "given up" if row.given_up else "waiting",
-            body=json.loads(row.body),
-            **{name: getattr(row, name) for name in DELIVERY_COLUMNS},
-        )
-        for row in rows
-    ]
+            query = query.where(table.c.model_id == model_row(connection, model).id)
+        return connection.execute(query.order_by(table.c.id.desc()).limit(limit)).all()
 
 
 def get_report(

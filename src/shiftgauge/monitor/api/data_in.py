@@ -10,13 +10,13 @@ from pydantic import Field
 
 from shiftgauge.monitor.api.requests import (
     PROBLEMS,
+    Body,
     body_schema,
     committer_of,
     idempotency,
     limits_of,
     plain_body,
     query_time,
-    read_body,
     run_in_reader,
     store_of,
 )
@@ -90,9 +90,8 @@ def _content(request: Request, body: bytes) -> tuple[bytes, str]:
         example={"probs": [[0.9, 0.1], [0.2, 0.8]], "labels": [0, 1], "classes": None},
     ),
 )
-async def put_the_source(request: Request, model: str, version: str, caller: Admin) -> SourceView:
+async def put_the_source(request: Request, model: str, version: str, caller: Admin, body: Body) -> SourceView:
     """The labelled validation scores of a version: npz, Parquet, Arrow or JSON."""
-    body = await read_body(request)
 
     def work() -> SourceView:
         content, ending = source_file(*_content(request, body), limits_of(request))
@@ -109,9 +108,8 @@ async def put_the_source(request: Request, model: str, version: str, caller: Adm
     dependencies=[require_scope("ingest")],
     openapi_extra=body_schema(Predictions, ARROW, PARQUET, example=ROW),
 )
-async def post_predictions(request: Request, model: str) -> dict[str, Any]:
+async def post_predictions(request: Request, model: str, body: Body) -> dict[str, Any]:
     """Rows of predictions; kept (202) or refused as a whole, and counted once however often they are sent."""
-    body = await read_body(request)
 
     def work() -> PendingResponse:
         rows = read_rows(*_content(request, body), limits_of(request), now_us())
@@ -133,9 +131,8 @@ async def post_predictions(request: Request, model: str) -> dict[str, Any]:
     dependencies=[require_scope("ingest")],
     openapi_extra=body_schema(LabelsBody, ARROW, PARQUET, example={"labels": [{"id": "r-1", "label": 1}]}),
 )
-async def post_labels(request: Request, model: str) -> dict[str, Any]:
+async def post_labels(request: Request, model: str, body: Body) -> dict[str, Any]:
     """Labels by id, at any time, also before their rows; another label for the same id corrects it."""
-    body = await read_body(request)
 
     def work() -> PendingResponse:
         labels = read_labels(*_content(request, body), limits_of(request))

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import Field
-from starlette.concurrency import run_in_threadpool
-from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse
+from starlette.responses import HTMLResponse, PlainTextResponse
 
 from shiftgauge.monitor.alerts.evaluate import change_alert
 from shiftgauge.monitor.api.prometheus import exposition
 from shiftgauge.monitor.api.requests import (
     PROBLEMS,
     AlertNumber,
+    Body,
     Number,
     body_schema,
     limits_of,
     plain_body,
     query_time,
-    read_body,
     read_record,
     run_in_reader,
     store_of,
@@ -34,7 +33,7 @@ from shiftgauge.monitor.db.windows import WindowView, get_window, list_revisions
 from shiftgauge.monitor.estimate.adaptive_range import Coverage, coverage
 from shiftgauge.monitor.estimate.label_requests import RequestView, list_requests, request_labels
 from shiftgauge.monitor.ingest.bodies import read_json
-from shiftgauge.monitor.problems import MEDIA_TYPE, ApiProblem, invalid
+from shiftgauge.monitor.problems import ApiProblem, invalid
 from shiftgauge.monitor.records import Record
 from shiftgauge.monitor.settings import Settings
 from shiftgauge.monitor.views import (
@@ -221,16 +220,11 @@ class LabelRequestBody(Record, strict=True):
     status_code=201,
     openapi_extra=body_schema(LabelRequestBody, example={"labels": 100}),
 )
-async def post_label_requests(request: Request, model: str, caller: Sender) -> LabelRequests:
+def post_label_requests(request: Request, model: str, caller: Sender, body: Body) -> LabelRequests:
     """Pick the rows of a window to label, once: so many `labels` (20 by default)."""
-    body = await read_body(request)
-
-    def work() -> LabelRequests:
-        wanted, store = read_record(request, body, LabelRequestBody), store_of(request)
-        rows = request_labels(store, model, wanted.window, wanted.labels, who=caller.name)
-        return LabelRequests(model=model, rows=rows)
-
-    return await run_in_threadpool(work)
+    wanted = read_record(request, body, LabelRequestBody)
+    rows = request_labels(store_of(request), model, wanted.window, wanted.labels, who=caller.name)
+    return LabelRequests(model=model, rows=rows)
 
 
 @router.get("/models/{model}/settings", dependencies=READ)
@@ -252,9 +246,8 @@ def get_suggested_limits(request: Request, model: str) -> SuggestedLimits:
     "/models/{model}/settings",
     openapi_extra=body_schema(Settings, example={"window": "day", "limits": {"error": 0.2, "windows": 2}}),
 )
-async def put_the_settings(request: Request, model: str, caller: Admin) -> Settings:
+async def put_the_settings(request: Request, model: str, caller: Admin, body: Body) -> Settings:
     """Change what is given, keep the rest; makes the model where it is new."""
-    body = await read_body(request)
 
     def work() -> Settings:
         given = read_json(plain_body(request, body), limits_of(request))
@@ -291,19 +284,19 @@ class AlertChange(Record, strict=True):
         AlertChange, example={"acknowledged": True, "muted_until": "2026-03-06T08:00:00Z", "comment": ""}
     ),
 )
-async def post_alert(request: Request, model: str, alert: AlertNumber, caller: Admin) -> AlertList:
+def post_alert(request: Request, model: str, alert: AlertNumber, caller: Admin, body: Body) -> AlertList:
     """Acknowledge, mute or comment on an alert; the alerts of the model."""
-    body = await read_body(request)
-
-    def work() -> AlertList:
-        change = read_record(request, body, AlertChange)
-        until = query_time(change.muted_until, "muted_until")
-        acknowledged, comment = change.acknowledged, change.comment
-        values: dict[str, Any] = {"acknowledged": acknowledged, "muted_until": until, "comment": comment}
-        change_alert(store_of(request), model, alert, **values, who=caller.name)
-        return get_alerts(request, model)
-
-    return await run_in_threadpool(work)
+    change = read_record(request, body, AlertChange)
+    change_alert(
+        store_of(request),
+        model,
+        alert,
+        acknowledged=change.acknowledged,
+        muted_until=query_time(change.muted_until, "muted_until"),
+        comment=change.comment,
+        who=caller.name,
+    )
+    return get_alerts(request, model)
 
 
 class ChangeList(Record):
@@ -330,21 +323,17 @@ def alive() -> Status:
     return Status(status="alive")
 
 
-@health.get("/readyz", response_model=Status, responses=PROBLEMS)
-def ready(request: Request) -> Response:
+@health.get("/readyz", responses=PROBLEMS)
+def ready(request: Request) -> Status:
     """The database and the folder can be written to: rows would be kept now."""
     state = request.app.state
-    try:
-        if (
-            time.monotonic() > getattr(state, "checked", 0.0) + CHECK_SECONDS
-        ):  # it writes, and anybody may ask
-            store_of(request).check_writable()
-            state.checked = time.monotonic()
-        if not state.committer.alive:
-            raise ApiProblem(503, "not-ready", "the committer has stopped; restart the server")
-    except ApiProblem as problem:
-        return JSONResponse(problem.body(), problem.status, media_type=MEDIA_TYPE)
-    return JSONResponse({"status": "ready"})
+    # The check writes, and anybody may ask.
+    if time.monotonic() > getattr(state, "checked", 0.0) + CHECK_SECONDS:
+        store_of(request).check_writable()
+        state.checked = time.monotonic()
+    if not state.committer.alive:
+        raise ApiProblem(503, "not-ready", "the committer has stopped; restart the server")
+    return Status(status="ready")
 
 
 @health.get("/metrics", response_class=PlainTextResponse, responses=PROBLEMS)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
 
 from anyio import to_thread
-from fastapi import Path, Query, Request
+from fastapi import Depends, Path, Query, Request
 from pydantic import ValidationError
 
 from shiftgauge.monitor.db.store import Store
@@ -66,6 +66,10 @@ async def read_body(request: Request) -> bytes:
             raise too_large(f"a body of more than {most:,} bytes", most)
         parts.append(part)
     return b"".join(parts)
+
+
+#: The body of a route that runs in a thread; declared after the caller, so that it is read once they may send one.
+Body = Annotated[bytes, Depends(read_body)]
 
 
 async def run_in_reader(request: Request, work: Callable[[], T]) -> T:

@@ -36,27 +36,8 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    names = (
-        "percent",
-        "format_range",
-        "range_or_reason",
-        "range_name",
-        "half_width",
-        "number",
-        "pluralize",
-        "format_time",
-        "moment",
-        "window_title",
-        "rule_title",
-        "with_code",
-        "metric_title",
-        "model_path",
-        "format_age",
-    )
-    out.globals |= {name: getattr(formatting, name) for name in names}
-    out.filters |= {"number": formatting.number, "points": points}
-    constants = ("WINDOW_STATES", "VERDICTS", "SHIFTS", "KINDS", "CAUSES")
-    out.globals |= {name.lower(): getattr(formatting, name) for name in constants}
+    out.globals |= {name.lower(): value for name, value in vars(formatting).items() if name[0] != "_"}
+    out.filters["points"] = points
     out.globals |= {"static": static_address, "shiftgauge": __version__}
     out.globals |= {"window_date": window_date, "during_window": during_window}
     return out

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse
 
 from shiftgauge.monitor.alerts.evaluate import change_alert
-from shiftgauge.monitor.api.requests import AlertNumber, Number, read_body, store_of
+from shiftgauge.monitor.api.requests import AlertNumber, Body, Number, store_of
 from shiftgauge.monitor.api.security import Admin, Caller, Reader
 from shiftgauge.monitor.db.audit import list_changes
 from shiftgauge.monitor.db.tokens import list_tokens
@@ -71,17 +70,21 @@ def model_alerts(request: Request, model: str, caller: Reader) -> Response:
 
 
 @router.post("/models/{model}/alerts/{alert}")
-async def change_alert_page(request: Request, model: str, alert: AlertNumber, caller: Admin) -> Response:
+def change_alert_page(
+    request: Request, model: str, alert: AlertNumber, caller: Admin, body: Body
+) -> Response:
     """Acknowledge, mute or comment on an alert, from the form beside it."""
-    form = parse_form(await read_body(request))
+    form = parse_form(body)
     hours = {"1": 1, "24": 24, "168": 168, "0": 0}.get(form.get("mute", ""))
-    values: dict[str, Any] = {
-        "acknowledged": {"yes": True, "no": False}.get(form.get("acknowledged", "")),
-        "muted_until": None if hours is None else now_us() + hours * HOUR,
-        "comment": form["comment"][:2000] if "comment" in form else None,
-        "who": caller.name,
-    }
-    await run_in_threadpool(change_alert, store_of(request), model, alert, **values)
+    change_alert(
+        store_of(request),
+        model,
+        alert,
+        acknowledged={"yes": True, "no": False}.get(form.get("acknowledged", "")),
+        muted_until=None if hours is None else now_us() + hours * HOUR,
+        comment=form["comment"][:2000] if "comment" in form else None,
+        who=caller.name,
+    )
     return RedirectResponse(f"{model_path(model, 'alerts')}#alert-{alert}", 303)
 
 

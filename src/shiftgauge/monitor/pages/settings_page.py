@@ -10,12 +10,11 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from fastapi import APIRouter, Request, Response
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse
 
 from shiftgauge.monitor.alerts.rules import metric_title
-from shiftgauge.monitor.api.requests import read_body, store_of
-from shiftgauge.monitor.api.security import Caller, Reader, require_scope
+from shiftgauge.monitor.api.requests import Body, store_of
+from shiftgauge.monitor.api.security import Admin, Caller, Reader
 from shiftgauge.monitor.db.models import get_settings, put_settings
 from shiftgauge.monitor.pages.format import model_path
 from shiftgauge.monitor.pages.render import PageRoute, page
@@ -25,7 +24,6 @@ from shiftgauge.monitor.views import get_model, suggest_limits
 
 #: What the form is made of: titles, descriptions, types, ranges and choices of the settings.
 SCHEMA = Settings.model_json_schema()
-ON_METRICS = "limits.metrics."
 YES_NO = {"yes": True, "no": False}
 
 
@@ -34,7 +32,7 @@ class Field:
     """A field of the form.
 
     Attributes:
-        name: in the form; `limits.error` for what stands in the limits, `limits.metrics.f1` for those on a metric.
+        path: where its value stands in the settings, such as `("limits", "metrics", "f1")`.
         group: the heading that it stands under.
         label, help: what people read.
         kind: `text`, `list`, `number` (a unit may follow), `percent`, `url`, `choice`, `secret`.
@@ -43,7 +41,7 @@ class Field:
         wanted: the numbers that are accepted, in words.
     """
 
-    name: str
+    path: tuple[str, ...]
     group: str
     label: str
     help: str
@@ -52,30 +50,36 @@ class Field:
     choices: tuple[str, ...] = ()
     wanted: str = ""
 
+    @property
+    def name(self) -> str:
+        """In the form, such as `limits.metrics.f1`."""
+        return ".".join(self.path)
+
 
 def form_fields(settings: Settings) -> list[Field]:
     """The fields, in the order of the settings; limits on metrics follow from the metrics that are estimated."""
-    return list(_fields_of(SCHEMA, "", "", settings))
+    return list(_fields_of(SCHEMA, (), "", settings))
 
 
-def _fields_of(schema: Mapping[str, Any], prefix: str, group: str, settings: Settings) -> Iterator[Field]:
+def _fields_of(
+    schema: Mapping[str, Any], outer: tuple[str, ...], group: str, settings: Settings
+) -> Iterator[Field]:
     for name, given in schema["properties"].items():
         part = _resolve(given)
-        form, path = part.get("x-form", {}), prefix + name
+        form, path = part.get("x-form", {}), (*outer, name)
         heading = form.get("group", group)
         record = _resolve(part["items"]) if "items" in part else part
         if "properties" in record:
-            yield from _fields_of(record, f"{path}.", heading, settings)
+            yield from _fields_of(record, path, heading, settings)
         elif part["type"] == "object":
             number = {**_resolve(part["additionalProperties"]), "x-form": form}
             for metric in settings.estimated_metrics():
-                title = metric_title(metric)[:1].upper() + metric_title(metric)[1:]
-                side = METRICS[split_metric(metric)[0]]
+                title, side = metric_title(metric), METRICS[split_metric(metric)[0]]
                 words = {
-                    "title": title,
+                    "title": title[:1].upper() + title[1:],
                     "description": f"fires {side} this, by more than its sampling part",
                 }
-                yield _field(f"{path}.{metric}", heading, number | words)
+                yield _field((*path, metric), heading, number | words)
         else:
             yield _field(path, heading, part)
 
@@ -87,7 +91,7 @@ def _resolve(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {**SCHEMA["$defs"][out["$ref"].rpartition("/")[2]], **out} if "$ref" in out else out
 
 
-def _field(name: str, group: str, schema: Mapping[str, Any]) -> Field:
+def _field(path: tuple[str, ...], group: str, schema: Mapping[str, Any]) -> Field:
     form, type_ = schema.get("x-form", {}), schema["type"]
     unit, choices = form.get("unit", ""), form.get("choices") or schema.get("enum", ())
     label, words, wanted = schema["title"], schema.get("description", ""), ""
@@ -103,37 +107,29 @@ def _field(name: str, group: str, schema: Mapping[str, Any]) -> Field:
         low, high = (schema[end] * (100 if kind == "percent" else 1) for end in ("minimum", "maximum"))
         number = "whole number" if type_ == "integer" else "number"
         wanted = f"wanted a {number} from {low:.4g} to {high:.6g}"
-    if name.startswith("notify."):
+    if path[0] == "notify":
         label = f"New {label[:1].lower()}{label[1:]}"
-    return Field(name, group, label, words, kind, unit, tuple(choices), wanted)
+    return Field(path, group, label, words, kind, unit, tuple(choices), wanted)
 
 
 def form_texts(settings: Settings) -> dict[str, str]:
-    """The settings as the form shows them, by field; secrets are always empty."""
-    fields = form_fields(settings)
-    return {field.name: _field_text(field, _setting_value(settings, field.name)) for field in fields}
+    """The settings as the form shows them, by field; secrets and new services are always empty."""
+    values = settings.to_dict()
+    return {field.name: _field_text(field, values) for field in form_fields(settings)}
 
 
-def _setting_value(settings: Settings, name: str) -> Any:
-    if name.startswith(ON_METRICS):
-        return settings.limits.metrics.get(name.removeprefix(ON_METRICS))
-    if name.startswith("notify."):
-        return None
-    group, _, inner = name.rpartition(".")
-    owner = getattr(settings, group) if group else settings
-    return None if owner is None else getattr(owner, inner)
-
-
-def _field_text(field: Field, value: Any) -> str:
-    if value is None or field.kind == "secret":
+def _field_text(field: Field, values: Any) -> str:
+    for name in field.path:
+        values = values.get(name) if isinstance(values, dict) else None
+    if values is None:
         return ""
     if field.kind == "percent":
-        return f"{100 * value:.10g}"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, tuple):
-        return ", ".join(value)
-    return f"{value:.10g}" if isinstance(value, float) else str(value)
+        return f"{100 * values:.10g}"
+    if isinstance(values, bool):
+        return "yes" if values else "no"
+    if isinstance(values, list):
+        return ", ".join(values)
+    return f"{values:.10g}" if isinstance(values, float) else str(values)
 
 
 def fingerprint(settings: Settings) -> str:
@@ -157,17 +153,13 @@ def read_form(form: Mapping[str, str], settings: Settings) -> dict[str, Any]:
     fields, before, out = form_fields(settings), form_texts(settings), dict[str, Any]()
     for field in fields:
         text = form.get(field.name, before[field.name]).strip()
-        if field.name.startswith("notify.") or (text == before[field.name] and field.kind != "secret"):
+        unsigned = field.kind == "secret" and "webhook.unsigned" in form
+        if field.path[0] == "notify" or (text == before[field.name] and not unsigned):
             continue
-        if field.kind == "secret" and not text and "webhook.unsigned" not in form:
-            continue
-        value = _read_field(field, text)
-        if field.name.startswith(ON_METRICS):
-            metric = field.name.removeprefix(ON_METRICS)
-            out.setdefault("limits", {}).setdefault("metrics", {})[metric] = value
-            continue
-        group, _, name = field.name.rpartition(".")
-        (out.setdefault(group, {}) if group else out)[name] = value
+        inner = out
+        for name in field.path[:-1]:
+            inner = inner.setdefault(name, {})
+        inner[field.path[-1]] = _read_field(field, text)
     if not form.get("webhook.url", before["webhook.url"]).strip():
         out.pop("webhook", None)
         if settings.webhook is not None:
@@ -235,14 +227,9 @@ def settings_page(request: Request, model: str, caller: Reader) -> Response:
     return _settings_response(request, model, caller)
 
 
-@router.post("", dependencies=[require_scope("admin")])
-async def save_settings(request: Request, model: str, caller: Reader) -> Response:
+@router.post("")
+def save_settings(request: Request, model: str, caller: Admin, body: Body) -> Response:
     """Change what the form changed; a problem is shown beside its field, and the form keeps what was typed."""
-    body = await read_body(request)
-    return await run_in_threadpool(_save, request, model, caller, body)
-
-
-def _save(request: Request, model: str, caller: Caller, body: bytes) -> Response:
     store = store_of(request)
     get_model(store, model)
     form = parse_form(body)
@@ -265,8 +252,8 @@ def parse_form(body: bytes) -> dict[str, str]:
         raise invalid("the form cannot be read; wanted the one of this page") from None
 
 
-@router.post("/suggested", dependencies=[require_scope("admin")])
-def accept_suggestion(request: Request, model: str, caller: Reader) -> Response:
+@router.post("/suggested")
+def accept_suggestion(request: Request, model: str, caller: Admin) -> Response:
     """Set the limits that follow from the source's error, unless the error has one by now."""
     store = store_of(request)
     suggested = suggest_limits(get_model(store, model))
