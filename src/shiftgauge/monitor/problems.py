@@ -37,6 +37,14 @@ class ApiProblem(ShiftgaugeError):  # noqa: N818 (the word of RFC 9457)
             **self.more,
         }
 
+    def headers(self) -> dict[str, str]:
+        """The headers of a response with this problem."""
+        if self.status == 401:
+            return {
+                "www-authenticate": 'Basic realm="shiftgauge", charset="UTF-8", Bearer realm="shiftgauge"'
+            }
+        return {"retry-after": "1"} if self.status == 503 else {}
+
 
 TYPES = "urn:shiftgauge:problem:"
 

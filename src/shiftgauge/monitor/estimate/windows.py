@@ -43,7 +43,7 @@ from shiftgauge.monitor.settings import Settings, stored_settings
 from shiftgauge.samples import Source
 from shiftgauge.times import rows_per_window
 
-NO_SOURCE = "no source yet: PUT the labelled validation scores of version {version!r}"
+NO_SOURCE = "no source yet: send the labelled validation scores of version {version!r}"
 #: A window's labels make a new revision once there are so many times as many as before, once all requested rows or all
 #: rows have one, or after an hour: labels that trickle in would make thousands.
 MORE_LABELS = 1.25

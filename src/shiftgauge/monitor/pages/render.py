@@ -71,10 +71,7 @@ def static_address(name: str) -> str:
 def problem_page(problem: ApiProblem) -> HTMLResponse:
     """A problem as a page that a person can read."""
     out = page("problem.html.j2", problem.status, problem=problem.body())
-    if problem.status == 401:
-        out.headers["www-authenticate"] = 'Basic realm="shiftgauge", charset="UTF-8"'
-    if problem.status == 503:
-        out.headers["retry-after"] = "1"
+    out.headers.update(problem.headers())
     return out
 
 

@@ -74,12 +74,7 @@ def _describe_bodies(app: FastAPI) -> None:
 
 def problem_response(problem: ApiProblem) -> JSONResponse:
     """A problem as a response (RFC 9457)."""
-    headers = {}
-    if problem.status == 401:
-        headers["www-authenticate"] = 'Basic realm="shiftgauge", Bearer realm="shiftgauge"'
-    if problem.status == 503:
-        headers["retry-after"] = "1"
-    return JSONResponse(problem.body(), problem.status, headers, media_type=MEDIA_TYPE)
+    return JSONResponse(problem.body(), problem.status, problem.headers(), media_type=MEDIA_TYPE)
 
 
 async def _problem(_: Request, problem: Any) -> JSONResponse:
