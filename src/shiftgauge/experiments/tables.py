@@ -20,6 +20,8 @@ ORDER = (
     "cot+shrunk", "cott+shrunk", "scot+shrunk", "label-shift", "auto",
     "entropy", "nuclear-norm", "mano", "projnorm", "projnorm-short",
 )  # fmt: skip
+PROJNORM_TITLES = {"projnorm": "ProjNorm", "projnorm-short": "ProjNorm short"}
+"""Of the methods that are not in the registry, since they need a network."""
 Entry = dict[str, Any]
 
 
@@ -87,8 +89,8 @@ def _tex(text: str) -> str:
 def title_of(method: str) -> str:
     """The printed name of a method: ``COTT``, or ``COTT shrunk`` with the noise-aware marginal."""
     name = method.removesuffix(SHRUNK)
-    ours = METHODS[name].title if name in METHODS else published.METHODS.get(name, name)
-    return ours + (" shrunk" if method.endswith(SHRUNK) else "")
+    title = METHODS[name].title if name in METHODS else PROJNORM_TITLES.get(name, name)
+    return title + (" shrunk" if method.endswith(SHRUNK) else "")
 
 
 def in_order(methods: Sequence[str]) -> list[str]:
