@@ -328,7 +328,7 @@ def test_a_shift_that_one_seed_lacks_is_seen_on_the_screen(setting, capsys):
     assert "missing: contrast_2, seed 1: not scored yet" in capsys.readouterr().err
     assert command(["bench", "table", NAME, *where[2:]]) == 0
     shown = capsys.readouterr()
-    assert "9-10" in shown.out
+    assert "9 to 10" in shown.out
     assert "±" in shown.out
     assert "missing: contrast_2, seed 1" in shown.err
     folder = setting.root / "out" / NAME / "small" / "tables"
