@@ -243,6 +243,17 @@ def test_scoring_is_not_for_torchrun(setting, monkeypatch):
         collect.collect(setting, [0])
 
 
+def test_two_sets_of_one_name_are_refused_before_training(setting):
+    every = setting.dataset.shifts
+    twice = lambda root: [  # noqa: E731
+        dataclasses.replace(s, name="source") if s.name == "contrast_2" else s for s in every(root)
+    ]
+    setting = dataclasses.replace(setting, dataset=dataclasses.replace(setting.dataset, shifts=twice))
+    with pytest.raises(InputError, match="fashion-mnist has two sets called 'source'"):
+        collect.collect(setting, [0])
+    assert not setting.checkpoint(0).exists()
+
+
 def test_an_error_names_the_shift(setting):
     def broken():
         raise FileError("its file is broken")

@@ -121,12 +121,17 @@ def collect(setting: Setting, seeds: Sequence[int]) -> dict[int, ScoreFolder]:
         raise InputError("torchrun is for `shiftgauge bench train`; scoring is split with --shard i/n")
     setting.dataset.require(setting.root)
     all_shifts = list(setting.dataset.shifts(setting.root))
+    sets = [_source(setting), *(shift for shift in all_shifts if not shift.absent)]
+    names = [each.name for each in sets]
+    for name in {name for name in names if names.count(name) > 1}:
+        raise InputError(
+            f"{setting.dataset.name} has two sets called {name!r} (the source is called {SOURCE!r}); rename one"
+        )
     folders = {seed: _folder(setting, seed) for seed in seeds}
     models = {seed: trained_network(setting, seed) for seed in seeds}
     weights = {seed: weights_digest(model) for seed, model in models.items()}
-    sets = [_source(setting), *(shift for shift in all_shifts if not shift.absent)]
     expected = {seed: {each.name: made_by(setting, each, weights[seed]) for each in sets} for seed in seeds}
-    pending = _pending(setting, folders, [each.name for each in sets], expected)
+    pending = _pending(setting, folders, names, expected)
     # Only after every check: a refusal must not leave a new manifest beside old scores.
     for seed, scores in folders.items():
         manifest = _manifest(setting, seed, all_shifts, weights[seed])

@@ -70,7 +70,7 @@ def _write(
     """Write the scores of one model; what the record of its table says of it."""
     folder = ScoreFolder.of(runs, f"{dataset.name}/{scored.task}", scored.model, 0)
     targets = {group.replace("/", "-"): target for group, target in scored.targets.items()}
-    folder.write_manifest(shifts=list(targets))
+    folder.write_manifest(shifts=list(targets), made_by=dict.fromkeys((SOURCE, *targets), made_by))
     for name, (probs, labels) in {SOURCE: scored.source, **targets}.items():
         kind = SOURCE if name == SOURCE else work.family
         inputs = digest(probs.shape, labels.tolist())
