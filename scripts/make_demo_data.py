@@ -27,13 +27,15 @@ import numpy as np
 from shiftgauge.experiments.bench import setting
 from shiftgauge.experiments.collect import trained_network
 from shiftgauge.experiments.corruptions import corrupt
-from shiftgauge.experiments.datasets.fashion_mnist import CLASSES
 from shiftgauge.experiments.examples import ArrayImages
 from shiftgauge.experiments.progress import lines
 from shiftgauge.experiments.scoring import score
 from shiftgauge.experiments.storage import write_arrays
 
 VALIDATION, TARGET = 5_000, 4_000
+CLASSES = (
+    "T-shirt", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot",
+)  # fmt: skip
 # name in the demo -> corruption, severity, constants
 SHIFTS = {
     "jpeg": ("jpeg_compression", 2, "imagenet"),

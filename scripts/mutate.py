@@ -134,7 +134,7 @@ def try_package(package: str, count: int, seed: int, end: float) -> dict[str, bo
         return known
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder) / "tree"
-        shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(".*", "results", "site", "__pycache__"))
+        shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(".*", "site", "__pycache__"))
         source = tree / "src" / "shiftgauge"
         files = source.glob("*.py") if package == MODULES else (source / package).rglob("*.py")
         drawn = [(p, *place) for p in sorted(files) if p.name not in SKIPPED for place in places(p)]

@@ -76,8 +76,6 @@ EDGES = [
 def hierarchy(folder):
     folder.mkdir(parents=True)
     (folder / "class_hierarchy.txt").write_text("\n".join(f"{a} {b}" for a, b in EDGES) + "\n")
-    nodes = sorted({node for edge in EDGES for node in edge})
-    (folder / "node_names.txt").write_text("\n".join(f"{node}\tname of {node}" for node in nodes) + "\n")
     info = [[number, wnid, f"class {number}"] for number, wnid in enumerate(WNIDS)]
     (folder / "dataset_class_info.json").write_text(json.dumps(info))
 

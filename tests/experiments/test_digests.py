@@ -44,7 +44,7 @@ CHANGES = [
     (["experiments/datasets/_wilds.py"], CODE_ADDED, [0, 1, 0, 0, 0, 0, 0, 0]),
     (["experiments/datasets/tables.py"], CODE_ADDED, [0, 0, 1, 0, 0, 0, 0, 0]),
     (["experiments/networks/_parts.py"], CODE_ADDED, [0, 0, 0, 1, 0, 0, 0, 0]),
-    (["experiments/scoring.py"], CODE_ADDED, [0, 0, 0, 0, 0, 1, 0, 0]),
+    (["experiments/scoring.py"], CODE_ADDED, [0, 0, 0, 0, 0, 1, 1, 0]),
     (["experiments/projnorm.py"], CODE_ADDED, [0, 0, 0, 0, 0, 0, 1, 0]),
     (["methods/cott.py"], CODE_ADDED, [0, 0, 0, 0, 0, 0, 0, 1]),
     (["methods/auto_constants.json"], " ", [0, 0, 0, 0, 0, 0, 0, 1]),

@@ -87,9 +87,8 @@ def test_scores_without_a_stamp_are_refused_where_stamps_are_given(setting):
 
 def test_a_projnorm_without_a_stamp_is_refused(setting):
     collect.collect_scores(setting, [0], projnorm_steps=1)
-    path = scores_of(setting).folder / "projnorm-short" / "contrast_2.json"
-    path.write_text('{"projnorm": 1.0}')
-    with pytest.raises(FileError, match=r"contrast_2.json was computed from other scores"):
+    scores_of(setting).write_projnorm("projnorm-short/contrast_2", 1.0, 1, {})
+    with pytest.raises(FileError, match=r"projnorm-short/contrast_2.npz was made with other scores"):
         run(setting)
 
 
@@ -174,7 +173,7 @@ def test_results_say_how_many_rows_the_source_has(setting):
     collect.collect(setting, [0])
     source = json.loads((run(setting) / "manifest.json").read_text())["seeds"]["0"]["source"]
     scores = scores_of(setting)
-    assert source == {"n": len(scores.read().labels), "inputs": scores.stamp(None)["inputs"]}
+    assert source == {"n": len(scores.read().labels), "inputs": scores.stamp()["inputs"]}
     assert source["n"] == len(setting.dataset.validation(setting.root))
 
 
@@ -219,7 +218,7 @@ def test_random_draws_do_not_depend_on_what_else_is_there(setting):
 
 def test_a_seed_without_a_source_is_said_to_be_missing(setting, tmp_path):
     collect.collect(setting, [0, 1])
-    scores_of(setting, 1).path(None).unlink()
+    scores_of(setting, 1).path().unlink()
     (setting.runs / "scores" / NAME / "small" / "seed0.old").mkdir()
     (setting.runs / "scores" / NAME / "small" / "seed0.old" / "source.npz").write_bytes(b"")
     folder = run(setting)
@@ -329,7 +328,7 @@ def test_a_shift_that_one_seed_lacks_is_seen_on_the_screen(setting, capsys):
     assert "missing: contrast_2, seed 1: not scored yet" in capsys.readouterr().err
     assert command(["bench", "table", NAME, *where[2:]]) == 0
     shown = capsys.readouterr()
-    assert "9-10" in shown.out
+    assert "9 to 10" in shown.out
     assert "±" in shown.out
     assert "missing: contrast_2, seed 1" in shown.err
     folder = setting.root / "out" / NAME / "small" / "tables"

@@ -160,7 +160,10 @@ def test_models_are_trained_once_and_a_stranger_method_joins(small, tmp_path, mo
 
 
 def test_refusals(monkeypatch, tmp_path):
-    with pytest.raises(FileError, match="run `shiftgauge bench natural --only natural-302` first"):
+    with pytest.raises(
+        FileError,
+        match="holds no scores; run `shiftgauge bench natural --only natural-302`",
+    ):
         list(natural.score_folders(["natural-302"], tmp_path))
     absent = dataclasses.replace(TABLE_DATASETS["natural-90"], package="no-such-package")
     monkeypatch.setitem(TABLE_DATASETS, "natural-90", absent)

@@ -15,8 +15,9 @@ from shiftgauge.errors import FileError, InputError  # noqa: E402
 from shiftgauge.experiments import bench, collect, corrupted_cache, digests, protocol  # noqa: E402
 from shiftgauge.experiments.datasets.base import existing  # noqa: E402
 from shiftgauge.experiments.progress import silent  # noqa: E402
-from shiftgauge.experiments.scores import ScoreFolder  # noqa: E402
+from shiftgauge.experiments.scores import SOURCE, ScoreFolder  # noqa: E402
 from shiftgauge.experiments.shards import Shard, merge  # noqa: E402
+from shiftgauge.experiments.storage import read_arrays  # noqa: E402
 
 from . import layouts  # noqa: E402
 
@@ -242,6 +243,17 @@ def test_scoring_is_not_for_torchrun(setting, monkeypatch):
         collect.collect(setting, [0])
 
 
+def test_two_sets_of_one_name_are_refused_before_training(setting):
+    every = setting.dataset.shifts
+    twice = lambda root: [  # noqa: E731
+        dataclasses.replace(s, name="source") if s.name == "contrast_2" else s for s in every(root)
+    ]
+    setting = dataclasses.replace(setting, dataset=dataclasses.replace(setting.dataset, shifts=twice))
+    with pytest.raises(InputError, match="fashion-mnist has two sets called 'source'"):
+        collect.collect(setting, [0])
+    assert not setting.checkpoint(0).exists()
+
+
 def test_an_error_names_the_shift(setting):
     def broken():
         raise FileError("its file is broken")
@@ -300,19 +312,19 @@ def test_the_papers_projnorm_needs_and_takes_public_weights(setting):
     shifts = setting.dataset.shifts
     dataset = dataclasses.replace(setting.dataset, shifts=few)
     enlarged = dataclasses.replace(setting, network="resnet18-224", dataset=dataset, rows=10)
+    scores = ScoreFolder.of(setting.runs, "fashion-mnist", "resnet18-224", 0)
+    scores.write_manifest(shifts=["clean", "contrast_5"], made_by={"clean": {}, "contrast_5": {}})
     for shift in enlarged.dataset.shifts(setting.root):
-        ScoreFolder.of(setting.runs, "fashion-mnist", "resnet18-224", 0).write(
-            shift.name, np.eye(10)[np.arange(10)], np.arange(10), shift.kind
-        )
+        scores.write(shift.name, np.eye(10)[np.arange(10)], np.arange(10), shift.kind)
     with pytest.raises(FileError, match=r"weights/resnet18.pth does not exist"):
         collect.collect_projnorm(enlarged, [0], PAPER)
     (setting.root / "weights").mkdir()
     torch.save(build("resnet18", 1000, 7).state_dict(), setting.root / "weights" / "resnet18.pth")
     collect.collect_projnorm(enlarged, [0], dataclasses.replace(PAPER, batch=4))
-    scores = ScoreFolder.of(setting.runs, "fashion-mnist", "resnet18-224", 0)
-    held = json.loads((scores.folder / "projnorm" / "contrast_5.json").read_text())
-    assert held["projnorm"] > 0
-    assert (held["steps"], held["rate"], held["cosine"], held["pretrained"]) == (1, 1e-3, True, True)
+    assert scores.projnorm("projnorm/contrast_5") > 0
+    assert read_arrays(scores.path("projnorm/contrast_5"), "steps") == {"steps": 1}
+    form = scores.made_by("projnorm/contrast_5")["form"]
+    assert (form["rate"], form["cosine"], form["pretrained"]) == (1e-3, True, True)
 
 
 def test_an_empty_draw_of_mild_label_shift_is_left_out(tmp_path):
@@ -320,7 +332,7 @@ def test_an_empty_draw_of_mild_label_shift_is_left_out(tmp_path):
     scores = ScoreFolder.of(tmp_path, "cifar10", "small", 0)
     scores.write_manifest(shifts=["a"], seed=0)
     labels = np.arange(200) % 2
-    scores.write(None, 3 * np.eye(2)[labels] + rng.normal(size=(200, 2)), labels)
+    scores.write(SOURCE, 3 * np.eye(2)[labels] + rng.normal(size=(200, 2)), labels)
     # Shares of 0.6 and 0.4 afford one row of two classes of one row each, and 0.6 rows are none.
     scores.write("a", rng.normal(size=(2, 2)), np.arange(2), "synthetic")
     assert protocol.mild_label_shift_sweep().run(tmp_path, "cifar10", "small").empty
@@ -348,17 +360,17 @@ def test_a_refusal_leaves_the_old_about_json(setting, tmp_path):
 def test_projnorm_is_of_the_scores_beside_it(setting, tmp_path):
     collect.collect_scores(setting, [0], projnorm_steps=1)
     scores = ScoreFolder.of(setting.runs, "fashion-mnist", "small", 0)
-    first = scores.projnorm("contrast_5", "projnorm-short")
+    first = scores.projnorm("projnorm-short/contrast_5")
     collect.collect_scores(setting, [0], projnorm_steps=1)
-    with pytest.raises(FileError, match=r"projnorm-short/clean.json was made with other form; .*--redo"):
+    with pytest.raises(FileError, match=r"projnorm-short/clean.npz was made with other form; .*--redo"):
         collect.collect_scores(setting, [0], projnorm_steps=3)
-    made_by = scores.projnorm_made_by("contrast_5", "projnorm-short")
+    made_by = scores.made_by("projnorm-short/contrast_5")
     assert set(made_by) == {"form", "data", "code", "precision", "initial", "scores"}
     collect.collect_scores(dataclasses.replace(setting, redo=True), [0], projnorm_steps=3)
-    assert scores.projnorm("contrast_5", "projnorm-short") != first
+    assert scores.projnorm("projnorm-short/contrast_5") != first
     fewer = dataclasses.replace(setting, rows=20, redo=True)
     collect.collect(fewer, [0])
-    with pytest.raises(FileError, match="computed from other scores"):
+    with pytest.raises(FileError, match=r"projnorm-short/.*.npz was made with other scores; .*--redo"):
         bench.run("fashion-mnist", setting.runs, tmp_path / "out")
     collect.collect_scores(fewer, [0], projnorm_steps=3)
     bench.run("fashion-mnist", setting.runs, tmp_path / "out")

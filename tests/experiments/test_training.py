@@ -13,9 +13,8 @@ from shiftgauge.experiments import bench  # noqa: E402
 from shiftgauge.experiments.checkpoints import load_checkpoint  # noqa: E402
 from shiftgauge.experiments.examples import ArrayImages, FileImages, Texts, crop_and_mirror  # noqa: E402
 from shiftgauge.experiments.networks import NETWORKS, Network, build  # noqa: E402
-from shiftgauge.experiments.projnorm import PAPER, distance, parameters_of, projnorm  # noqa: E402
+from shiftgauge.experiments.projnorm import PAPER, TorchRefit, distance, parameters_of, projnorm  # noqa: E402
 from shiftgauge.experiments.recipes import RECIPES, SEEDS, Recipe, recipe  # noqa: E402
-from shiftgauge.experiments.refit import TorchRefit  # noqa: E402
 from shiftgauge.experiments.scoring import Run, score  # noqa: E402
 from shiftgauge.experiments.training import make_optimiser, train  # noqa: E402
 

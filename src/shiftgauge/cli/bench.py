@@ -114,16 +114,9 @@ def train(
     _set_threads(threads)
     with shown() as show:
         setting = _bench().setting(
-            name,
-            data,
-            runs,
-            network,
-            recipe,
-            device=device,
-            precision=precision,
-            workers=workers,
+            name, data, runs, network, recipe, device=device, precision=precision, workers=workers,
             progress=show,
-        )
+        )  # fmt: skip
         records = _collect().train_seeds(setting, seed)
     # Of the processes that torchrun starts, only the first one prints.
     if os.environ.get("RANK", "0") == "0":
@@ -328,9 +321,7 @@ def _output(value: dict[str, Any], lines: list[str], as_json: bool) -> None:
 
 def _collected_line(record: dict[str, Any]) -> str:
     missing = record["missing"]
-    first = "; ".join(f"{shift}: {why}" for shift, why in list(missing.items())[:3])
-    more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
-    suffix = f"; missing {len(missing)} ({first}{more})" if missing else ""
+    suffix = f"; missing {len(missing)} ({'; '.join(_few(missing))})" if missing else ""
     return f"seed {record['seed']}: {record['shifts']} shifts in {record['folder']}{suffix}"
 
 
@@ -359,6 +350,8 @@ def _print_cache_size(setting: Any) -> None:
 
 
 def _print_mae(records: list[dict[str, Any]]) -> None:
+    from shiftgauge.experiments.tables import number_range
+
     names = ("data set", "shift", "method")
     numbers = ("MAE", "over seeds", "worst", "shifts", "rows", "seeds", "paper")
     screen = plain_table((*names, *numbers), left=len(names))
@@ -368,14 +361,10 @@ def _print_mae(records: list[dict[str, Any]]) -> None:
         deviation = f"± {100 * r['std']:.2f}" if r["seeds"] > 1 else ""
         screen.add_row(
             r["dataset"], r["shift"], r["method"], f"{100 * r['mae']:.2f}", deviation,
-            f"{100 * r['worst']:.2f}", _number_range(r["fewest_shifts"], r["shifts"]),
-            _number_range(r["rows_least"], r["rows_most"]), str(r["seeds"]), paper,
+            f"{100 * r['worst']:.2f}", number_range(r["fewest_shifts"], r["shifts"]),
+            number_range(r["rows_least"], r["rows_most"]), str(r["seeds"]), paper,
         )  # fmt: skip
     console().print(screen)
-
-
-def _number_range(low: int, high: int) -> str:
-    return f"{low:,}" if low == high else f"{low:,}-{high:,}"
 
 
 def _set_threads(count: int | None) -> None:

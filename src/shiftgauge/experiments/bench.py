@@ -48,18 +48,10 @@ def listing(root: Path) -> list[dict[str, Any]]:
                 "recipe": known.recipe,
             }
         )
+    nothing: dict[str, Any] = {"extras": {}, "absent": {}, "classes": None, "network": None, "recipe": None}
     for table_set in TABLE_DATASETS.values():
-        nothing: dict[str, Any] = {
-            "extras": {},
-            "absent": {},
-            "classes": None,
-            "network": None,
-            "recipe": None,
-        }
-        expected = [f"the package {table_set.package}"]
-        records.append(
-            {**_description(table_set), "missing": table_set.missing(), "expected": expected, **nothing}
-        )
+        places = {"missing": table_set.missing(), "expected": [f"the package {table_set.package}"]}
+        records.append({**_description(table_set), **places, **nothing})
     return [record | {"found": not record["missing"]} for record in records]
 
 
@@ -196,23 +188,19 @@ def table(name: str, out: Path, network: str | None = None) -> list[Path]:
     folder = results_folder(out, known.name, network)
     estimates, facts = read_table(folder / ESTIMATES, protocol.ESTIMATES), manifest(folder)
     notes = notes_of(facts, known.note)
-    batches = read_table(folder / BATCHES, protocol.BATCHES)
-    others = [
+    written = [tables.main_table(estimates, extra=notes)]
+    for other in (
         tables.correlations(estimates),
         tables.thresholding(estimates),
-        tables.batches(batches),
+        tables.batches(read_table(folder / BATCHES, protocol.BATCHES)),
         tables.shifts(estimates, facts),
-    ]
-    files = tables.main_table(estimates, extra=notes).write(folder / "tables")
-    for other in others:
-        files += replace(other, notes=(*other.notes, *notes)).write(folder / "tables")
+    ):
+        written.append(replace(other, notes=(*other.notes, *notes)))
     for scale, beta in zip(protocol.SCALES, ("alpha q", "alpha K q"), strict=True):
         resampled = read_table(folder / f"mild_label_shift_{scale}.csv", protocol.ESTIMATES)
         title = f"Mean absolute error under mild label shift, Dirichlet({beta}), alpha = 50"
-        files += tables.main_table(resampled, f"mild_label_shift_{scale}", title, notes).write(
-            folder / "tables"
-        )
-    return files
+        written.append(tables.main_table(resampled, f"mild_label_shift_{scale}", title, notes))
+    return [path for each in written for path in each.write(folder / "tables")]
 
 
 def figures(name: str, runs: Path, out: Path, network: str | None = None) -> list[Path]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,27 +20,19 @@ from shiftgauge.errors import InputError
 from shiftgauge.experiments.corrupted_cache import load_cached
 from shiftgauge.experiments.corruptions import frost_origin
 from shiftgauge.experiments.datasets import ShiftedSet
-from shiftgauge.experiments.digests import (
-    check_made_by,
-    code_digest,
-    difference,
-    digest,
-    files_digest,
-    software,
-    weights_digest,
-)
+from shiftgauge.experiments.digests import code_digest, digest, files_digest, must_be_made, weights_digest
 from shiftgauge.experiments.examples import Examples
 from shiftgauge.experiments.networks import NETWORKS, build, network_module, takes
 from shiftgauge.experiments.projnorm import (
     PAPER,
     Parameters,
     ProjNormForm,
+    TorchRefit,
     parameters_of,
     projnorm,
     short_form,
 )
 from shiftgauge.experiments.recipes import SEEDS
-from shiftgauge.experiments.refit import TorchRefit
 from shiftgauge.experiments.scores import SOURCE, ScoreFolder
 from shiftgauge.experiments.scoring import Run, score
 from shiftgauge.experiments.setting import Setting
@@ -47,7 +40,10 @@ from shiftgauge.experiments.storage import check_folder, error_context
 from shiftgauge.experiments.training import train
 
 SCORING = "shiftgauge.experiments.scoring"
-PROJNORM = ("shiftgauge.experiments.projnorm", "shiftgauge.experiments.refit")
+PROJNORM = "shiftgauge.experiments.projnorm"
+
+MadeBy = dict[str, Any]
+"""Everything that a file depends on."""
 
 
 def run_of(setting: Setting, seed: int | None = None) -> Run:
@@ -125,52 +121,89 @@ def collect(setting: Setting, seeds: Sequence[int]) -> dict[int, ScoreFolder]:
         raise InputError("torchrun is for `shiftgauge bench train`; scoring is split with --shard i/n")
     setting.dataset.require(setting.root)
     all_shifts = list(setting.dataset.shifts(setting.root))
+    sets = [_source(setting), *(shift for shift in all_shifts if not shift.absent)]
+    names = [each.name for each in sets]
+    for name in {name for name in names if names.count(name) > 1}:
+        raise InputError(
+            f"{setting.dataset.name} has two sets called {name!r} (the source is called {SOURCE!r}); rename one"
+        )
     folders = {seed: _folder(setting, seed) for seed in seeds}
     models = {seed: trained_network(setting, seed) for seed in seeds}
     weights = {seed: weights_digest(model) for seed, model in models.items()}
-    sets: list[ShiftedSet | None] = [None, *(shift for shift in all_shifts if not shift.absent)]
-    expected = [{seed: made_by(setting, shift, weights[seed]) for seed in seeds} for shift in sets]
-    pending = []
-    for number, (shift, entry) in enumerate(zip(sets, expected, strict=True)):
-        mine = [seed for i, seed in enumerate(seeds) if setting.shard.takes(i * len(sets) + number)]
-        name = None if shift is None else shift.name
-        pending.append(
-            {
-                s: entry[s]
-                for s in mine
-                if _must_be_made(folders[s].path(name), folders[s].made_by(name), entry[s], setting.redo)
-            }
-        )
+    expected = {seed: {each.name: made_by(setting, each, weights[seed]) for each in sets} for seed in seeds}
+    pending = _pending(setting, folders, names, expected)
     # Only after every check: a refusal must not leave a new manifest beside old scores.
     for seed, scores in folders.items():
-        files = {_name(shift): entry[seed] for shift, entry in zip(sets, expected, strict=True)}
-        scores.write_manifest(**_manifest(setting, seed, all_shifts, weights[seed]), made_by=files)
-    done = sum(not entry for entry in pending)
-    for shift, entry in zip(sets, pending, strict=True):
-        if entry:
-            _score(setting, shift, {seed: models[seed] for seed in entry}, folders, entry)
-            done += 1
-            setting.progress("shifts scored", done, len(sets), _name(shift))
+        manifest = _manifest(setting, seed, all_shifts, weights[seed])
+        scores.write_manifest(**manifest, made_by=expected[seed])
+    for each, entry in _one_by_one(setting, "shifts scored", sets, pending):
+        with error_context(f"{setting.dataset.name}, {each.name}"):
+            examples = load(setting, each)
+            if len(examples):
+                # A set that is corrupted in memory is made now, so that worker processes share it.
+                examples.batch(np.arange(1))
+            for seed in entry:
+                hasher = hashlib.sha256()
+                stage = f"scoring {each.name}, seed {seed}"
+                logits = score(models[seed], examples, run=run_of(setting), stage=stage, hasher=hasher)
+                inputs = hasher.hexdigest()[:16]
+                folders[seed].write(each.name, logits, examples.labels, each.kind, entry[seed], inputs)
     return folders
 
 
-def _name(shift: ShiftedSet | None) -> str:
-    return SOURCE if shift is None else shift.name
+def _source(setting: Setting) -> ShiftedSet:
+    """The source, as a set like the shifted ones."""
+    dataset, root = setting.dataset, setting.root
+    return ShiftedSet(SOURCE, SOURCE, partial(dataset.validation, root), dataset.files(root))
+
+
+def _pending(
+    setting: Setting,
+    folders: Mapping[int, ScoreFolder],
+    names: Sequence[str],
+    expected: Mapping[int, Mapping[str, MadeBy]],
+    first: int = 0,
+) -> list[dict[int, MadeBy]]:
+    """For every file, the seeds of this shard for which it must be made.
+
+    The files are numbered from ``first``, and the source is number 0, so that a shard has the ProjNorm of its shifts.
+    """
+    units = first + len(names)
+    return [
+        {
+            seed: expected[seed][name]
+            for i, (seed, scores) in enumerate(folders.items())
+            if setting.shard.takes(i * units + number)
+            and must_be_made(scores.path(name), scores.made_by(name), expected[seed][name], setting.redo)
+        }
+        for number, name in enumerate(names, first)
+    ]
+
+
+def _one_by_one(
+    setting: Setting, stage: str, sets: Sequence[ShiftedSet], pending: Sequence[dict[int, MadeBy]]
+) -> Iterator[tuple[ShiftedSet, dict[int, MadeBy]]]:
+    """Every set with something to make, and its seeds; progress is reported after each."""
+    done = sum(not entry for entry in pending)
+    for each, entry in zip(sets, pending, strict=True):
+        if entry:
+            yield each, entry
+            done += 1
+            setting.progress(stage, done, len(sets), each.name)
 
 
 def _folder(setting: Setting, seed: int) -> ScoreFolder:
     return ScoreFolder.of(setting.runs, setting.dataset.name, setting.network, seed)
 
 
-def made_by(setting: Setting, shift: ShiftedSet | None, weights: str) -> dict[str, Any]:
-    """Everything that a file of scores depends on."""
-    files = setting.dataset.files(setting.root) if shift is None else shift.files
+def made_by(setting: Setting, each: ShiftedSet, weights: str) -> MadeBy:
+    """Everything that the scores of a set depend on."""
     return {
         "weights": weights,
-        "data": files_digest(files),
-        "corruption": "" if shift is None else shift.corruption,
+        "data": files_digest(each.files),
+        "corruption": each.corruption,
         "code": code_digest(setting.dataset.module, network_module(setting.network), SCORING),
-        "rows": None if shift is None else setting.rows,
+        "rows": None if each.name == SOURCE else setting.rows,
         "precision": run_of(setting).scoring_dtype,
     }
 
@@ -194,50 +227,16 @@ def _manifest(setting: Setting, seed: int, shifts: Sequence[ShiftedSet], weights
     }
 
 
-def _must_be_made(
-    path: Path, present: Mapping[str, Any] | None, expected: Mapping[str, Any], redo: bool
-) -> bool:
-    """Whether a file does not exist (``present`` is None), or was made by something else and ``redo`` allows it."""
-    if present is None:
-        return True
-    if redo:
-        return bool(difference(present, expected))
-    advice = "make it again with --redo, or choose another directory with --runs"
-    check_made_by(path, present, expected, advice)
-    return False
-
-
-def _score(
-    setting: Setting,
-    shift: ShiftedSet | None,
-    models: Mapping[int, Any],
-    folders: Mapping[int, ScoreFolder],
-    expected: Mapping[int, Mapping[str, Any]],
-) -> None:
-    name, kind = (None, SOURCE) if shift is None else (shift.name, shift.kind)
-    with error_context(f"{setting.dataset.name}, {_name(shift)}"):
-        examples = load(setting, shift)
-        if len(examples):
-            # A set that is corrupted in memory is made now, so that worker processes share it.
-            examples.batch(np.arange(1))
-        for seed, model in models.items():
-            hasher = hashlib.sha256()
-            stage = f"scoring {name or 'the source'}, seed {seed}"
-            logits = score(model, examples, run=run_of(setting), stage=stage, hasher=hasher)
-            inputs = hasher.hexdigest()[:16]
-            folders[seed].write(name, logits, examples.labels, kind, expected[seed], inputs, software())
-
-
-def load(setting: Setting, shift: ShiftedSet | None) -> Examples:
-    """The examples of the source or of a shift, at most ``setting.rows`` of a shift."""
-    if shift is None:
-        return setting.dataset.validation(setting.root)
+def load(setting: Setting, each: ShiftedSet) -> Examples:
+    """The examples of a set, at most ``setting.rows`` of a shift."""
     if setting.cache is None:
-        examples = shift.load()
+        examples = each.load()
     else:
         folder, code = setting.cache / setting.dataset.name, code_digest(setting.dataset.module)
-        examples = load_cached(shift, folder, code, setting.workers, setting.progress)
-    return examples if setting.rows is None else examples.take(shift.subset(setting.rows, len(examples)))
+        examples = load_cached(each, folder, code, setting.workers, setting.progress)
+    if setting.rows is None or each.name == SOURCE:
+        return examples
+    return examples.take(each.subset(setting.rows, len(examples)))
 
 
 def check_form(setting: Setting, form: ProjNormForm) -> None:
@@ -253,69 +252,38 @@ def collect_projnorm(setting: Setting, seeds: Sequence[int], form: ProjNormForm)
     """Write ProjNorm of every scored shift: refitted on labels and on the pseudo-labels of the collected scores."""
     check_form(setting, form)
     shifts = [shift for shift in setting.dataset.shifts(setting.root) if not shift.absent]
+    names = [f"{form.name}/{shift.name}" for shift in shifts]
+    folders = {seed: _folder(setting, seed) for seed in seeds}
     start = setting.recipe.pretrained or "imagenet" if form.pretrained else None
     networks = {seed: initial_network(setting, seed, start) for seed in seeds}
-    pending = _pending_projnorm(setting, networks, shifts, form)
-    refits = _Refits(setting, form, networks)
-    done = sum(not entry for entry in pending)
-    for shift, entry in zip(shifts, pending, strict=True):
-        if entry:
-            examples = load(setting, shift)
-            for seed, expected in entry.items():
-                with error_context(f"{setting.dataset.name}, seed {seed}, {form.name} of {shift.name}"):
-                    scores = _folder(setting, seed)
-                    value, steps = refits.distance(seed, examples, scores.read(shift.name).predictions)
-                    options = asdict(form) | {"steps": steps, "made_by": expected}
-                    scores.write_projnorm(shift.name, value, form.name, **options)
-            done += 1
-            setting.progress(f"{form.name} of shifts", done, len(shifts), shift.name)
-
-
-def _pending_projnorm(
-    setting: Setting, networks: Mapping[int, Any], shifts: Sequence[ShiftedSet], form: ProjNormForm
-) -> list[dict[int, dict[str, Any]]]:
-    """For every shift, the seeds whose ProjNorm must be computed, with everything that it depends on."""
     common = {
         "form": asdict(form),
         "data": files_digest(setting.dataset.files(setting.root)),
-        "code": code_digest(setting.dataset.module, network_module(setting.network), *PROJNORM),
+        "code": code_digest(setting.dataset.module, network_module(setting.network), PROJNORM),
         "precision": run_of(setting).scoring_dtype,
     }
-    initials = {seed: weights_digest(network) for seed, network in networks.items()}
-    pending = []
-    for number, shift in enumerate(shifts, 1):
-        entry = {}
-        for i, seed in enumerate(networks):
-            # Numbered as in ``collect``, where the source is number 0: a shard has the scores of its own shifts.
-            if setting.shard.takes(i * (len(shifts) + 1) + number):
-                scores = _folder(setting, seed)
-                stamp = scores.stamp(shift.name)["made_by"]
-                expected = {**common, "initial": initials[seed], "scores": digest(stamp)}
-                path = scores.projnorm_path(shift.name, form.name)
-                present = scores.projnorm_made_by(shift.name, form.name)
-                if _must_be_made(path, present, expected, setting.redo):
-                    entry[seed] = expected
-        pending.append(entry)
-    return pending
-
-
-class _Refits:
-    """ProjNorm of targets; the refit on labels is shared by targets with the same number of steps."""
-
-    def __init__(self, setting: Setting, form: ProjNormForm, networks: Mapping[int, Any]) -> None:
-        self.setting, self.form, self.networks = setting, form, networks
-        dataset = setting.dataset
-        self.source = (dataset.training if form.on_training else dataset.validation)(setting.root)
-        self.references: dict[tuple[int, int], Parameters] = {}
-
-    def distance(self, seed: int, examples: Examples, pseudo_labels: Any) -> tuple[float, int]:
-        """(ProjNorm of the target, number of steps)."""
-        form, network = self.form, self.networks[seed]
-        steps = form.steps_for(len(pseudo_labels))
-        run = run_of(self.setting)
-        refit = TorchRefit(network, steps, form.batch, form.rate, seed=seed, run=run, cosine=form.cosine)
-        initial, labelled = parameters_of(network), (self.source, self.source.labels)
-        if (seed, steps) not in self.references:
-            self.references[seed, steps] = refit(initial, *labelled)
-        reference = self.references[seed, steps]
-        return projnorm(refit, initial, labelled, (examples, pseudo_labels), reference), steps
+    expected = {}
+    for seed, scores in folders.items():
+        initial, scored = weights_digest(networks[seed]), scores.manifest["made_by"]
+        expected[seed] = {
+            name: common | {"initial": initial, "scores": digest(scored[shift.name])}
+            for name, shift in zip(names, shifts, strict=True)
+        }
+    pending = _pending(setting, folders, names, expected, first=1)
+    source = (setting.dataset.training if form.on_training else setting.dataset.validation)(setting.root)
+    references: dict[tuple[int, int], Parameters] = {}
+    for shift, entry in _one_by_one(setting, f"{form.name} of shifts", shifts, pending):
+        examples = load(setting, shift)
+        for seed in entry:
+            with error_context(f"{setting.dataset.name}, seed {seed}, {form.name} of {shift.name}"):
+                pseudo_labels = folders[seed].read(shift.name).predictions
+                steps, network = form.steps_for(len(pseudo_labels)), networks[seed]
+                refit = TorchRefit(
+                    network, steps, form.batch, form.rate, seed=seed, run=run_of(setting), cosine=form.cosine
+                )
+                weights, labelled = parameters_of(network), (source, source.labels)
+                # The refit on labels is shared by targets with the same number of steps.
+                if (seed, steps) not in references:
+                    references[seed, steps] = refit(weights, *labelled)
+                value = projnorm(refit, weights, labelled, (examples, pseudo_labels), references[seed, steps])
+                folders[seed].write_projnorm(f"{form.name}/{shift.name}", value, steps, entry[seed])

@@ -15,13 +15,16 @@ from shiftgauge.errors import InputError
 from shiftgauge.experiments.protocol import label_shares
 from shiftgauge.experiments.scores import ScoreFolder
 from shiftgauge.experiments.storage import replacing
-from shiftgauge.experiments.summaries import with_absolute_error
+from shiftgauge.experiments.summaries import points, with_absolute_error
 from shiftgauge.experiments.tables import title_of
 from shiftgauge.labelshift.marginal import total_variation
 from shiftgauge.methods import Pair
 from shiftgauge.methods.threshold import threshold_at_share
 from shiftgauge.rows import Block, Rows, run
 from shiftgauge.transport import exact_transport
+
+SCATTER = ("ac", "atc-mc", "atc-ne", "cot", "cott", "scot")
+"""Methods of the scatter of estimates against true errors."""
 
 
 def save(figure: Any, folder: Path, name: str) -> list[Path]:
@@ -51,12 +54,11 @@ def make_all(
     """
     files = []
     shifted = with_absolute_error(estimates[estimates.kind != "clean"])
-    for name, methods, figure in (
-        ("figure2", ("ac", "gde"), _pseudo),
-        ("figure3", ("cot", "cott", "scot"), _pseudo),
-        ("figure4", ("ac", "atc-mc", "atc-ne", "cot", "cott", "scot"), _scatter),
-    ):
-        files += save(figure(shifted, methods, title), folder, name)
+    for name, methods in (("figure2", ("ac", "gde")), ("figure3", ("cot", "cott", "scot"))):
+        pairs = _by_method(shifted, methods, "pseudo_shift", "absolute_error")
+        files += save(plots.against_pseudo_shift(pairs, title=title), folder, name)
+    pairs = _by_method(shifted, SCATTER, "estimate", "true_error")
+    files += save(plots.scatter(pairs, title), folder, "figure4")
     for name, shift in _three(shifted).items():
         check(shift)
         files += save(triangle_of(scores, shift, marginal), folder, f"figure1_{name}")
@@ -64,27 +66,12 @@ def make_all(
     return files
 
 
-def _points(
-    estimates: pd.DataFrame, methods: Sequence[str], x: str, y: str
-) -> dict[str, tuple[list[float], list[float]]]:
-    points = {}
-    for method in methods:
-        some = estimates[estimates.method == method]
-        if len(some):
-            points[title_of(method)] = (some[x].tolist(), some[y].tolist())
-    if not points:
+def _by_method(estimates: pd.DataFrame, methods: Sequence[str], x: str, y: str) -> dict[str, Any]:
+    named = {title_of(method): points(estimates, method, x, y) for method in methods}
+    found = {title: pair for title, pair in named.items() if pair[0]}
+    if not found:
         raise InputError(f"the table has none of {', '.join(methods)}; run the protocol on two seeds for GDE")
-    return points
-
-
-def _pseudo(estimates: pd.DataFrame, methods: Sequence[str], title: str) -> Any:
-    return plots.against_pseudo_shift(
-        _points(estimates, methods, "pseudo_shift", "absolute_error"), title=title
-    )
-
-
-def _scatter(estimates: pd.DataFrame, methods: Sequence[str], title: str) -> Any:
-    return plots.scatter(_points(estimates, methods, "estimate", "true_error"), title)
+    return found
 
 
 def _three(estimates: pd.DataFrame) -> dict[str, str]:

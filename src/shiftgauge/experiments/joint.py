@@ -12,16 +12,15 @@ import pandas as pd
 from shiftgauge.errors import FileError
 from shiftgauge.experiments import bench, published
 from shiftgauge.experiments.datasets import DATASETS
-from shiftgauge.experiments.figures import save
+from shiftgauge.experiments.figures import SCATTER, save
 from shiftgauge.experiments.manifest import notes_of
 from shiftgauge.experiments.protocol import ESTIMATES
 from shiftgauge.experiments.storage import read_table
-from shiftgauge.experiments.summaries import mae_table, with_absolute_error
+from shiftgauge.experiments.summaries import mae_table, points, with_absolute_error
 from shiftgauge.experiments.tables import Entry, ResultTable, counted, grouped, part_of, run_label, title_of
 from shiftgauge.plots import experiment as plots
 
 METHODS = ("ac", "doc", "im", "gde", "atc-mc", "atc-ne", "cot", "cott", "scot")
-SCATTER = ("ac", "atc-mc", "atc-ne", "cot", "cott", "scot")
 PAIR = ("cifar10", "cifar100")
 """The sets of the paper's figure 2."""
 
@@ -143,25 +142,20 @@ def make(out: Path) -> list[Path]:
     network = dict(reversed(results))
     pair = [name for name in PAIR if name in first]
     pair += [name for name in sorted(first) if name not in pair][: 2 - len(pair)]
-    points = {
-        f"{title_of(method)}, {name}, {network[name]}": _points(
+    pairs = {
+        f"{title_of(method)}, {name}, {network[name]}": points(
             first[name], method, "pseudo_shift", "absolute_error"
         )
         for name in pair
         for method in ("ac", "gde")
     }
-    figure = plots.against_pseudo_shift({name: p for name, p in points.items() if p[0]})
+    figure = plots.against_pseudo_shift({name: p for name, p in pairs.items() if p[0]})
     files += save(figure, folder / "figures", "figure2")
     grid = {
         title_of(m): {
-            f"{name}, {network[name]}": _points(table, m, "estimate", "true_error")
+            f"{name}, {network[name]}": points(table, m, "estimate", "true_error")
             for name, table in sorted(first.items())
         }
         for m in SCATTER
     }
     return files + save(plots.scatter_sets(grid), folder / "figures", "scatter")
-
-
-def _points(estimates: pd.DataFrame, method: str, x: str, y: str) -> tuple[list[float], list[float]]:
-    some = estimates[(estimates.method == method) & (estimates.kind != "clean")]
-    return some[x].tolist(), some[y].tolist()

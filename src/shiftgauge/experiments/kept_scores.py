@@ -2,8 +2,7 @@
 
 <results>/<data set>/<network>/scores/seed<seed>.npz
     manifest                the manifest of the collected scores, as JSON
-    <set>/<array>           the arrays of the source and of every shift, as they were collected
-    <form>/<shift>          ProjNorm of a shift, as JSON, if it was computed
+    <name>/<array>          the arrays of every file: source, shifts, ProjNorm (``projnorm/<shift>``) if computed
 """
 
 from __future__ import annotations
@@ -18,23 +17,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shiftgauge.errors import FileError
-from shiftgauge.experiments.protocol import PROJNORM_FORMS
 from shiftgauge.experiments.scores import SOURCE, ScoreFolder
-from shiftgauge.experiments.storage import read_arrays, read_mapping, write_arrays, write_json
+from shiftgauge.experiments.storage import read_arrays, write_arrays
 
 FOLDER = "scores"
 
 
 def keep(scores: ScoreFolder, path: Path) -> None:
     """Write a collected folder of scores as one file; the same scores give the same bytes."""
-    arrays: dict[str, NDArray[Any]] = {"manifest": _text(scores.manifest)}
-    for shift in (None, *scores.shifts()):
-        content = read_arrays(scores.path(shift))
-        arrays |= {f"{shift or SOURCE}/{key}": value for key, value in content.items()}
-        for form in PROJNORM_FORMS if shift else ():
-            stored = scores.projnorm_path(str(shift), form)
-            if stored.exists():
-                arrays[f"{form}/{shift}"] = _text(read_mapping(stored))
+    arrays: dict[str, NDArray[Any]] = {"manifest": np.array(json.dumps(scores.manifest, sort_keys=True))}
+    shifts = scores.shifts()
+    for name in (SOURCE, *(name for shift in shifts for name in (shift, *scores.projnorms(shift)))):
+        arrays |= {f"{name}/{key}": value for key, value in read_arrays(scores.path(name)).items()}
     write_arrays(path, **arrays)
 
 
@@ -43,26 +37,19 @@ def restore(path: Path, scores: ScoreFolder) -> None:
     arrays = read_arrays(path)
     try:
         scores.write_manifest(**json.loads(str(arrays.pop("manifest"))))
-        sets: dict[str, dict[str, NDArray[Any]]] = {}
-        for name, array in arrays.items():
-            first, _, last = name.partition("/")
-            if first in PROJNORM_FORMS:
-                write_json(scores.projnorm_path(last, first), json.loads(str(array)))
-            else:
-                sets.setdefault(first, {})[last] = array
     except (KeyError, ValueError) as error:
         raise FileError(
             f"{path} is not a file of kept scores ({error}); make it with `bench run --keep-scores`"
         ) from None
-    for name, content in sets.items():
-        write_arrays(scores.path(None if name == SOURCE else name), **content)
+    files: dict[str, dict[str, NDArray[Any]]] = {}
+    for place, array in arrays.items():
+        name, _, key = place.rpartition("/")
+        files.setdefault(name, {})[key] = array
+    for name, content in files.items():
+        write_arrays(scores.path(name), **content)
 
 
 def score_files(folder: Path) -> Sequence[tuple[int, Path]]:
     """(seed, file) of the scores kept in a folder of results, by seed."""
     paths = {path: re.fullmatch(r"seed(\d+)\.npz", path.name) for path in (folder / FOLDER).glob("*")}
     return sorted((int(match[1]), path) for path, match in paths.items() if match)
-
-
-def _text(value: Any) -> NDArray[Any]:
-    return np.array(json.dumps(value, sort_keys=True))

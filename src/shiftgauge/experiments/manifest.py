@@ -33,7 +33,7 @@ def results_manifest(runs: Path, dataset: Dataset, network: str, marginal: str) 
         shifts = here | shifts
         missing |= {f"{shift}, seed {seed}": why for shift, why in scores.missing().items()}
         common = {k: v for k, v in manifest.items() if k not in ("shifts", "missing", "made_by", "origins")}
-        source = {"n": len(scores.read().labels), "inputs": scores.stamp(None)["inputs"]}
+        source = {"n": len(scores.read().labels), "inputs": scores.stamp()["inputs"]}
         seeds[str(seed)] = common | {"source": source, "software": sorted(software - {""})}
     return {
         "dataset": dataset.name,

@@ -1,6 +1,6 @@
 """The benchmark of natural shifts: about 900 targets of 81 families of real tables, for any method.
 
-    <runs>/scores/<data set>/manifest.json                    what made the scores, and the tasks and models
+    <runs>/scores/<data set>/<table or task>.json             what made its models and scores, and their names
     <runs>/scores/<data set>/<task>/<model>/seed0/...         as those of networks (see ``scores``), probabilities
     <out>/natural/estimates.csv, tables/families.md ...
 
@@ -22,7 +22,7 @@ from shiftgauge.experiments.datasets.tables import ScoredTask, TableWork
 from shiftgauge.experiments.digests import check_made_by, code_digest, digest
 from shiftgauge.experiments.progress import Progress, silent
 from shiftgauge.experiments.protocol import ESTIMATES, estimates_sweep
-from shiftgauge.experiments.scores import MANIFEST, SOURCE, ScoredSet, ScoreFolder
+from shiftgauge.experiments.scores import SOURCE, ScoredSet, ScoreFolder
 from shiftgauge.experiments.storage import check_folder, read_mapping, read_table, write_json, write_table
 from shiftgauge.experiments.summaries import with_absolute_error
 from shiftgauge.experiments.tables import ResultTable, in_order, title_of
@@ -42,16 +42,20 @@ def collect(
     for dataset in table_datasets(names):
         dataset.require()
         made_by = _made_by(dataset)
-        parts = _manifest(runs, dataset.name, made_by)["parts"]
-        todo = list(dataset.work())
-        done = sum(work.name in parts for work in todo)
-        for work in todo:
-            if work.name not in parts:
-                parts[work.name] = [_write(runs, dataset, work, scored, made_by) for scored in work.score()]
-                write_json(_manifest_path(runs, dataset.name), {"made_by": made_by, "parts": parts})
+        todo, folder = list(dataset.work()), runs / "scores" / dataset.name
+        records = [folder / f"{work.name}.json" for work in todo]
+        advice = f"delete {folder} to train again, or choose another directory with --runs"
+        for path in records:
+            if path.exists():
+                check_made_by(path, read_mapping(path).get("made_by", {}), made_by, advice)
+        done = sum(path.exists() for path in records)
+        for path, work in zip(records, todo, strict=True):
+            if not path.exists():
+                models = [_write(runs, dataset, work, scored, made_by) for scored in work.score()]
+                write_json(path, {"made_by": made_by, "models": models})
                 done += 1
                 progress(f"{dataset.name}: tables scored", done, len(todo), work.name)
-        counts[dataset.name] = sum(entry["targets"] for part in parts.values() for entry in part)
+        counts[dataset.name] = sum(m["targets"] for path in records for m in read_mapping(path)["models"])
     return counts
 
 
@@ -60,40 +64,18 @@ def _made_by(dataset: TableDataset) -> dict[str, str]:
     return {name: version(name) for name in packages} | {"code": code_digest(dataset.module)}
 
 
-def _manifest_path(runs: Path, name: str) -> Path:
-    return runs / "scores" / name / MANIFEST
-
-
-def _manifest(runs: Path, name: str, made_by: dict[str, str]) -> dict[str, Any]:
-    """The manifest of a data set, empty if there is none; scores that something else made are refused."""
-    path = _manifest_path(runs, name)
-    if not path.exists():
-        return {"made_by": made_by, "parts": {}}
-    manifest = read_mapping(path)
-    advice = f"delete {path.parent} to train again, or choose another directory with --runs"
-    check_made_by(path, manifest.get("made_by", {}), made_by, advice)
-    return manifest
-
-
 def _write(
     runs: Path, dataset: TableDataset, work: TableWork, scored: ScoredTask, made_by: dict[str, str]
 ) -> dict[str, Any]:
+    """Write the scores of one model; what the record of its table says of it."""
     folder = ScoreFolder.of(runs, f"{dataset.name}/{scored.task}", scored.model, 0)
     targets = {group.replace("/", "-"): target for group, target in scored.targets.items()}
-    folder.write_manifest(
-        dataset=dataset.name,
-        task=scored.task,
-        network=scored.model,
-        seed=0,
-        shifts=list(targets),
-        missing={},
-        made_by=dict.fromkeys((SOURCE, *targets), made_by),
-    )
-    for name, (probs, labels) in [(None, scored.source), *targets.items()]:
-        kind = SOURCE if name is None else work.family
+    folder.write_manifest(shifts=list(targets), made_by=dict.fromkeys((SOURCE, *targets), made_by))
+    for name, (probs, labels) in {SOURCE: scored.source, **targets}.items():
+        kind = SOURCE if name == SOURCE else work.family
         inputs = digest(probs.shape, labels.tolist())
         folder.write(name, probs, labels, kind, made_by, inputs, form="probs")
-    return {"task": scored.task, "model": scored.model, "family": work.family, "targets": len(targets)}
+    return {"task": scored.task, "model": scored.model, "targets": len(targets)}
 
 
 def score_folders(
@@ -101,13 +83,14 @@ def score_folders(
 ) -> Iterator[tuple[str, str, ScoreFolder]]:
     """(data set, task, scores) of every trained model."""
     for dataset in table_datasets(names):
-        path = _manifest_path(runs, dataset.name)
-        if not path.exists():
+        folder = runs / "scores" / dataset.name
+        records = sorted(folder.glob("*.json"), key=lambda path: path.stem)
+        if not records:
             raise FileError(
-                f"{path} does not exist; run `shiftgauge bench natural --only {dataset.name}` first"
+                f"{folder} holds no scores; run `shiftgauge bench natural --only {dataset.name}` first"
             )
-        for part in read_mapping(path)["parts"].values():
-            for entry in part:
+        for path in records:
+            for entry in read_mapping(path)["models"]:
                 place = f"{dataset.name}/{entry['task']}"
                 yield dataset.name, entry["task"], ScoreFolder.of(runs, place, entry["model"], 0)
 

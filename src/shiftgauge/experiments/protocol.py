@@ -27,8 +27,6 @@ from shiftgauge.rows import Rows
 SHRUNK = "+shrunk"
 """Suffix of a method with the noise-aware marginal."""
 MARGINALS = ("source", "uniform")
-PROJNORM_FORMS = ("projnorm", "projnorm-short")
-"""ProjNorm as in the paper, and our short form: a few steps from the initial weights."""
 ALPHA = 50.0
 SCALES = ("text", "code")
 """Mild label shift as in the paper's text and as in its authors' code."""
@@ -135,10 +133,8 @@ def estimates_sweep(marginal: str = "source", method: type[Estimator] | None = N
     def work(fitted: FittedMethods, unit: Unit) -> list[Record]:
         target = unit.target()
         estimates = fitted.estimate(target, unit.second())
-        for form in PROJNORM_FORMS if method is None else ():
-            value = unit.scores.projnorm(unit.shift, form)
-            if value is not None:
-                estimates[form] = (value, True)
+        for name in unit.scores.projnorms(unit.shift) if method is None else ():
+            estimates[name.partition("/")[0]] = (unit.scores.projnorm(name), True)
         return _records(unit, target, estimates)
 
     return Sweep(

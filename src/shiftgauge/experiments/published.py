@@ -1,7 +1,7 @@
 """The paper's own numbers, to compare with ours, and its errata.
 
 Lu et al., "Characterizing Out-of-Distribution Error via Optimal Transport", NeurIPS 2023: table 1 (MAE),
-the table of mild label shift, and the table of correlations. In percent, as printed.
+the table of mild label shift, and the table of correlations. In percent, as printed, under our names.
 """
 
 from __future__ import annotations
@@ -18,45 +18,20 @@ ERRATA = (
     "The paper's correlation table does not say which ATC it means; ours shows both.",
 )
 
-# Our names of data sets and methods -> the paper's.
-DATASETS = {
-    "cifar10": "CIFAR10",
-    "cifar100": "CIFAR100",
-    "imagenet": "ImageNet",
-    "living17": "Living17",
-    "nonliving26": "Nonliving26",
-    "entity13": "Entity13",
-    "entity30": "Entity30",
-    "camelyon17": "Camelyon17-WILDS",
-    "rxrx1": "RxRx1-WILDS",
-    "amazon": "Amazon-WILDS",
-    "civilcomments": "CivilCom.-WILDS",
-}
-METHODS = {
-    "ac": "AC",
-    "doc": "DoC",
-    "im": "IM",
-    "gde": "GDE",
-    "atc-mc": "ATC-MC",
-    "atc-ne": "ATC-NE",
-    "cot": "COT",
-    "cott": "COTT",
-    "entropy": "Entropy",
-    "projnorm": "ProjNorm",
-    "projnorm-short": "ProjNorm short",
-    "scot": "SCOT",
-}
 NETWORKS = {
     f"{network}-{size}": title
     for network, title in (("resnet18", "ResNet18"), ("resnet50", "ResNet50"), ("vgg11", "VGG11"))
     for size in ("224", "cifar")
 }
+"""The networks of the correlation table, as the paper prints them."""
 
 
 @cache
-def _read(name: str) -> tuple[dict[str, str], ...]:
+def _read(name: str) -> dict[tuple[str, ...], tuple[float, float]]:
+    """A table of the paper: the first three columns -> the two numbers."""
     text = files("shiftgauge.experiments").joinpath(f"published/{name}.csv").read_text()
-    return tuple(csv.DictReader(text.splitlines()))
+    _, *lines = csv.reader(text.splitlines())
+    return {tuple(key): (float(first), float(second)) for *key, first, second in lines}
 
 
 def mae(dataset: str, kind: str, method: str, table: str = "mae") -> tuple[float, float] | None:
@@ -67,22 +42,16 @@ def mae(dataset: str, kind: str, method: str, table: str = "mae") -> tuple[float
     >>> mae("cifar10", "synthetic", "cott")
     (1.7, 0.26)
     """
-    key = (DATASETS.get(dataset), kind.capitalize(), METHODS.get(method))
-    for line in _read(table):
-        if (line["dataset"], line["shift"], line["method"]) == key:
-            return float(line["mae_percent"]), float(line["std_percent"])
-    return None
+    return _read(table).get((dataset, kind, method))
 
 
-@cache
 def rows() -> tuple[tuple[str, str], ...]:
-    """(data set, kind of shift) of every row of the paper's main table, by our names, in its order.
+    """(data set, kind of shift) of every row of the paper's main table, in its order.
 
     >>> rows()[0], len(rows())
     (('cifar10', 'natural'), 17)
     """
-    ours = {theirs: name for name, theirs in DATASETS.items()}
-    return tuple(dict.fromkeys((ours[line["dataset"]], line["shift"].lower()) for line in _read("mae")))
+    return tuple(dict.fromkeys((dataset, kind) for dataset, kind, _ in _read("mae")))
 
 
 def correlation(dataset: str, network: str, method: str) -> tuple[float, float] | None:
@@ -91,9 +60,5 @@ def correlation(dataset: str, network: str, method: str) -> tuple[float, float] 
     >>> correlation("cifar10", "resnet18-cifar", "cot")
     (0.996, 0.998)
     """
-    wanted = "ATC" if method.startswith("atc") else METHODS.get(method)
-    key = (DATASETS.get(dataset), NETWORKS.get(network), wanted)
-    for line in _read("correlation"):
-        if (line["dataset"], line["network"], line["method"]) == key:
-            return float(line["r2"]), float(line["rho"])
-    return None
+    name = "atc" if method.startswith("atc") else method
+    return _read("correlation").get((dataset, NETWORKS.get(network, ""), name))

@@ -5,11 +5,12 @@
                               scores must be made by
         source.npz            scores (n, K), labels (n,)
         shifts/<name>.npz     scores (n, K), labels (n,), kind of shift
-        projnorm/<name>.json  ProjNorm of the shift, if it was computed
+        projnorm/<name>.npz   ProjNorm of the shift, if it was computed (``projnorm-short`` for our short form)
 
-Logits are stored in float16, probabilities in float32. Every file carries a stamp: ``made_by`` (digests of weights,
-data files and code, and the options), ``inputs`` (a digest of the scored images, texts or rows) and ``software``
-(versions). Estimates are refused if a stamp differs from the manifest. A collection that was killed continues.
+A file is called ``source``, by the name of its shift, or ``projnorm/<name>``. Logits are stored in float16,
+probabilities in float32. Every file carries a stamp: ``made_by`` (digests of weights, data files and code, and the
+options), ``inputs`` (a digest of the scored images, texts or rows) and ``software`` (versions). Estimates are refused
+if a stamp differs from the manifest. A collection that was killed continues.
 """
 
 from __future__ import annotations
@@ -25,12 +26,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shiftgauge.errors import FileError
-from shiftgauge.experiments.digests import check_made_by, digest
+from shiftgauge.experiments.digests import check_made_by, digest, software
 from shiftgauge.experiments.storage import read_arrays, read_mapping, write_arrays, write_json
 from shiftgauge.samples import Source, Target
 
 SOURCE = "source"
 """The source's name beside those of the shifts."""
+PROJNORM_FORMS = ("projnorm", "projnorm-short")
+"""ProjNorm as in the paper, and our short form: a few steps from the initial weights."""
 MANIFEST = "manifest.json"
 DTYPES = {"logits": np.float16, "probs": np.float32}
 
@@ -92,45 +95,42 @@ class ScoreFolder:
         """Write ``manifest.json``."""
         write_json(self.folder / MANIFEST, entries)
 
-    def path(self, shift: str | None) -> Path:
-        """File of a shift, or of the source for None."""
-        return self.folder / "source.npz" if shift is None else self.folder / "shifts" / f"{shift}.npz"
+    def path(self, name: str = SOURCE) -> Path:
+        """The file called ``name``."""
+        inside = name if name == SOURCE or "/" in name else f"shifts/{name}"
+        return self.folder / f"{inside}.npz"
 
-    def has(self, shift: str | None) -> bool:
+    def has(self, name: str) -> bool:
         """Whether it was collected."""
-        return self.path(shift).exists()
+        return self.path(name).exists()
 
-    def stamp(self, shift: str | None) -> dict[str, Any]:
+    def stamp(self, name: str = SOURCE) -> dict[str, Any]:
         """``made_by``, ``inputs`` and ``software`` of a file, without reading its scores; empty if it has no stamp."""
-        arrays = read_arrays(self.path(shift), "stamp")
-        return dict(json.loads(str(arrays["stamp"]))) if "stamp" in arrays else {}
+        stamp = read_arrays(self.path(name), "stamp").get("stamp", "{}")
+        return {"made_by": {}, "inputs": "", "software": ""} | dict(json.loads(str(stamp)))
 
-    def made_by(self, shift: str | None) -> dict[str, Any] | None:
+    def made_by(self, name: str = SOURCE) -> dict[str, Any] | None:
         """What made a file; None if it does not exist or cannot be read, so that it is made again."""
-        if not self.has(shift):
-            return None
         try:
-            self.read(shift)
-            return dict(self.stamp(shift).get("made_by", {}))
+            return dict(self.stamp(name)["made_by"])
         except (FileError, ValueError):
             return None
 
-    def check(self, shift: str | None) -> None:
+    def check(self, name: str) -> None:
         """Refuse a file that was not made by what the manifest says."""
-        expected = self.manifest.get("made_by", {}).get(shift or SOURCE, {})
-        present = self.stamp(shift).get("made_by", {})
+        expected = self.manifest.get("made_by", {}).get(name, {})
         advice = "run `shiftgauge bench collect` to its end, with --redo"
-        check_made_by(self.path(shift), present, expected, advice, f" than {self.folder / MANIFEST} says")
+        than = f" than {self.folder / MANIFEST} says"
+        check_made_by(self.path(name), self.stamp(name)["made_by"], expected, advice, than)
 
     def write(
         self,
-        shift: str | None,
+        name: str,
         scores: NDArray[Any],
         labels: NDArray[Any],
         kind: str = SOURCE,
         made_by: Mapping[str, Any] | None = None,
         inputs: str = "",
-        software: str = "",
         form: str = "logits",
     ) -> None:
         """Write one set; logits beyond float16's range are refused, not clipped."""
@@ -138,24 +138,29 @@ class ScoreFolder:
             stored = scores.astype(DTYPES[form])
         if not np.isfinite(stored).all():
             raise FileError(
-                f"{self.path(shift)}: {form} are not finite in {stored.dtype}; did the training diverge?"
+                f"{self.path(name)}: {form} are not finite in {stored.dtype}; did the training diverge?"
             )
-        stamp = {"made_by": dict(made_by or {}), "inputs": inputs, "software": software}
         arrays: dict[str, NDArray[Any]] = {
             form: stored,
             "labels": labels.astype(np.int64),
             "kind": np.array(kind),
         }
-        write_arrays(self.path(shift), **arrays, stamp=np.array(json.dumps(stamp, sort_keys=True)))
+        self._write(name, arrays, made_by, inputs)
 
-    def read(self, shift: str | None = None) -> ScoredSet:
+    def _write(
+        self, name: str, arrays: Mapping[str, NDArray[Any]], made_by: Mapping[str, Any] | None, inputs: str
+    ) -> None:
+        stamp = {"made_by": dict(made_by or {}), "inputs": inputs, "software": software()}
+        write_arrays(self.path(name), **arrays, stamp=np.array(json.dumps(stamp, sort_keys=True)))
+
+    def read(self, name: str = SOURCE) -> ScoredSet:
         """Read one set."""
-        arrays = read_arrays(self.path(shift))
+        arrays = read_arrays(self.path(name))
         form = "probs" if "probs" in arrays else "logits"
         try:
             return ScoredSet(arrays[form], arrays["labels"], str(arrays["kind"]), form)
         except KeyError as error:
-            raise FileError(f"{self.path(shift)} has no {error}; delete it and collect again") from None
+            raise FileError(f"{self.path(name)} has no {error}; delete it and collect again") from None
 
     def shifts(self) -> list[str]:
         """Names of the collected shifts, in the manifest's order.
@@ -175,31 +180,20 @@ class ScoreFolder:
         pending = [name for name in manifest["shifts"] if not self.has(name) and name not in absent]
         return absent | dict.fromkeys(pending, "not scored yet")
 
-    def projnorm_path(self, shift: str, form: str = "projnorm") -> Path:
-        """File of a shift's ProjNorm in one of its forms."""
-        return self.folder / form / f"{shift}.json"
+    def projnorms(self, shift: str) -> list[str]:
+        """The files of a shift's ProjNorm, in the forms that were computed."""
+        return [name for form in PROJNORM_FORMS if self.has(name := f"{form}/{shift}")]
 
-    def projnorm_made_by(self, shift: str, form: str) -> dict[str, Any] | None:
-        """What ProjNorm of a shift was computed from; None if it was not computed."""
-        path = self.projnorm_path(shift, form)
-        return dict(read_mapping(path).get("made_by", {})) if path.exists() else None
+    def projnorm(self, name: str) -> float:
+        """The ProjNorm in a file; one that was computed from other scores than those beside it is refused."""
+        expected = {"scores": digest(self.stamp(name.partition("/")[2])["made_by"])}
+        advice = "run `shiftgauge bench collect` with --redo, or delete it"
+        check_made_by(self.path(name), self.stamp(name)["made_by"], expected, advice)
+        return float(read_arrays(self.path(name), "projnorm")["projnorm"])
 
-    def projnorm(self, shift: str, form: str = "projnorm") -> float | None:
-        """ProjNorm of a shift, or None; one that was computed from other scores is refused."""
-        made_by = self.projnorm_made_by(shift, form)
-        if made_by is None:
-            return None
-        path = self.projnorm_path(shift, form)
-        stamp = self.stamp(shift)["made_by"]
-        if (stamp or made_by) and made_by.get("scores") != digest(stamp):
-            raise FileError(
-                f"{path} was computed from other scores; run `shiftgauge bench collect` with --redo, or delete it"
-            )
-        return float(read_mapping(path)["projnorm"])
-
-    def write_projnorm(self, shift: str, value: float, form: str = "projnorm", **options: Any) -> None:
-        """Write ProjNorm of a shift and how it was computed."""
-        write_json(self.projnorm_path(shift, form), {"projnorm": value, **options})
+    def write_projnorm(self, name: str, value: float, steps: int, made_by: Mapping[str, Any]) -> None:
+        """Write ProjNorm of a shift, after so many steps."""
+        self._write(name, {"projnorm": np.array(value), "steps": np.array(steps)}, made_by, "")
 
 
 def seeds_of(runs: Path, dataset: str, network: str) -> list[int]:

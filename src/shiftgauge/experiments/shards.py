@@ -42,10 +42,6 @@ class Shard:
         """Whether a unit of work (from 0) belongs to this part."""
         return unit % self.count == self.number - 1
 
-    def __str__(self) -> str:
-        """As it was given."""
-        return f"{self.number}/{self.count}"
-
 
 FOLDERS = ("checkpoints", "scores", "estimates")
 

@@ -68,19 +68,14 @@ def write_json(path: Path, value: Any) -> None:
         file.write((json.dumps(value, indent=1, sort_keys=True) + "\n").encode())
 
 
-def read_json(path: Path) -> Any:
-    """Read JSON."""
+def read_mapping(path: Path) -> dict[str, Any]:
+    """Read JSON that must be an object."""
     try:
-        return json.loads(path.read_text())
+        value = json.loads(path.read_text())
     except FileNotFoundError:
         raise FileError(f"{path} does not exist") from None
     except ValueError as error:
         raise FileError(f"{path} is not valid JSON ({error})") from None
-
-
-def read_mapping(path: Path) -> dict[str, Any]:
-    """Read JSON that must be an object."""
-    value = read_json(path)
     if not isinstance(value, dict):
         raise FileError(f"{path} holds no JSON object but {type(value).__name__}")
     return value

@@ -80,17 +80,17 @@ def correlations(x: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[float,
     >>> correlations(np.array([1.0, 2.0, 4.0]), np.array([2.0, 4.0, 8.0]))
     (1.0, 1.0)
     """
-    return round(_pearson(x, y) ** 2, 12), round(_pearson(_ranks(x), _ranks(y)), 12)
+    both = pd.DataFrame({"x": x, "y": y})
+    if both.nunique().min() == 1:
+        return 0.0, 0.0
+    pearson, ranks = both.corr().x.y, both.rank().corr().x.y
+    return round(float(pearson) ** 2, 12), round(float(ranks), 12)
 
 
-def _ranks(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.asarray(pd.Series(x).rank().to_numpy(), dtype=np.float64)
-
-
-def _pearson(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
-    a, b = x - x.mean(), y - y.mean()
-    scale = float(np.sqrt((a @ a) * (b @ b)))
-    return float(a @ b) / scale if scale > 0 else 0.0
+def points(estimates: pd.DataFrame, method: str, x: str, y: str) -> tuple[list[float], list[float]]:
+    """Two columns of the shifted sets, as the points of a figure."""
+    some = estimates[(estimates.method == method) & (estimates.kind != "clean")]
+    return some[x].tolist(), some[y].tolist()
 
 
 def thresholding_table(estimates: pd.DataFrame) -> pd.DataFrame:

@@ -1,6 +1,7 @@
 """Compute something for every collected shift of every seed, once: a run that was killed continues.
 
-    <runs>/estimates/<data set>/<network>/<name>/seed<seed>/<shift>.json    the records of one shift and their key
+    <runs>/estimates/<data set>/<network>/<name>/seed<seed>/<shift>.json    the records of one shift, and ``made_by``:
+                                                                            a digest of all that they depend on
 
 The units of a sweep are independent, so shards on several machines give the same files as one machine.
 """
@@ -19,9 +20,9 @@ from numpy.typing import NDArray
 from shiftgauge.errors import FileError
 from shiftgauge.experiments.digests import check_made_by, code_digest, digest, files_digest
 from shiftgauge.experiments.progress import Progress, silent
-from shiftgauge.experiments.scores import ScoredSet, ScoreFolder, seeds_of
+from shiftgauge.experiments.scores import SOURCE, ScoredSet, ScoreFolder, seeds_of
 from shiftgauge.experiments.shards import Shard
-from shiftgauge.experiments.storage import error_context, read_json, write_json
+from shiftgauge.experiments.storage import error_context, read_mapping, write_json
 
 Record = dict[str, Any]
 
@@ -53,13 +54,13 @@ class Unit:
         """Random numbers of this unit: they do not depend on which other shifts exist."""
         return np.random.default_rng([self.seed, int(digest(self.shift), 16), *more])
 
-    def key(self) -> str:
+    def files(self) -> str:
         """Digest of the files that this unit's records depend on."""
-        paths = [self.scores.path(None), self.scores.path(self.shift)]
+        names = (SOURCE, self.shift, *self.scores.projnorms(self.shift))
+        paths = [self.scores.path(name) for name in names]
         if self._second_scores is not None:
             paths.append(self._second_scores.path(self.shift))
-        projnorm = sorted(self.scores.folder.glob(f"projnorm*/{self.shift}.json"))
-        return files_digest([*paths, *projnorm])
+        return files_digest(paths)
 
 
 def units(runs: Path, dataset: str, network: str) -> list[Unit]:
@@ -69,7 +70,7 @@ def units(runs: Path, dataset: str, network: str) -> list[Unit]:
     result = []
     for index, (seed, scores) in enumerate(zip(seeds, folders, strict=True)):
         other = folders[(index + 1) % len(seeds)] if len(seeds) > 1 else None
-        scores.check(None)
+        scores.check(SOURCE)
         for shift in scores.shifts():
             scores.check(shift)
             result.append(Unit(dataset, network, seed, shift, scores, other))
@@ -79,10 +80,10 @@ def units(runs: Path, dataset: str, network: str) -> list[Unit]:
 
 def _check_same_sets(folders: Sequence[ScoreFolder]) -> None:
     """Refuse seeds with different recipes, sources or images, since a row of a table averages over seeds."""
-    first: dict[str | None, tuple[ScoreFolder, dict[str, Any]]] = {}
+    first: dict[str, tuple[ScoreFolder, dict[str, Any]]] = {}
     for scores in folders:
         recipe = {"recipe": scores.manifest.get("recipe")}
-        for shift in (None, *scores.shifts()):
+        for shift in (SOURCE, *scores.shifts()):
             stamp = scores.stamp(shift)
             # Weights differ between seeds; a change of code that matters changes the inputs.
             made_by = {k: v for k, v in stamp["made_by"].items() if k not in ("weights", "code")}
@@ -98,7 +99,7 @@ class Sweep:
     """Records with these ``columns`` for every unit, computed by ``work(prepared, unit)``.
 
     ``prepare`` makes ``prepared`` from a seed's source, once per seed. ``code`` are modules whose code, and
-    ``options`` settings, the records depend on: stored records with another key are computed again.
+    ``options`` settings, the records depend on: stored records that something else made are computed again.
     """
 
     name: str
@@ -113,18 +114,18 @@ class Sweep:
     ) -> pd.DataFrame:
         """The records of every unit of this shard, in order; stored records are read, not computed."""
         mine = [u for i, u in enumerate(units(runs, dataset, network)) if (shard or Shard()).takes(i)]
-        keys = [digest(unit.key(), dict(self.options), code_digest(*self.code)) for unit in mine]
-        results = [self._stored(self.path(runs, unit), key) for unit, key in zip(mine, keys, strict=True)]
+        made_by = [digest(unit.files(), dict(self.options), code_digest(*self.code)) for unit in mine]
+        results = [self._stored(self.path(runs, unit), of) for unit, of in zip(mine, made_by, strict=True)]
         # Stored records are counted before the first report, so that they do not count as speed.
         done, prepared = sum(stored is not None for stored in results), dict[int, Any]()
-        for index, (unit, key) in enumerate(zip(mine, keys, strict=True)):
+        for index, unit in enumerate(mine):
             if results[index] is not None:
                 continue
             with error_context(f"{dataset}, seed {unit.seed}, {unit.shift}"):
                 if unit.seed not in prepared:
                     prepared = {unit.seed: self.prepare(unit.scores.read())}
                 records = results[index] = self.work(prepared[unit.seed], unit)
-            write_json(self.path(runs, unit), {"key": key, "records": records})
+            write_json(self.path(runs, unit), {"made_by": made_by[index], "records": records})
             done += 1
             progress(self.name, done, len(mine), f"seed {unit.seed}, {unit.shift}")
         return self.table([record for stored in results for record in stored or ()])
@@ -138,11 +139,9 @@ class Sweep:
         folder = runs / "estimates" / unit.dataset / unit.network / self.name
         return folder / f"seed{unit.seed}" / f"{unit.shift}.json"
 
-    def _stored(self, path: Path, key: str) -> list[Record] | None:
-        if not path.exists():
-            return None
+    def _stored(self, path: Path, made_by: str) -> list[Record] | None:
         try:
-            content = read_json(path)
-            return list(content["records"]) if content["key"] == key else None
+            content = read_mapping(path)
+            return list(content["records"]) if content["made_by"] == made_by else None
         except (FileError, KeyError, TypeError):
             return None

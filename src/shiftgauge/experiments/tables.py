@@ -20,6 +20,8 @@ ORDER = (
     "cot+shrunk", "cott+shrunk", "scot+shrunk", "label-shift", "auto",
     "entropy", "nuclear-norm", "mano", "projnorm", "projnorm-short",
 )  # fmt: skip
+PROJNORM_TITLES = {"projnorm": "ProjNorm", "projnorm-short": "ProjNorm short"}
+"""Of the methods that are not in the registry, since they need a network."""
 Entry = dict[str, Any]
 
 
@@ -87,8 +89,8 @@ def _tex(text: str) -> str:
 def title_of(method: str) -> str:
     """The printed name of a method: ``COTT``, or ``COTT shrunk`` with the noise-aware marginal."""
     name = method.removesuffix(SHRUNK)
-    ours = METHODS[name].title if name in METHODS else published.METHODS.get(name, name)
-    return ours + (" shrunk" if method.endswith(SHRUNK) else "")
+    title = METHODS[name].title if name in METHODS else PROJNORM_TITLES.get(name, name)
+    return title + (" shrunk" if method.endswith(SHRUNK) else "")
 
 
 def in_order(methods: Sequence[str]) -> list[str]:
@@ -183,16 +185,10 @@ def _mae_cell(entry: Entry, seeds: int) -> str:
 
 
 def _mae_record(entry: Entry, paper: tuple[float, float] | None) -> Entry:
-    return {
-        "dataset": entry["dataset"],
-        "network": entry["network"],
-        "shift": entry["kind"],
-        "method": entry["method"],
-        **{key: round(float(entry[key]), 6) for key in ("mae", "std", "median", "worst")},
-        **{key: int(entry[key]) for key in ("shifts", "fewest_shifts", "seeds", "rows_least", "rows_most")},
-        "paper_mae": None if paper is None else round(paper[0] / 100, 6),
-        "paper_std": None if paper is None else round(paper[1] / 100, 6),
-    }
+    mean, deviation = (None, None) if paper is None else (round(number / 100, 6) for number in paper)
+    ours = {"shift" if key == "kind" else key: value for key, value in entry.items()}
+    rounded = {key: round(value, 6) if isinstance(value, float) else value for key, value in ours.items()}
+    return rounded | {"paper_mae": mean, "paper_std": deviation}
 
 
 def correlations(estimates: pd.DataFrame) -> ResultTable:

@@ -11,7 +11,7 @@ import numpy as np
 
 from shiftgauge.errors import FileError, InputError
 
-FILES = ("class_hierarchy.txt", "node_names.txt", "dataset_class_info.json")
+FILES = ("class_hierarchy.txt", "dataset_class_info.json")
 ROOT = "n00001740"
 SPLITS = ("good", "rand")
 ORIGIN = "https://github.com/MadryLab/BREEDS-Benchmarks, folder imagenet_class_hierarchy/modified"
@@ -32,7 +32,6 @@ class Hierarchy:
 
     children: dict[str, list[str]]
     numbers: dict[str, int]
-    names: dict[str, str]
 
     @cached_property
     def levels(self) -> dict[str, int]:
@@ -117,20 +116,17 @@ class Hierarchy:
 
 
 def read_hierarchy(folder: Path) -> Hierarchy:
-    """Read the three published files."""
+    """Read the published files."""
     for name in FILES:
         if not (folder / name).exists():
             raise FileError(f"{folder / name} does not exist; get {', '.join(FILES)} from {ORIGIN}")
     try:
-        numbers = read_numbers(folder / FILES[2])
+        numbers = read_numbers(folder / FILES[1])
         edges = [line.split() for line in (folder / FILES[0]).read_text().splitlines() if line.strip()]
-        names = dict(
-            line.split("\t") for line in (folder / FILES[1]).read_text().splitlines() if line.strip()
-        )
         pairs = [(parent, child) for parent, child in edges]
     except (ValueError, TypeError) as error:
         raise FileError(f"{folder} does not hold the hierarchy files of {ORIGIN} ({error})") from None
-    return Hierarchy(_leading_to(pairs, set(numbers)), numbers, names)
+    return Hierarchy(_leading_to(pairs, set(numbers)), numbers)
 
 
 def read_numbers(path: Path) -> dict[str, int]:
