@@ -28,10 +28,6 @@ Time = Annotated[
     str | None,
     typer.Option(help="A column of SOURCE, numbers or ISO dates: later rows are targets for earlier ones"),
 ]
-Replicates = Annotated[
-    int,
-    typer.Option(help="Bootstrap replicates to check the intervals with; 0 for none, which is much faster"),
-]
 
 
 @files.reads_files
@@ -57,7 +53,7 @@ def backtest(
     time: Time = None,
     calibration: options.Calibration = "temperature",
     repeats: Annotated[int, typer.Option(callback=options.at_least(1), help="Random splits")] = 2,
-    replicates: Replicates = 0,
+    replicates: options.Replicates = 0,
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
     inputs: files.InputOptions,

@@ -15,6 +15,7 @@ from shiftgauge.cli.screen import (
     console,
     plain_table,
     print_lines,
+    print_table,
     print_warnings,
     show_progress,
     use_option_names,
@@ -109,10 +110,8 @@ def metrics(
 
 def _print(result: Metrics, shares: Shares | None, confusion: bool) -> None:
     out = console()
-    if result.ranges:
-        _print_ranges(result, out)
-    else:
-        _print_numbers(result, out)
+    print_lines(out, [text for text in (result.heading(), result.curves()) if text])
+    print_table(out, *(result.table_rows() if result.ranges else _numbers(result)))
     if confusion:
         _print_matrix(result, out)
     out.print(f"estimated, not counted: it rests on what {result.method} assumes")
@@ -122,37 +121,18 @@ def _print(result: Metrics, shares: Shares | None, confusion: bool) -> None:
         out.print(use_option_names(repr(shares)))
 
 
-def _print_ranges(result: Metrics, out: Console) -> None:
-    """Every number with its range, in percent."""
-    out.print(result.heading())
-    head, rows = result.table_rows()
-    table = plain_table(head, left=len(head))
-    for row in rows:
-        table.add_row(*row)
-    out.print(table)
-
-
-def _print_numbers(result: Metrics, out: Console) -> None:
-    """The numbers of a method without ranges."""
+def _numbers(result: Metrics) -> tuple[list[str], list[list[str]]]:
+    """The table of a method without ranges."""
     from shiftgauge.results import percent
 
-    out.print(
-        f"error {percent(result.error)} by {result.method}"
-        + f"; kappa {result.kappa:.3f}"
-        + ("" if result.roc_auc is None else f"; ROC-AUC {result.roc_auc:.3f}")
-        + ("" if result.average_precision is None else f"; average precision {result.average_precision:.3f}")
-        + ("" if result.cost is None else f"; mean cost {result.cost:.4g}")
-    )
-    keys = ("share", "predicted", "precision", "recall", "f1")
-    table = plain_table(("class", *keys))
     document = result.to_dict()
-    for row in document["classes"]:
-        table.add_row(str(row["class"]), *(percent(row[key]) for key in keys))
-    table.add_row()
+    keys = ["share", "predicted", "precision", "recall", "f1"]
+    rows = [[str(row["class"]), *(percent(row[key]) for key in keys)] for row in document["classes"]]
+    rows.append([""] * (1 + len(keys)))
     for name in ("macro", "weighted", "micro"):
         cells = [percent(document["averages"][key][name]) for key in ("precision", "recall", "f1")]
-        table.add_row(name, "", "", *cells)
-    out.print(table)
+        rows.append([name, "", "", *cells])
+    return ["class", *keys], rows
 
 
 def _print_matrix(result: Metrics, out: Console) -> None:

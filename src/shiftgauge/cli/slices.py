@@ -52,7 +52,7 @@ def slices(
     as_json: options.AsJson = False,
     inputs: files.InputOptions,
 ) -> None:
-    """Estimate the error of each slice of TARGET, with intervals that hold for all slices at once."""
+    """Estimate the error of each slice of TARGET, with its range."""
     from shiftgauge.inference import slices as estimate_slices
     from shiftgauge.rows import Rows
 
