@@ -10,6 +10,7 @@ import shiftgauge as sg
 from shiftgauge import plots
 from shiftgauge.plots.experiment import scatter_sets
 from shiftgauge.plots.sample import draw_proportions
+from shiftgauge.plots.style import PALETTE
 from shiftgauge.results import Interval
 
 
@@ -50,6 +51,8 @@ def test_estimates_stand_at_their_error_with_their_ends():
     (ax,) = figure.axes
     assert drawn(ax) == [[[0.2, 1]], [[0.25, 0], [0.4, 0]], [[0.3, 0]]]
     assert [line.get_marker() for line in ax.lines] == ["o", "None", "D"]
+    assert [line.get_color() for line in ax.lines] == [PALETTE[0], PALETTE[1], PALETTE[1]]
+    assert [(band.get_y(), band.get_height()) for band in ax.patches] == [(0.5, 1.0), (-0.5, 1.0)]
     assert [(t.get_text(), t.get_position()[1]) for t in ax.get_yticklabels()] == [("AC", 1), ("SCOT", 0)]
     assert [(t.get_text(), t.xy) for t in ax.texts] == [("20.0%", (1.0, 1)), ("30.0%", (1.0, 0))]
     assert hovers(ax) == ["AC: 20.0%", "SCOT: 30.0%, 25.0% to 40.0%"]
@@ -188,7 +191,7 @@ def test_costs_are_shaded_beyond_the_threshold(source, target):
     assert line_with(ax, "threshold").get_xdata() == [cut, cut]
     shaded = [p for p in ax.patches if hasattr(p, "get_x") and p.get_alpha() == 0.08]
     assert [(p.get_x(), p.get_width()) for p in shaded] == [(cut, pytest.approx(1 - cut))]
-    assert ax.get_yscale() == "log"
+    assert (ax.get_yscale(), ax.get_xlim()) == ("log", (0, 1))
     assert hovers(ax)[-1].startswith("0.95 to 1.00: ")
 
 
@@ -204,6 +207,8 @@ def test_proportions_draw_four_marks_a_class():
     assert drawn(ax) == [[[row[0], 1], [row[1], 0]] for row in list(table.values())[1:]]
     assert ax.collections[0].get_segments()[0].tolist() == [[0.2, 1], [0.5, 1]]
     assert [t.get_text() for t in ax.get_yticklabels()] == ["cat", "a name of many more l…"]
+    assert not any(t.get_parse_math() for t in ax.get_yticklabels())  # names are no formulas
+    assert [(band.get_y(), band.get_height()) for band in ax.patches] == [(0.5, 1.0), (-0.5, 1.0)]
     assert hovers(ax)[0].startswith(
         "cat: source labels 50.0%, source predictions 40.0%, target predictions 30.0%"
     )
@@ -271,6 +276,10 @@ def test_panels_of_many_data_sets():
         second.collections[0].get_facecolor() == first.collections[1].get_facecolor()
     ).all()  # a data set's
     assert [t.get_text() for t in first.get_legend().get_texts()] == ["one", "two"]
+    many = scatter_sets({"m": {f"set {i}": ([0.1], [0.2]) for i in range(7)}}).axes[0].collections
+    colours = [tuple(c.get_facecolor()[0]) for c in many]
+    assert colours[6] == colours[0]
+    assert len(set(colours)) == 6
     assert first.get_xlim() == first.get_ylim() == (0, 1)
 
 
@@ -282,6 +291,7 @@ def test_misses_against_the_shift_have_a_line_where_they_vary():
     assert close(drawn(first), [[[0.1, 0.3], [0.4, 0.9]]])
     assert [ax.get_title() for ax in figure.axes] == ["line, r = 1.00", "level", "few"]
     assert drawn(level) == drawn(few) == []
+    assert limits(first) == limits(level) == limits(few)
     assert close(dots(first), [np.stack([x, 2 * x + 0.1], axis=1)])
     assert (first.get_ylim()[0], first.get_ylabel(), figure.get_suptitle()) == (0, "miss", "T")
 

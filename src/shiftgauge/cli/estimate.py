@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -85,21 +84,18 @@ def estimate(
 
 def _commands(context: typer.Context, one: Estimate) -> Commands:
     """The commands that a reader of the answer may want next."""
-    same, labelled = (
-        [field.name for field in fields(words)] for words in (files.InputOptions, files.LabelOptions)
-    )
     from shiftgauge.results import MORE_LABELS
 
-    count, left, known, file = MORE_LABELS, one.n_target, [], "rows.csv"
+    same = [*files.option_names(files.InputOptions), "proportions", "calibration"]
+    known: list[str] = []
+    count, left, file = MORE_LABELS, one.n_target, "rows.csv"
     if one.labels is not None:
         count, file = max(count, one.labels.n), new_file()
         if one.labels.chosen == "random":
-            known, left = [field.name for field in fields(files.KnownLabels)], left - one.labels.n
-    plan = command_line(context, "label-plan", [*same, *known, "proportions", "calibration"])
-    return Commands(
-        f"{plan} -n {min(count, left)} -o {file}",
-        command_line(context, "doctor", [*same, *labelled, "proportions", "calibration"]),
-    )
+            known, left = files.option_names(files.KnownLabels), left - one.labels.n
+    plan = command_line(context, "label-plan", [*same, *known])
+    doctor = command_line(context, "doctor", [*same, *files.option_names(files.LabelOptions)])
+    return Commands(f"{plan} -n {min(count, left)} -o {file}", doctor)
 
 
 def _one_method(methods: list[str] | None) -> str:

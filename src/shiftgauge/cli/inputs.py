@@ -388,6 +388,11 @@ def reads_files(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
+def option_names(options: type) -> list[str]:
+    """The names of the options of a class of options, as in `context.params`."""
+    return [field.name for field in fields(options)]
+
+
 def _parse_threshold(text: str | None) -> float | dict[Hashable, float] | None:
     """`0.9`, or `fraud=0.9`."""
     if text is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -195,8 +195,8 @@ def _print(
     if plan.design == "random":
         command = shlex.join(["shiftgauge", "label-progress", str(save_plan or "plan.json"), str(file)])
     else:
-        same = [field.name for field in fields(files.InputOptions)]
-        command = command_line(context, "estimate", [*same, "proportions", "calibration"])
+        same = [*files.option_names(files.InputOptions), "proportions", "calibration"]
+        command = command_line(context, "estimate", same)
         command += f" --labels {shlex.quote(str(file))}"
     print_lines(screen, wrapped("      ", command, "        ", continued=True))
     if plan.design == "random" and save_plan is None:
