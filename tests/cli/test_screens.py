@@ -169,6 +169,7 @@ def test_one_row_is_not_one_rows(shiftgauge, few, tmp_path):
     np.savez(tmp_path / "one.npz", probs=[[0.875, 0.125, 0.0]])
     ran = shiftgauge("estimate", few[0], tmp_path / "one.npz")
     assert "; 1 row, 0 labels" in ran.out
+    assert "label 1 row," in " ".join(shiftgauge("estimate", few[0], tmp_path / "one.npz", "-v").out.split())
 
 
 def test_backtest(shiftgauge, tmp_path):
