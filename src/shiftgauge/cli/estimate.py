@@ -51,7 +51,7 @@ def estimate(
 
     name = _one_method(method)
     labelled.check_method(name)
-    limit = limits.parse_limit(fail_above, on)
+    limits.check_limit(fail_above, on)
     if save_rows is not None:
         from shiftgauge.io.write import check_ending
 
@@ -69,16 +69,17 @@ def estimate(
             progress("rows")
             _write_rows(save_rows, pair, name, arguments["marginal"], settings.proportions)
     one = answer.estimates[0]
+    limit = None if fail_above is None else limits.compare_with_limit(one, fail_above, on)
     if as_json:
         document = to_document(answer, source, target)
         if limit is not None:
-            document["limit"] = limit.to_dict(one)
+            document["limit"] = limit
         print_json(document, context, samples.source, samples.target)
     else:
         if limit is not None:
-            note_after(limit.sentence(one), even_if_quiet=limit.exceeded(one))
+            note_after(limits.limit_sentence(limit, one), even_if_quiet=limit["exceeded"])
         print_answer(answer, one, truth, _commands(context, one), verbose, waiting_lines())
-    if limit is not None and limit.exceeded(one):
+    if limit is not None and limit["exceeded"]:
         raise typer.Exit(1)
 
 
