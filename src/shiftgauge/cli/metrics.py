@@ -11,12 +11,11 @@ from shiftgauge.cli import inputs as files
 from shiftgauge.cli import options
 from shiftgauge.cli.records import print_json
 from shiftgauge.cli.screen import (
-    column_groups,
     console,
-    plain_table,
     print_lines,
     print_table,
     print_warnings,
+    print_wide_table,
     show_progress,
     use_option_names,
     wrapped,
@@ -25,8 +24,6 @@ from shiftgauge.errors import InputError
 from shiftgauge.methods.range import RANGE_LEVEL
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from shiftgauge.inference import Metrics, Shares
 
 Cost = Annotated[
@@ -113,7 +110,10 @@ def _print(result: Metrics, shares: Shares | None, confusion: bool) -> None:
     print_lines(out, [text for text in (result.heading(), result.curves()) if text])
     print_table(out, *(result.table_rows() if result.ranges else _numbers(result)))
     if confusion:
-        _print_matrix(result, out)
+        out.print("true class \\ prediction, percent of all rows")
+        names = list(map(str, result.classes))
+        cells = [[f"{100 * v:.2f}" for v in row] for row in result.confusion]
+        print_wide_table(out, ["", *names], [[name, *row] for name, row in zip(names, cells, strict=True)])
     out.print(f"estimated, not counted: it rests on what {result.method} assumes")
     print_lines(out, wrapped("", result.note, "  "))
     print_warnings(out, result.warnings)
@@ -133,17 +133,3 @@ def _numbers(result: Metrics) -> tuple[list[str], list[list[str]]]:
         cells = [percent(document["averages"][key][name]) for key in ("precision", "recall", "f1")]
         rows.append([name, "", "", *cells])
     return ["class", *keys], rows
-
-
-def _print_matrix(result: Metrics, out: Console) -> None:
-    """The confusion matrix; of many classes in tables below each other."""
-    names = list(map(str, result.classes))
-    cells = [[f"{100 * v:.2f}" for v in row] for row in result.confusion]
-    widths = [max(map(len, column)) for column in zip(names, *cells, strict=True)]
-    title: str | None = "true class \\ prediction, percent of all rows"
-    for group in column_groups(max(map(len, names)), widths):
-        table = plain_table(("", *(names[j] for j in group)), title=title)
-        for name, row in zip(names, cells, strict=True):
-            table.add_row(name, *(row[j] for j in group))
-        out.print(table)
-        title = None
