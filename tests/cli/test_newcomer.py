@@ -59,7 +59,6 @@ def place(tmp_path, monkeypatch, scores):
         ),
         ("report s.csv t.csv", "report: pass --out report.html, or --format md or json to print it"),
         ("report s.csv t.csv --format html", "report: pass --out report.html"),
-        ("estimate s.csv t.csv --fail-above 20", "wanted a fraction from 0 to 1; did you mean 0.2?"),
         ("estimate tables t.csv", "is a folder without .parquet files; wanted a file"),
         ("estimate none*.parquet t.csv", "no file matches the pattern"),
         ("estimate scores t.csv", "cannot tell its format from its name; wanted .npz"),
