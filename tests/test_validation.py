@@ -134,6 +134,12 @@ def test_sparse_matrices_of_scipy():
     assert sg.Target(probs=sparse.csr_matrix(P)).predictions.tolist() == [0, 1, 2]
 
 
+@pytest.mark.parametrize("second", [0.0, 0.7])
+def test_one_column_of_two_classes_says_what_to_pass(second):
+    with pytest.raises(sg.InputError, match=r"two classes pass both columns, e\.g\. numpy\.column_stack"):
+        sg.Target(probs=[[0.6], [second]])
+
+
 def test_a_small_buffer_may_be_reused():
     buffer = P.copy()
     target = sg.Target(probs=buffer)

@@ -349,7 +349,8 @@ class Estimate(Result):
             return "check the data", "doctor"
         if self.labels is not None:
             return "label more rows", "label_plan"
-        rows = f"label {min(MORE_LABELS, self.n_target)} rows"
+        count = min(MORE_LABELS, self.n_target)
+        rows = f"label {count} row{'s' * (count > 1)}"
         return (f"do not act on it yet; {rows}" if self.grade == "stop" else rows), "label_plan"
 
     def further_warnings(self, warnings: Iterable[str]) -> list[str]:

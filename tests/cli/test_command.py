@@ -103,7 +103,7 @@ def damaged(folder, scores):
         ),
         (text("other.csv", "prob_a,prob_b,label\n0.5,0.5,c\n"), "row 0 is 'c', which is not a class"),
         (text("blank.csv", "prob_a,prob_b,label\n0.5,0.5,\n0.5,0.5,a\n"), "row 0 is missing"),
-        (text("ragged.csv", "prob_a,prob_b,label\n0.5,0.5\n"), "cannot be read as .csv"),
+        (text("ragged.csv", "prob_a,prob_b,label\n0.5,0.5\n"), "row 0 has 2 values for 3 columns; is it c"),
         (text("none.csv", "prob_a,prob_b,label\n"), "empty"),
     ]
 

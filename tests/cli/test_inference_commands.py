@@ -78,6 +78,9 @@ def test_metrics(files, tmp_path):
     assert np.array(said["confusion"]).shape == (4, 4)
     assert "precision" in run(*arguments, "--confusion")
     assert "weighted" in run(*arguments)
+    for method in ("auto", "scot"):
+        cost = json.loads(run(*arguments, "--json", "-m", method))["cost"]
+        assert run(*arguments, "-m", method).splitlines()[1].startswith(f"cost {cost:.3f}")
     assert len(json.loads(run(*arguments, "--shares", "bbse", "--json"))["label_shares"]["classes"]) == 4
 
 

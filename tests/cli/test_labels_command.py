@@ -59,7 +59,10 @@ def test_plan_label_estimate(shiftgauge, place):
     assert ran.out.startswith("label 20 rows: the range should shrink from ")
     assert "shiftgauge estimate s.parquet t.parquet --labels rows.csv" in ran.out
     with open("rows.csv") as file:
-        rows = [int(line["row"]) for line in csv.DictReader(file)]
+        lines = list(csv.DictReader(file))
+    rows = [int(line["row"]) for line in lines]
+    assert {line["label"] for line in lines} == {""}  # to be filled in
+    assert "no line has a label" in shiftgauge("estimate", *both(), "--labels", "rows.csv").err
     plan = sg.label_plan(*samples(), n=20)
     assert rows == plan.rows.tolist()
     write("labels.csv", place, rows)

@@ -39,6 +39,8 @@ def place(tmp_path, monkeypatch, scores):
     (tmp_path / "costs.csv").write_text("a,b,c,d,e\n0,1,1,1,1\n")
     (tmp_path / "words.csv").write_text("row,label\nfirst,a\n")
     (tmp_path / "scores").write_text("x")
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "tables" / "a.csv").write_text(header)
     for folder in ("folder.csv", "folder.html"):
         (tmp_path / folder).mkdir()
     return tmp_path
@@ -51,7 +53,13 @@ def place(tmp_path, monkeypatch, scores):
         ("estimate s.csv t.csv --metod ac", "; see shiftgauge estimate --help"),
         ("estimat s.csv t.csv", "; see shiftgauge --help"),
         ("bench trian", "; see shiftgauge bench --help"),
-        ("estimate folder.csv t.csv", "is a folder without .parquet files; wanted a file"),
+        (
+            "estimate folder.csv t.csv",
+            "is a folder without .parquet files; wanted a file, or a folder of .parquet, .arrow, .npy files",
+        ),
+        ("report s.csv t.csv", "report: pass --out report.html, or --format md or json to print it"),
+        ("report s.csv t.csv --format html", "report: pass --out report.html"),
+        ("estimate tables t.csv", "is a folder without .parquet files; wanted a file"),
         ("estimate none*.parquet t.csv", "no file matches the pattern"),
         ("estimate scores t.csv", "cannot tell its format from its name; wanted .npz"),
         ("estimate s.csv nan.csv", "column 'logit_a', row 2 is empty or NaN"),
@@ -153,7 +161,7 @@ def test_blank_lines_after_the_labelled_rows(shiftgauge, place):
     """A spreadsheet leaves rows without number and label behind."""
     assert shiftgauge("label-plan", "s.csv", "t.csv", "-n", "100", "--out", "plan.csv").code == 0
     header, *lines = (place / "plan.csv").read_text().splitlines()
-    filled = [f"{header},label", *(f"{line},a" for line in lines), "," * (header.count(",") + 1)]
+    filled = [header, *(f"{line.rpartition(',')[0]},a" for line in lines), "," * header.count(",")]
     (place / "plan.csv").write_text("\n".join(filled) + "\n")
     ran = shiftgauge("estimate", "s.csv", "t.csv", "--labels", "plan.csv", "--json")
     assert ran.code == 0, ran.err

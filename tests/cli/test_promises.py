@@ -1,5 +1,7 @@
 """What the command promises beyond the library: the limit, the level, the truth only where it is asked for."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -147,3 +149,22 @@ def test_label_shares_that_are_not_known_are_refused(words, said, shiftgauge, fi
     ran = shiftgauge("metrics", *files, *words)
     assert (ran.code, ran.out) == (2, "")
     assert said in ran.err
+
+
+def test_the_gain_by_labels_is_that_of_the_plan(shiftgauge, files, scores, tmp_path):
+    """`estimate` promises what the plan that it names then says."""
+    np.savez(tmp_path / "vague.npz", logits=scores["shifted"] * 0.2)
+    files = files[0], tmp_path / "vague.npz"
+    gain = re.compile(r"should shrink from (\d+) to (\d+) points")
+    promised = gain.search(" ".join(shiftgauge("estimate", *files, "--verbose").out.split()))
+    assert promised.groups() == gain.search(shiftgauge("label-plan", *files, "-n", 20).out).groups()
+
+
+def test_json_has_every_option_with_its_value(shiftgauge, files, tmp_path):
+    (tmp_path / "some.csv").write_text("row,label\n0,1\n1,2\n")
+    words = ("estimate", *files, "--labels", tmp_path / "some.csv", "--level", 0.8, "--seed", 3)
+    options = shiftgauge(*words, "--json").json["provenance"]["options"]
+    assert (options["level"], options["seed"], options["use_labels"]) == (0.8, 3, False)
+    assert (options["labels"], options["plan"]) == (str(tmp_path / "some.csv"), None)
+    several = shiftgauge("compare", *files, "-m", "ac", "-m", "doc", "--json").json["provenance"]["options"]
+    assert several["method"] == ["ac", "doc"]

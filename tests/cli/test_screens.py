@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import typer
 
+import shiftgauge as sg
 from shiftgauge.cli.app import COMMANDS, app
 from shiftgauge.cli.estimate import check_folder
 from shiftgauge.cli.options import DATA, OUTPUT
@@ -82,7 +83,7 @@ def test_metrics_with_and_without_the_confusion_matrix(shiftgauge, few):
         2   3.12   3.12  12.50
     """)
     plain, more = (shown(shiftgauge("metrics", *few, "-m", "ac", *PLAIN, *w)) for w in ([], ["--confusion"]))
-    assert plain.startswith("error 34.4% by ac; kappa 0.463\n" + table)
+    assert plain.startswith("error 34.4% by ac, kappa 0.463\n" + table)
     assert "true class" not in plain
     assert table + "\n" + matrix + "\nestimated, not counted: it rests on what ac assumes" in more
 
@@ -99,6 +100,25 @@ def test_slices(shiftgauge, few):
     assert [found[0].index(word) + len(word) for word in ("error", "from", "to", "rows")] == [12, 19, 26, 32]
     assert [line[12 - 1] + line[19 - 1] + line[26 - 1] for line in found[1:3]] == ["%%%", "%%%"]
     assert [line[26:32].strip() for line in found[1:3]] == ["30", "10"]
+
+
+def test_drivers(shiftgauge, tmp_path):
+    """The columns, what is missing or new in them, and with --verbose their slices."""
+    names = {"s": (240, ["east", "west", ""]), "t": (120, ["east", "west", "north"])}
+    where = {name: np.resize(sites, n) for name, (n, sites) in names.items()}
+    for name, (n, _) in names.items():
+        np.savez(tmp_path / f"{name}.npz", **rows(n, 5), where=where[name])
+    paths = tmp_path / "s.npz", tmp_path / "t.npz"
+    made = sg.drivers(sg.read_source(paths[0]), sg.read_target(paths[1]), {"where": (where["s"], where["t"])})
+    words = ("drivers", *paths, "--by", "where")
+    lines = shown(shiftgauge(*words)).splitlines()
+    assert lines[0] == made.heading()
+    assert made.counts() == ["where: missing in 80 source and 0 target rows, 40 target rows have new values"]
+    assert made.counts()[0] in lines
+    assert not any(line.startswith("east") for line in lines)
+    table = [line.split()[:3] for line in shown(shiftgauge(*words, "-v")).splitlines()]
+    assert ["east", "33.3%", "33.3%"] in table
+    assert ["north", "0.0%", "33.3%"] in table
 
 
 @pytest.mark.parametrize(
@@ -149,6 +169,7 @@ def test_one_row_is_not_one_rows(shiftgauge, few, tmp_path):
     np.savez(tmp_path / "one.npz", probs=[[0.875, 0.125, 0.0]])
     ran = shiftgauge("estimate", few[0], tmp_path / "one.npz")
     assert "; 1 row, 0 labels" in ran.out
+    assert "label 1 row," in " ".join(shiftgauge("estimate", few[0], tmp_path / "one.npz", "-v").out.split())
 
 
 def test_backtest(shiftgauge, tmp_path):
@@ -273,6 +294,28 @@ def test_progress_is_shown_on_a_terminal_while_work_takes_long(arguments, shown)
     assert (b"pass 1" in text) == shown
     assert b"\x1b[31m a file" not in text
     assert shown or text == b""
+
+
+def test_a_long_name_is_not_cut_on_a_narrow_terminal(tmp_path, few):
+    """The command to type next is complete, however narrow the terminal."""
+    target = tmp_path / f"{'x' * 60}.npz"
+    target.write_bytes(few[1].read_bytes())
+    screen, terminal = pty.openpty()
+    words = [
+        sys.executable,
+        "-c",
+        "from shiftgauge.cli import main; main()",
+        "estimate",
+        few[0].name,
+        target.name,
+        "--verbose",
+    ]
+    environment = {**os.environ, "COLUMNS": "40"}
+    subprocess.run(words, stdout=terminal, cwd=tmp_path, env=environment, check=True)
+    os.close(terminal)
+    text = os.read(screen, 1 << 16).decode()
+    os.close(screen)
+    assert f" {target.name} \\" in text
 
 
 def test_ids_are_those_of_the_target(shiftgauge, tmp_path):

@@ -187,13 +187,13 @@ def test_one_column_holds_shares_of_one(tmp_path):
             "prob,label",
             "(found prob, label); for two classes with one column of probabilities pass --positive",
         ),
-        ("p_a,p_b,label", "(found p_a, p_b, label); name the prefix with --logit-prefix or --prob-prefix"),
+        ("p_a,p_b,label", "(found p_a, p_b, label); rename them prob_NAME or logit_NAME, one per class"),
         (
             "p,label",
             "(found p, label); for two classes name 'p' 'prob' and pass --positive NAME --negative NAME",
         ),
-        ("a,b,c,d,e,f,g,h", "(found a, b, c, d, e, f, g, h); name the prefix"),
-        ("a,b,c,d,e,f,g,h,i", "(found a, b, c, d, e, f, g, h, ...); name the prefix"),
+        ("a,b,c,d,e,f,g,h", "(found a, b, c, d, e, f, g, h); rename them"),
+        ("a,b,c,d,e,f,g,h,i", "(found a, b, c, d, e, f, g, h, ...); rename them"),
     ],
 )
 def test_a_table_without_scores_gets_a_hint(tmp_path, names, words):
@@ -262,7 +262,7 @@ HEAD = "prob_a,prob_b,label\n"
     [
         ("a.csv", HEAD + "0.5,0.5,a\n0.5,high,a\n", "column 'prob_b', row 1 is 'high'; wanted numbers"),
         ("a.csv", HEAD + "0.5,0.5,a\n0.5,,a\n", "column 'prob_b', row 1 is empty or NaN"),
-        ("a.csv", HEAD + "0.5,0.5,a\n0.5,a\n", "a.csv: cannot be read as .csv"),
+        ("a.csv", HEAD + "0.5,0.5,a\n0.5,a\n", "a.csv: row 1 has 2 values for 3 columns; is it complete"),
         ("a.csv", HEAD, "has a header but no rows"),
         ("a.csv", HEAD.strip(), "has a header but no rows"),
         ("a.csv", "\n\r\n", "a.csv: is empty"),
@@ -344,6 +344,14 @@ def test_a_wrong_cell_has_a_row_however_many_cores_there_are(tmp_path):
                 read_source(tmp_path / "a.csv")
     finally:
         pa.set_cpu_count(cores)
+
+
+def test_a_row_of_another_length_is_named(tmp_path):
+    (tmp_path / "a.csv").write_text(HEAD + "0.5,0.5,a\n0,5,0,5,a\n")
+    with pytest.raises(
+        FileError, match=r"a\.csv: row 1 has 5 values for 3 columns; are there decimal commas, or commas"
+    ):
+        read_source(tmp_path / "a.csv")
 
 
 def test_json_lines_are_read_in_blocks_that_know_their_place(tmp_path, monkeypatch):

@@ -11,11 +11,10 @@ from shiftgauge.cli import options
 from shiftgauge.cli.options import check_distinct
 from shiftgauge.cli.records import print_json
 from shiftgauge.cli.screen import (
-    column_groups,
     console,
-    plain_table,
     print_lines,
     print_warnings,
+    print_wide_table,
     show_progress,
     use_option_names,
     wrapped,
@@ -27,10 +26,6 @@ if TYPE_CHECKING:
 Time = Annotated[
     str | None,
     typer.Option(help="A column of SOURCE, numbers or ISO dates: later rows are targets for earlier ones"),
-]
-Replicates = Annotated[
-    int,
-    typer.Option(help="Bootstrap replicates to check the intervals with; 0 for none, which is much faster"),
 ]
 
 
@@ -57,7 +52,7 @@ def backtest(
     time: Time = None,
     calibration: options.Calibration = "temperature",
     repeats: Annotated[int, typer.Option(callback=options.at_least(1), help="Random splits")] = 2,
-    replicates: Replicates = 0,
+    replicates: options.Replicates = 0,
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
     inputs: files.InputOptions,
@@ -95,33 +90,16 @@ def _print(result: Backtest) -> None:
     if result.recommendation:
         print_lines(out, wrapped("", use_option_names(result.recommendation), "  "), "bold")
     out.print("mean absolute error (largest), in percentage points")
-    for some in _beside(rows):
-        out.print(_table(rows, some))
-    print_warnings(out, result.warnings)
-
-
-def _beside(rows: list[dict[str, Any]]) -> list[list[str]]:
-    """The methods in groups whose tables are at most 80 columns wide."""
     methods = list(dict.fromkeys(row["method"] for row in rows))
-    widths = [
-        max(len(method), *(len(_cell(row)) for row in rows if row["method"] == method)) for method in methods
-    ]
-    groups = column_groups(max(len(row["kind"]) for row in rows), widths)
-    return [[methods[number] for number in group] for group in groups]
-
-
-def _table(rows: list[dict[str, Any]], methods: list[str]) -> Any:
-    """The table of some of the methods."""
-    table = plain_table(("kind of shift", *methods))
-    previous = None
-    for kind in dict.fromkeys(row["kind"] for row in rows):
-        cells = {row["method"]: row for row in rows if row["kind"] == kind}
-        natural = cells[methods[0]]["natural"]
-        if previous and not natural:  # the user's own groups come first
-            table.add_row()
-        table.add_row(kind, *(_cell(cells[method]) for method in methods))
-        previous = natural
-    return table
+    cells = {(row["kind"], row["method"]): _cell(row) for row in rows}
+    kinds = {row["kind"]: row["natural"] for row in rows}
+    own, made = (
+        [[kind, *(cells[kind, method] for method in methods)] for kind in kinds if kinds[kind] == natural]
+        for natural in (True, False)
+    )
+    between = [[""] * (1 + len(methods))] if own and made else []
+    print_wide_table(out, ["kind of shift", *methods], [*own, *between, *made])
+    print_warnings(out, result.warnings)
 
 
 def _cell(row: dict[str, Any]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -52,7 +51,7 @@ def estimate(
 
     name = _one_method(method)
     labelled.check_method(name)
-    limit = limits.parse_limit(fail_above, on)
+    limits.check_limit(fail_above, on)
     if save_rows is not None:
         from shiftgauge.io.write import check_ending
 
@@ -70,36 +69,34 @@ def estimate(
             progress("rows")
             _write_rows(save_rows, pair, name, arguments["marginal"], settings.proportions)
     one = answer.estimates[0]
+    limit = None if fail_above is None else limits.compare_with_limit(one, fail_above, on)
     if as_json:
         document = to_document(answer, source, target)
         if limit is not None:
-            document["limit"] = limit.to_dict(one)
+            document["limit"] = limit
         print_json(document, context, samples.source, samples.target)
     else:
         if limit is not None:
-            note_after(limit.sentence(one), even_if_quiet=limit.exceeded(one))
+            note_after(limits.limit_sentence(limit, one), even_if_quiet=limit["exceeded"])
         print_answer(answer, one, truth, _commands(context, one), verbose, waiting_lines())
-    if limit is not None and limit.exceeded(one):
+    if limit is not None and limit["exceeded"]:
         raise typer.Exit(1)
 
 
 def _commands(context: typer.Context, one: Estimate) -> Commands:
     """The commands that a reader of the answer may want next."""
-    same, labelled = (
-        [field.name for field in fields(words)] for words in (files.InputOptions, files.LabelOptions)
-    )
     from shiftgauge.results import MORE_LABELS
 
-    count, left, known, file = MORE_LABELS, one.n_target, [], "rows.csv"
+    same = [*files.option_names(files.InputOptions), "proportions", "calibration"]
+    known: list[str] = []
+    count, left, file = MORE_LABELS, one.n_target, "rows.csv"
     if one.labels is not None:
         count, file = max(count, one.labels.n), new_file()
         if one.labels.chosen == "random":
-            known, left = [field.name for field in fields(files.KnownLabels)], left - one.labels.n
-    plan = command_line(context, "label-plan", [*same, *known, "proportions", "calibration"])
-    return Commands(
-        f"{plan} -n {min(count, left)} -o {file}",
-        command_line(context, "doctor", [*same, *labelled, "proportions", "calibration"]),
-    )
+            known, left = files.option_names(files.KnownLabels), left - one.labels.n
+    plan = command_line(context, "label-plan", [*same, *known])
+    doctor = command_line(context, "doctor", [*same, *files.option_names(files.LabelOptions)])
+    return Commands(f"{plan} -n {min(count, left)} -o {file}", doctor)
 
 
 def _one_method(methods: list[str] | None) -> str:

@@ -123,7 +123,7 @@ class LabelOptions(KnownLabels):
 
     labels_chosen: Annotated[
         str | None,
-        labels_option(help="Rows chosen: random (default) or unknown"),
+        labels_option(help="How rows were chosen: random (default), unknown"),
     ] = None
     plan: Annotated[
         Path | None,
@@ -270,7 +270,9 @@ class InputOptions:
         if check:
             truth = own if truth_file is None else io.read_labels(truth_file, options, source_sample.classes)
             if truth is None:
-                raise InputError(f"{target}: --check was asked for, but there are no labels to check against")
+                raise InputError(
+                    f"{target}: --check was asked for, but there are no labels to check against (--truth FILE)"
+                )
             made = made._replace(truth=truth, truth_file=truth_file or target)
         if given.present:
             return _with_labels(made, given, target, own, options)
@@ -384,6 +386,11 @@ def reads_files(command: Callable[..., None]) -> Callable[..., None]:
 
     set_parameters(run, [option for p in own for option in options.get(p.name, [p])])
     return run
+
+
+def option_names(options: type) -> list[str]:
+    """The names of the options of a class of options, as in `context.params`."""
+    return [field.name for field in fields(options)]
 
 
 def _parse_threshold(text: str | None) -> float | dict[Hashable, float] | None:

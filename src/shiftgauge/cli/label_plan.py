@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -68,8 +68,9 @@ def label_plan(
 ) -> None:
     """Choose which rows of TARGET to label next; their labels make the estimate better.
 
-    The rows are written to --out (.csv, .parquet, .arrow or .npz). Add a column label, and pass the file to
-    estimate --labels. If some rows of a random sample have labels already (--labels), the file has these too.
+    The rows are written to --out (.csv, .parquet, .arrow or .npz). Fill in the
+    column label, and pass the file to estimate --labels. Rows that have labels
+    already (--labels, of a random sample) are in the file too.
     """
     from shiftgauge import io
     from shiftgauge.inference import label_plan as plan_labels
@@ -96,15 +97,14 @@ def label_plan(
             proportions=proportions,
             seed=seed,
         )
-        sentence, table = plan.sentence(), plan.table()
+        sentence, names = plan.sentence(), [""] * len(plan.rows)
         if labels is not None:
             with samples.files_in_errors():
                 plan, names = _add_rows(plan, labels, number, seed)
             count = names.count("")
             sentence = f"label {count:,} more rows; {len(labels.keys):,} have a label already"
-            table = {**plan.table(), "label": names}
         if out is not None:
-            io.write_table(out, table)
+            io.write_table(out, {**plan.table(), "label": names})
         if save_plan is not None:
             plan.save(save_plan)
     if as_json:
@@ -191,13 +191,12 @@ def _print(
     print_warnings(screen, [text for text in plan.warnings if "(shiftgauge label-plan)" not in text])
     file = out or ("rows.csv" if labels is None else new_file())
     where = f"write them with -o {file}" if out is None else f"they are in {out}"
-    column = "add a column label" if labels is None else "fill in its column label"
-    print_lines(screen, wrapped("next  ", f"{where}; {column}, then"))
+    print_lines(screen, wrapped("next  ", f"{where}; fill in its column label, then"))
     if plan.design == "random":
         command = shlex.join(["shiftgauge", "label-progress", str(save_plan or "plan.json"), str(file)])
     else:
-        same = [field.name for field in fields(files.InputOptions)]
-        command = command_line(context, "estimate", [*same, "proportions", "calibration"])
+        same = [*files.option_names(files.InputOptions), "proportions", "calibration"]
+        command = command_line(context, "estimate", same)
         command += f" --labels {shlex.quote(str(file))}"
     print_lines(screen, wrapped("      ", command, "        ", continued=True))
     if plan.design == "random" and save_plan is None:

@@ -11,11 +11,11 @@ from shiftgauge.cli import inputs as files
 from shiftgauge.cli import options
 from shiftgauge.cli.records import print_json
 from shiftgauge.cli.screen import (
-    column_groups,
     console,
-    plain_table,
     print_lines,
+    print_table,
     print_warnings,
+    print_wide_table,
     show_progress,
     use_option_names,
     wrapped,
@@ -24,8 +24,6 @@ from shiftgauge.errors import InputError
 from shiftgauge.methods.range import RANGE_LEVEL
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from shiftgauge.inference import Metrics, Shares
 
 Cost = Annotated[
@@ -109,12 +107,13 @@ def metrics(
 
 def _print(result: Metrics, shares: Shares | None, confusion: bool) -> None:
     out = console()
-    if result.ranges:
-        _print_ranges(result, out)
-    else:
-        _print_numbers(result, out)
+    print_lines(out, [text for text in (result.heading(), result.curves()) if text])
+    print_table(out, *(result.table_rows() if result.ranges else _numbers(result)))
     if confusion:
-        _print_matrix(result, out)
+        out.print("true class \\ prediction, percent of all rows")
+        names = list(map(str, result.classes))
+        cells = [[f"{100 * v:.2f}" for v in row] for row in result.confusion]
+        print_wide_table(out, ["", *names], [[name, *row] for name, row in zip(names, cells, strict=True)])
     out.print(f"estimated, not counted: it rests on what {result.method} assumes")
     print_lines(out, wrapped("", result.note, "  "))
     print_warnings(out, result.warnings)
@@ -122,48 +121,15 @@ def _print(result: Metrics, shares: Shares | None, confusion: bool) -> None:
         out.print(use_option_names(repr(shares)))
 
 
-def _print_ranges(result: Metrics, out: Console) -> None:
-    """Every number with its range, in percent."""
-    out.print(result.heading())
-    head, rows = result.table_rows()
-    table = plain_table(head, left=len(head))
-    for row in rows:
-        table.add_row(*row)
-    out.print(table)
-
-
-def _print_numbers(result: Metrics, out: Console) -> None:
-    """The numbers of a method without ranges."""
+def _numbers(result: Metrics) -> tuple[list[str], list[list[str]]]:
+    """The table of a method without ranges."""
     from shiftgauge.results import percent
 
-    out.print(
-        f"error {percent(result.error)} by {result.method}"
-        + f"; kappa {result.kappa:.3f}"
-        + ("" if result.roc_auc is None else f"; ROC-AUC {result.roc_auc:.3f}")
-        + ("" if result.average_precision is None else f"; average precision {result.average_precision:.3f}")
-        + ("" if result.cost is None else f"; mean cost {result.cost:.4g}")
-    )
-    keys = ("share", "predicted", "precision", "recall", "f1")
-    table = plain_table(("class", *keys))
     document = result.to_dict()
-    for row in document["classes"]:
-        table.add_row(str(row["class"]), *(percent(row[key]) for key in keys))
-    table.add_row()
+    keys = ["share", "predicted", "precision", "recall", "f1"]
+    rows = [[str(row["class"]), *(percent(row[key]) for key in keys)] for row in document["classes"]]
+    rows.append([""] * (1 + len(keys)))
     for name in ("macro", "weighted", "micro"):
         cells = [percent(document["averages"][key][name]) for key in ("precision", "recall", "f1")]
-        table.add_row(name, "", "", *cells)
-    out.print(table)
-
-
-def _print_matrix(result: Metrics, out: Console) -> None:
-    """The confusion matrix; of many classes in tables below each other."""
-    names = list(map(str, result.classes))
-    cells = [[f"{100 * v:.2f}" for v in row] for row in result.confusion]
-    widths = [max(map(len, column)) for column in zip(names, *cells, strict=True)]
-    title: str | None = "true class \\ prediction, percent of all rows"
-    for group in column_groups(max(map(len, names)), widths):
-        table = plain_table(("", *(names[j] for j in group)), title=title)
-        for name, row in zip(names, cells, strict=True):
-            table.add_row(name, *(row[j] for j in group))
-        out.print(table)
-        title = None
+        rows.append([name, "", "", *cells])
+    return ["class", *keys], rows

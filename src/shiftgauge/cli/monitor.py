@@ -13,8 +13,12 @@ from shiftgauge.cli import options
 from shiftgauge.cli.records import echo_json
 from shiftgauge.cli.screen import note, show_progress
 from shiftgauge.errors import optional, printable
+from shiftgauge.methods.range import RANGE_LEVEL
 
-app = typer.Typer(help="Monitor deployed models: estimates by window, late labels, alerts, pages.")
+app = typer.Typer(
+    help="Monitor deployed models: estimates by window, late labels, alerts, pages.",
+    epilog="Example: shiftgauge monitor --store watched",
+)
 tokens = typer.Typer(help="Create, list and revoke tokens.", no_args_is_help=True)
 app.add_typer(tokens, name="token")
 Store = Annotated[
@@ -74,7 +78,7 @@ def _fill(folder: Path, database: str | None) -> None:
         note(f"{folder if database is None else 'the database'}: already has models; the demo was not added")
 
 
-@app.command()
+@app.command(epilog="Example: shiftgauge monitor worker --store watched --once")
 def worker(
     store: Store = STORE,
     database: Database = None,
@@ -93,7 +97,7 @@ def worker(
     _print({"jobs": done}, f"{done} jobs done", as_json)
 
 
-@app.command()
+@app.command(epilog="Example: shiftgauge monitor replay month.parquet --time time --window week")
 def replay(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Scores with labels")],
     time: Annotated[str, typer.Option("--time", help="The column of times")],
@@ -106,7 +110,7 @@ def replay(
     window: Annotated[
         str, typer.Option(help="hour, day, week, or a number of rows such as '1000 rows'")
     ] = "day",
-    level: Annotated[float, typer.Option(help="Level of ranges, a fraction")] = 0.9,
+    level: options.Level = RANGE_LEVEL,
     delay: Annotated[float, typer.Option(help="Delay of the labels in days")] = 0.0,
     first: Annotated[float, typer.Option(help="The fraction of rows that become the source")] = 0.2,
     as_json: options.AsJson = False,
@@ -141,7 +145,7 @@ def replay(
     typer.echo(f"to look at it: shiftgauge monitor --store {store}")
 
 
-@app.command()
+@app.command(epilog="Example: shiftgauge monitor export everything --store watched")
 def export(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A new folder")],
     store: Store = STORE,
@@ -158,7 +162,7 @@ def export(
     _print({"files": counts}, f"{len(counts)} files with {rows:,} rows written to {folder}", as_json)
 
 
-@tokens.command()
+@tokens.command(epilog="Example: shiftgauge monitor token create nightly --scope ingest --store watched")
 def create(
     name: Annotated[str, typer.Argument(metavar="NAME", help="What it is for")],
     scope: Annotated[list[str] | None, typer.Option(help="ingest, read or admin; may be repeated")] = None,
@@ -177,7 +181,7 @@ def create(
     _print({"token": token}, token, as_json)
 
 
-@tokens.command("list")
+@tokens.command("list", epilog="Example: shiftgauge monitor token list --store watched")
 def list_(store: Store = STORE, database: Database = None, as_json: options.AsJson = False) -> None:
     """List all tokens, without their secrets."""
     _check_extra()
@@ -188,7 +192,7 @@ def list_(store: Store = STORE, database: Database = None, as_json: options.AsJs
     _print({"tokens": all_tokens}, "\n".join(map(_token_line, all_tokens)) or "no tokens", as_json)
 
 
-@tokens.command()
+@tokens.command(epilog="Example: shiftgauge monitor token revoke ID --store watched")
 def revoke(
     token_id: Annotated[str, typer.Argument(metavar="ID", help="The token's id, as `list` prints it")],
     store: Store = STORE,

@@ -69,10 +69,8 @@ Groups = Annotated[
     bootstrap_option(help="Column of dependent rows, such as users"),
 ]
 SourceGroups = Annotated[str | None, bootstrap_option(help="The same for SOURCE")]
-Replicates = Annotated[int, bootstrap_option(help="For intervals; 0 for none")]
-IntervalReplicates = Annotated[
-    int, bootstrap_option(callback=at_least(20), help="Bootstrap replicates for intervals")
-]
+Replicates = Annotated[int, bootstrap_option(help="Bootstrap replicates; 0 for none")]
+IntervalReplicates = Annotated[int, bootstrap_option(callback=at_least(20), help="Bootstrap replicates")]
 Level = Annotated[float, typer.Option(help="Level of ranges")]
 Seed = Annotated[int, bootstrap_option(callback=at_least(0), help="Seed of all random numbers")]
 Second = Annotated[Path | None, method_option(help="A second model's scores on TARGET, for gde")]

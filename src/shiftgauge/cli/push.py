@@ -93,19 +93,15 @@ def source(
 def _send(file: Path, calls: Iterable[Any], token: str | None, timeout: float, as_json: bool) -> None:
     """Send all calls, add up the counts in the answers, and print them."""
     total: dict[str, Any] = {}
-
-    def is_count(value: Any) -> bool:
-        return isinstance(value, int) and not isinstance(value, bool)
-
     with show_progress() as progress:
         for number, call in enumerate(calls, 1):
             progress(f"sending {file}, part {number}")
             for name, value in _send_call(call, token, timeout).items():
-                total[name] = total.get(name, 0) + value if is_count(value) else value
+                total[name] = total.get(name, 0) + value if type(value) is int else value
     if as_json:
         echo_json(total)
         return
-    counts = [f"{value:,} {name}" for name, value in total.items() if is_count(value)]
+    counts = [f"{value:,} {name}" for name, value in total.items() if type(value) is int]
     if "changed" in total:
         counts.append("stored as the source" if total["changed"] else "the same source as before")
     typer.echo(f"{file}: {', '.join(counts)}")

@@ -152,6 +152,17 @@ def column_groups(first: int, widths: Sequence[int]) -> list[list[int]]:
     return groups
 
 
+def print_wide_table(out: Console, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table with numbers after its first column, as several below each other if it is too wide."""
+    first, *widths = (max(map(len, column)) for column in zip(head, *rows, strict=True))
+    for group in column_groups(first, widths):
+        shown = [0, *(number + 1 for number in group)]
+        table = plain_table([head[number] for number in shown])
+        for row in rows:
+            table.add_row(*(row[number] for number in shown))
+        out.print(table)
+
+
 def print_table(out: Console, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print the table of a result, its lines not wrapped."""
     from shiftgauge.results import text_table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -39,7 +39,6 @@ def slices(
             "if SOURCE has it too, intervals include the error of the scores there",
         ),
     ],
-    by_file: ByFile = None,
     method: options.PosteriorMethod = None,
     calibration: options.Calibration = "temperature",
     marginal: options.OptionalMarginal = None,
@@ -50,9 +49,10 @@ def slices(
     groups: options.Groups = None,
     source_groups: options.SourceGroups = None,
     as_json: options.AsJson = False,
+    by_file: ByFile = None,
     inputs: files.InputOptions,
 ) -> None:
-    """Estimate the error of each slice of TARGET, with intervals that hold for all slices at once."""
+    """Estimate the error of each slice of TARGET, with its range."""
     from shiftgauge.inference import slices as estimate_slices
     from shiftgauge.rows import Rows
 
@@ -67,7 +67,7 @@ def slices(
         result = estimate_slices(
             samples.pair(calibration, "slices", seed),
             None,
-            names if isinstance(target_sample, Rows) else columns if len(columns) > 1 else columns[names[0]],
+            names if isinstance(target_sample, Rows) else _alone_if_one(columns),
             method,
             marginal=None if marginal is None else files.read_marginal(marginal, source_sample),
             proportions=proportions,
@@ -76,17 +76,18 @@ def slices(
             seed=seed,
             groups=groups and files.read_column(target, groups, target_sample),
             source_groups=source_groups and files.read_column(source, source_groups, source_sample),
-            source_by=None
-            if len(on_source) < len(names)
-            else on_source
-            if len(on_source) > 1
-            else on_source[names[0]],
+            source_by=None if len(on_source) < len(names) else _alone_if_one(on_source),
         )
         result = replace(result, warnings=(*result.warnings, *warnings))
     if as_json:
         print_json(result.to_dict(), context, source_sample, target_sample)
     else:
         _print(result, target_sample.n)
+
+
+def _alone_if_one(columns: dict[str, Any]) -> Any:
+    """A single column by itself: its slices are named by their values alone."""
+    return columns if len(columns) > 1 else next(iter(columns.values()))
 
 
 def _print(result: Slices, rows: int) -> None:

@@ -201,6 +201,11 @@ class Metrics(Table):
         ends = "" if found is None else f" ({found.low:.3f} to {found.high:.3f})"
         return f"{name.replace('_', ' ').replace('roc auc', 'ROC-AUC')} {getattr(self, name):.3f}{ends}"
 
+    def curves(self) -> str:
+        """ROC-AUC, average precision and cost with their ranges, as far as there are any."""
+        names = ("roc_auc", "average_precision", "cost")
+        return ", ".join(self._single(name) for name in names if getattr(self, name) is not None)
+
     def table_rows(self) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
         """One row per class, then the averages; in percent, with ranges."""
         keys = ("share", "precision", "recall", "f1")
@@ -221,11 +226,8 @@ class Metrics(Table):
 
     def __repr__(self) -> str:
         lines = [self.heading()]
-        curves = [
-            self._single(n) for n in ("roc_auc", "average_precision", "cost") if getattr(self, n) is not None
-        ]
-        if curves:
-            lines.append("  " + ", ".join(curves))
+        if self.curves():
+            lines.append("  " + self.curves())
         head, rows = self.table_rows()
         if self.range is not None:
             lines.append(f"  value [{100 * self.range.level:g}% range]")

@@ -87,6 +87,11 @@ def read_csv(
 
 def _cell_error(path: Path, names: Sequence[str], text: str) -> FileError | None:
     """Arrow's message with the column's name and the row's number, counted from 0 after the header."""
+    length: Any = re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+)", text)
+    if length is not None:
+        number, wanted, found = int(length[1]) - 2, int(length[2]), int(length[3])
+        hint = "is it complete?" if found < wanted else "are there decimal commas, or commas inside texts?"
+        return FileError(f"{path}: row {number} has {found} values for {wanted} columns; {hint}")
     match: Any = re.search(
         r"column #(\d+): (?:Row #(\d+): )?CSV conversion error.* value '(.*?)'$", text, re.S
     )

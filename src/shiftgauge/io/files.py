@@ -117,9 +117,10 @@ def _folder_files(path: Path, suffixes: Sequence[str]) -> list[Path]:
     inside = sorted(file for file in path.rglob("*") if file.is_file())
     files = [f for f in inside if not any(part[0] in "._" for part in f.relative_to(path).parts)]
     other = next((file for file in files if file.suffix.lower() not in suffixes), None)
-    if not files:
+    if not any(file.suffix.lower() in suffixes for file in files):
         raise FileError(
-            f"{path}: is a folder without {file_format} files; wanted a file, or a folder of those"
+            f"{path}: is a folder without {file_format} files; wanted a file, or a folder of "
+            f"{', '.join(one[0] for one in FORMATS)} files"
         )
     if other is not None:
         raise FileError(

@@ -269,7 +269,10 @@ def score_columns(
     kinds = [kind for kind, names_of_kind in columns.items() if names_of_kind]
     if not kinds:
         others = [name for name in names if name not in special]
-        hint = "; name the prefix with --logit-prefix or --prob-prefix"
+        hint = (
+            f"; rename them {options.prob_prefix}NAME or {options.logit_prefix}NAME, one per class, or name their "
+            "prefix with --prob-prefix or --logit-prefix"
+        )
         if "prob" in names:
             hint = "; for two classes with one column of probabilities pass --positive NAME --negative NAME"
         elif len(others) == 1:

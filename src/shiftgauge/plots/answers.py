@@ -9,7 +9,7 @@ import numpy as np
 
 from shiftgauge.errors import InputError
 from shiftgauge.methods import METHODS
-from shiftgauge.plots.style import INK, MARKERS, PALETTE, SMALL, axes, hover, percent
+from shiftgauge.plots.style import INK, MARKERS, PALETTE, SMALL, hover, legend, one_panel, percent
 from shiftgauge.results import Comparison, Estimate
 
 
@@ -31,24 +31,17 @@ def estimates(
         raise InputError(
             "plots.estimates: no estimates of an error arrived; wanted at least one that is no score"
         )
-    figure, grid = axes(1, width=width, height=0.8 + 0.26 * len(shown))
-    ax = grid[0, 0]
+    figure, ax = one_panel(width, 0.8 + 0.26 * len(shown))
     places = np.arange(len(shown))[::-1]
     for place, one in zip(places, shown, strict=True):
         chosen = one.method == highlight
         colour = PALETTE[1] if chosen else PALETTE[0]
-        if one.shown_range is not None:
-            ax.plot(
-                [one.shown_range.low, one.shown_range.high],
-                [place, place],
-                color=colour,
-                linewidth=2.2,
-                alpha=0.6,
-            )
+        text = f"{_title(one.method)}: {one.error:.1%}"
+        ends = one.shown_range
+        if ends is not None:
+            ax.plot([ends.low, ends.high], [place, place], color=colour, linewidth=2.2, alpha=0.6)
+            text += f", {ends.low:.1%} to {ends.high:.1%}"
         ax.plot(one.error, place, "D" if chosen else "o", color=colour, markersize=6)
-        title = METHODS[one.method].title if one.method in METHODS else one.method
-        spread = one.shown_range
-        text = f"{title}: {one.error:.1%}" + (f", {spread.low:.1%} to {spread.high:.1%}" if spread else "")
         hover(ax.axhspan(place - 0.5, place + 0.5, alpha=0.0), text)
         # Beside the axes, where no line runs through it.
         ax.annotate(
@@ -57,15 +50,11 @@ def estimates(
         )  # fmt: skip
     if truth is not None:
         ax.axvline(truth, color=INK, linestyle="--", linewidth=1.2, label=f"true error {truth:.1%}")
-        figure.legend(frameon=False, fontsize=SMALL, loc="outside upper right", labelcolor=INK)
-    for side in ax.spines.values():
-        side.set_color(INK)
-    names = [METHODS[e.method].title if e.method in METHODS else e.method for e in shown]
-    ax.set_yticks(places, names)
-    ax.tick_params(labelsize=SMALL)
-    ax.set_xlabel("estimated error", fontsize=SMALL + 1, color=INK)
-    ends = [e.error or 0.0 for e in shown] + [e.shown_range.high for e in shown if e.shown_range is not None]
-    ax.set(xlim=(0, min(1.0, 1.12 * max(0.05, truth or 0.0, *ends))), ylim=(-0.6, len(shown) - 0.2))
+        legend(figure, side="right")
+    ax.set_yticks(places, [_title(one.method) for one in shown])
+    most = [e.error or 0.0 for e in shown] + [e.shown_range.high for e in shown if e.shown_range is not None]
+    ax.set(xlim=(0, min(1.0, 1.12 * max(0.05, truth or 0.0, *most))), ylim=(-0.6, len(shown) - 0.2))
+    ax.set_xlabel("estimated error")
     percent(ax.xaxis)
     return figure
 
@@ -85,8 +74,7 @@ def truth(
         methods: which to draw, in this order.
         title: printed above.
     """
-    figure, grid = axes(1, width=4.6, height=4.2)
-    ax = grid[0, 0]
+    figure, ax = one_panel(4.6, 4.2)
     top = 1.06 * max(max(true_errors), *(max(errors[m]) for m in methods))
     ax.plot([0, top], [0, top], color=INK, linewidth=1, alpha=0.6)
     ax.text(
@@ -97,18 +85,19 @@ def truth(
     for number, method in enumerate(methods):
         found = np.asarray(errors[method], float)
         miss = float(np.abs(found - np.asarray(true_errors)).mean())
-        name = METHODS[method].title if method in METHODS else method
         ax.plot(
             np.asarray(true_errors)[order], found[order], MARKERS[number % 6], color=PALETTE[number % 6],
-            markersize=6, alpha=0.85, label=f"{name}, off by {100 * miss:.1f} points on average",
+            markersize=6, alpha=0.85, label=f"{_title(method)}, off by {100 * miss:.1f} points on average",
         )  # fmt: skip
-    ax.set(xlim=(0, top), ylim=(0, top))
-    ax.tick_params(labelsize=SMALL)
-    ax.set_xlabel("true error", fontsize=SMALL + 1, color=INK)
-    ax.set_ylabel("estimated error, without labels", fontsize=SMALL + 1, color=INK)
+    ax.set(xlim=(0, top), ylim=(0, top), xlabel="true error", ylabel="estimated error, without labels")
     percent(ax.xaxis)
     percent(ax.yaxis)
     ax.legend(frameon=False, fontsize=SMALL, loc="upper left", labelcolor=INK)
     if title:
         ax.set_title(title, fontsize=SMALL + 2, color=INK)
     return figure
+
+
+def _title(method: str) -> str:
+    """The title of a method; of one that is not registered, its name."""
+    return METHODS[method].title if method in METHODS else method

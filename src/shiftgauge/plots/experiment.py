@@ -16,17 +16,13 @@ def scatter(points: Mapping[str, tuple[ArrayLike, ArrayLike]], title: str = "") 
 
     points: method -> (estimates, true errors), fractions.
     """
-    columns = min(3, len(points))
-    figure, grid = axes(columns, -(-len(points) // columns), width=3.0, height=3.0, sharex=True, sharey=True)
-    for number, (name, (estimates, truths)) in enumerate(points.items()):
+    figure, panels = _panels_against_truth(len(points))
+    for number, (ax, (name, (estimates, truths))) in enumerate(zip(panels, points.items(), strict=True)):
         estimated, true = np.asarray(estimates, float), np.asarray(truths, float)
-        ax = grid[divmod(number, columns)]
-        ax.plot([0, 1], [0, 1], "--", color=INK, linewidth=1, zorder=1)
         ax.scatter(estimated, true, s=14, color=PALETTE[number % 6], marker=MARKERS[number % 6], alpha=0.7)
         ax.set_title(f"{name}: MAE {100 * np.abs(estimated - true).mean():.2f}", fontsize=10)
-    _against_truth(figure, grid, len(points))
     top = max(float(np.max(np.asarray(v, float))) for pair in points.values() for v in pair)
-    grid[0, 0].set(xlim=(0, min(1, 1.05 * top)), ylim=(0, min(1, 1.05 * top)))
+    panels[0].set(xlim=(0, min(1, 1.05 * top)), ylim=(0, min(1, 1.05 * top)))
     if title:
         figure.suptitle(title, fontsize=11)
     return figure
@@ -38,31 +34,32 @@ def scatter_sets(points: Mapping[str, Mapping[str, tuple[ArrayLike, ArrayLike]]]
     points: method -> data set -> (estimates, true errors), fractions.
     """
     names = list(dict.fromkeys(name for sets in points.values() for name in sets))
-    columns = min(3, len(points))
-    figure, grid = axes(columns, -(-len(points) // columns), width=3.0, height=3.0, sharex=True, sharey=True)
-    for number, (method, sets) in enumerate(points.items()):
-        ax = grid[divmod(number, columns)]
-        ax.plot([0, 1], [0, 1], "--", color=INK, linewidth=1, zorder=1)
+    figure, panels = _panels_against_truth(len(points))
+    for ax, (method, sets) in zip(panels, points.items(), strict=True):
         for name, (estimates, truths) in sets.items():
             place = names.index(name)
-            colour, marker = PALETTE[place % len(PALETTE)], MARKERS[place % len(MARKERS)]
+            colour, marker = PALETTE[place % 6], MARKERS[place % 6]
             ax.scatter(estimates, truths, s=10, color=colour, marker=marker, alpha=0.6, label=name)
         ax.set_title(method, fontsize=10)
-    _against_truth(figure, grid, len(points))
-    grid[0, 0].set(xlim=(0, 1), ylim=(0, 1))
-    grid[0, 0].legend(frameon=False, fontsize=7, loc="lower right")
+    panels[0].set(xlim=(0, 1), ylim=(0, 1))
+    panels[0].legend(frameon=False, fontsize=7, loc="lower right")
     return figure
 
 
-def _against_truth(figure: Any, grid: Any, count: int) -> None:
-    """Axes of panels that share them: named once, at the left and at the foot; "100%" keeps away from the next "0%"."""
+def _panels_against_truth(count: int) -> tuple[Any, list[Any]]:
+    """Up to three panels a row with the same axes and the diagonal.
+
+    The axes are named once, at the left and at the foot; "100%" keeps away from the next "0%".
+    """
     from matplotlib.ticker import MaxNLocator
 
-    columns = grid.shape[1]
+    columns = min(3, count)
+    figure, grid = axes(columns, -(-count // columns), width=3.0, height=3.0, sharex=True, sharey=True)
     for number, ax in enumerate(grid.flat):
         if number >= count:
             ax.set_axis_off()
             continue
+        ax.plot([0, 1], [0, 1], "--", color=INK, linewidth=1, zorder=1)
         last = number + columns >= count
         ax.set(xlabel="estimated error" if last else "", ylabel="" if number % columns else "true error")
         ax.tick_params(labelsize=8, labelbottom=last)
@@ -70,6 +67,7 @@ def _against_truth(figure: Any, grid: Any, count: int) -> None:
             percent(axis)
             axis.set_major_locator(MaxNLocator(5))
     figure.get_layout_engine().set(w_pad=0.12, h_pad=0.06)
+    return figure, list(grid.flat)[:count]
 
 
 def against_pseudo_shift(
@@ -84,7 +82,7 @@ def against_pseudo_shift(
         x, y = np.asarray(shifts, float), np.asarray(misses, float)
         ax = grid[0, number]
         ax.scatter(x, y, s=14, color=PALETTE[number % 6], marker=MARKERS[number % 6], alpha=0.7)
-        varied = len(x) > 2 and x.std() > 0 and y.std() > 0
+        varied = len(x) > 2 and np.ptp(x) > 0 and np.ptp(y) > 0
         if varied:
             slope, intercept = np.polyfit(x, y, 1)
             ends = np.array([x.min(), x.max()])
@@ -115,8 +113,14 @@ def cost_distribution(
         a, b = np.asarray(source, float), np.asarray(target, float)
         ax = grid[0, number]
         for values, colour, label in ((a, PALETTE[0], "source"), (b, PALETTE[1], "target")):
-            weights = np.full(len(values), 1 / max(len(values), 1))
-            ax.hist(values, bins, weights=weights, color=colour, alpha=0.55, label=label)
+            ax.hist(
+                values,
+                bins,
+                weights=np.full(len(values), 1 / len(values)),
+                color=colour,
+                alpha=0.55,
+                label=label,
+            )
         ax.axvline(threshold, color=INK, linestyle="--", linewidth=1, label=f"threshold {threshold:.2f}")
         ax.set_yscale("log")
         ax.set_title(

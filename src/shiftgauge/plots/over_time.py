@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from shiftgauge.errors import InputError
-from shiftgauge.plots.style import INK, PALETTE, SMALL, axes, percent
+from shiftgauge.plots.style import INK, PALETTE, legend, one_panel, percent
 
 #: Names of periods under the axis, at most.
 MOST_NAMES = 10
@@ -21,17 +21,14 @@ def timeline(result: Any, *, width: float = 7.2) -> Any:
         width: of the figure, in inches.
     """
     periods = result.periods
-    places = [place for place, period in enumerate(periods) if period.error is not None]
-    if not places:
-        raise InputError("plots.timeline: no period has an estimated error; wanted at least one")
-    figure, grid = axes(1, width=width, height=3.2)
-    ax = grid[0, 0]
-    ax.axhline(result.source_error, color=INK, linestyle="--", linewidth=1, label="source error")
-    values = np.array([np.nan if p.error is None else p.error for p in periods])
-    low, high = (
-        np.array([np.nan if end is None else end for end in ends])
-        for ends in ([p.low for p in periods], [p.high for p in periods])
+    values, low, high, observed = (  # None becomes NaN
+        np.array([getattr(period, name) for period in periods], float)
+        for name in ("error", "low", "high", "observed")
     )
+    if np.isnan(values).all():
+        raise InputError("plots.timeline: no period has an estimated error; wanted at least one")
+    figure, ax = one_panel(width, 3.2)
+    ax.axhline(result.source_error, color=INK, linestyle="--", linewidth=1, label="source error")
     x = np.arange(len(periods))
     if not np.isnan(low).all():
         ax.errorbar(
@@ -39,20 +36,14 @@ def timeline(result: Any, *, width: float = 7.2) -> Any:
             label=f"{100 * result.level:g}% range",
         )  # fmt: skip
     ax.plot(x, values, "-o", color=PALETTE[0], markersize=5, linewidth=1.2, label="estimated error")
-    observed = np.array([np.nan if p.observed is None else p.observed for p in periods])
     if not np.isnan(observed).all():
         ax.plot(x, observed, "D", color=PALETTE[1], markersize=5, label="observed error")
     step = max(1, -(-len(periods) // MOST_NAMES))
     names = [period.name for period in periods]
-    ax.set_xticks(
-        x[::step],
-        names[::step],
-        rotation=30 if len(names) > 4 else 0,
-        ha="right" if len(names) > 4 else "center",
-    )
-    top = max(np.nanmax(values), np.nanmax([*high, 0.0]), np.nanmax([*observed, 0.0]), result.source_error)
-    ax.set(ylim=(0, min(1.02, 1.15 * max(0.05, float(top)))), xlim=(-0.5, len(periods) - 0.5))
-    ax.tick_params(labelsize=SMALL)
+    slant = {"rotation": 30, "ha": "right"} if len(names) > 4 else {}
+    ax.set_xticks(x[::step], names[::step], **slant)
+    top = np.nanmax([*values, *high, *observed, result.source_error, 0.05])
+    ax.set(ylim=(0, min(1.02, 1.15 * float(top))), xlim=(-0.5, len(periods) - 0.5))
     percent(ax.yaxis)
-    figure.legend(frameon=False, fontsize=SMALL, loc="outside upper center", ncols=4, labelcolor=INK)
+    legend(figure, columns=4, side="center")
     return figure

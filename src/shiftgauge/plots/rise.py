@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from shiftgauge.inference import Drivers
-from shiftgauge.plots.style import INK, PALETTE, SMALL, axes, percent
+from shiftgauge.plots.style import INK, PALETTE, legend, one_panel, percent
 
 #: Only so many columns are drawn, those that changed most.
 MOST_COLUMNS = 12
@@ -21,8 +21,7 @@ def drivers(result: Drivers, *, width: float = 6.4) -> Any:
         width: of the figure, in inches.
     """
     shown = result.columns[:MOST_COLUMNS]
-    figure, grid = axes(1, width=width, height=1.1 + 0.42 * len(shown))
-    ax = grid[0, 0]
+    figure, ax = one_panel(width, 1.1 + 0.42 * len(shown))
     places = np.arange(len(shown))[::-1]
     parts = (
         ("mix change", "mix", PALETTE[0], 0.18),
@@ -43,8 +42,7 @@ def drivers(result: Drivers, *, width: float = 6.4) -> Any:
     ax.set_yticks(places, names)
     for label in ax.get_yticklabels():
         label.set_parse_math(False)
-    ax.tick_params(labelsize=SMALL)
-    ax.set_xlabel("part of the estimated rise in error", fontsize=SMALL + 1, color=INK)
+    ax.set_xlabel("part of the estimated rise in error")
     percent(ax.xaxis)
-    figure.legend(frameon=False, fontsize=SMALL, loc="outside upper center", ncols=3, labelcolor=INK)
+    legend(figure, columns=3, side="center")
     return figure

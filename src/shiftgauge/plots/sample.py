@@ -19,7 +19,7 @@ from shiftgauge.plots.evidence import (
     proportions_table,
     reliability_table,
 )
-from shiftgauge.plots.style import INK, PALETTE, SMALL, axes, hover, percent
+from shiftgauge.plots.style import INK, PALETTE, hover, legend, one_panel, percent
 from shiftgauge.results import shortened
 from shiftgauge.rows import Rows, to_source
 from shiftgauge.samples import Source, Target
@@ -62,7 +62,7 @@ def reliability(source: Source | Rows, *, calibration: str = "temperature") -> A
 
 def draw_confidence(table: dict[str, Any], calibration: str) -> Any:
     """Draw `evidence.confidence_table`, of scores with this calibration."""
-    figure, ax = _one()
+    figure, ax = one_panel(WIDTH, HEIGHT)
     _steps(ax, table)
     for name, colour, style in (("source", SOURCE, "-"), ("target", TARGET, "--")):
         mean = table[f"{name}_mean"]
@@ -73,20 +73,20 @@ def draw_confidence(table: dict[str, Any], calibration: str) -> Any:
     ax.set(xlabel=xlabel, ylabel="share of rows", xlim=(0, 1), ylim=(0, None))
     percent(ax.yaxis)
     percent(ax.xaxis)
-    _legend(figure)
+    legend(figure)
     return figure
 
 
 def draw_costs(table: dict[str, Any]) -> Any:
     """Draw `evidence.costs_table`; shares on a logarithmic scale, because most rows cost almost 0."""
-    figure, ax = _one()
+    figure, ax = one_panel(WIDTH, HEIGHT)
     _steps(ax, table)
     cut = table["threshold"]
     ax.axvline(cut, color=INK, linestyle=":", linewidth=1.5, label=f"threshold {cut:.2f}")
     ax.axvspan(min(cut, 1.0), 1.0, color=INK, alpha=0.08, linewidth=0)
     ax.set_yscale("log")
     ax.set(xlabel="transport cost of a row", ylabel="share of rows (log scale)", xlim=(0, 1))
-    _legend(figure, columns=3)
+    legend(figure, columns=3)
     return figure
 
 
@@ -100,7 +100,7 @@ def draw_proportions(table: dict[str, Any]) -> Any:
     )
     shares = np.array([table[key] for key, *_ in series])
     shown = most_changed(table)
-    figure, ax = _one(height=1.5 + 0.24 * len(shown))
+    figure, ax = one_panel(WIDTH, 1.5 + 0.24 * len(shown))
     places = np.arange(len(shown))[::-1]
     ax.hlines(
         places, shares[:, shown].min(axis=0), shares[:, shown].max(axis=0), color=INK, alpha=0.35, linewidth=1
@@ -115,13 +115,13 @@ def draw_proportions(table: dict[str, Any]) -> Any:
         label.set_parse_math(False)
     ax.set(xlabel="share of rows", xlim=(0, None), ylim=(-0.7, len(shown) - 0.3))
     percent(ax.xaxis)
-    _legend(figure)
+    legend(figure)
     return figure
 
 
 def draw_reliability(table: dict[str, Any]) -> Any:
     """Draw `evidence.reliability_table`; larger marks hold more rows."""
-    figure, ax = _one()
+    figure, ax = one_panel(WIDTH, HEIGHT)
     ax.plot([0, 1], [0, 1], color=INK, linewidth=1, alpha=0.5)
     parts = [("before", TARGET, "s", "--"), ("after", SOURCE, "o", "-")]
     for name, colour, marker, style in parts if table["calibration"] != "none" else parts[1:]:
@@ -145,8 +145,7 @@ def draw_reliability(table: dict[str, Any]) -> Any:
     ax.set(xlabel="confidence on the source", ylabel="accuracy on the source", xlim=(0, 1.02), ylim=(0, 1.04))
     percent(ax.xaxis)
     percent(ax.yaxis)
-    legend = _legend(figure, columns=1)
-    for handle in legend.legend_handles:
+    for handle in legend(figure, columns=1).legend_handles:
         handle.set_sizes([30])
     return figure
 
@@ -158,26 +157,6 @@ def most_changed(table: dict[str, Any]) -> list[int]:
         return list(range(k))
     change = np.abs(np.subtract(table["target_predictions"], table["source_predictions"]))
     return [int(j) for j in np.argsort(-change, kind="stable")[:MOST_CLASSES]]
-
-
-def _one(height: float = HEIGHT) -> tuple[Any, Any]:
-    figure, grid = axes(1, width=WIDTH, height=height)
-    ax = grid[0, 0]
-    ax.tick_params(labelsize=SMALL)
-    ax.xaxis.label.set_size(SMALL + 1)
-    ax.yaxis.label.set_size(SMALL + 1)
-    for part in (ax.xaxis.label, ax.yaxis.label):
-        part.set_color(INK)
-    for side in ax.spines.values():
-        side.set_color(INK)
-    return figure, ax
-
-
-def _legend(figure: Any, columns: int = 2) -> Any:
-    """A legend above the axes, where nothing that is drawn runs through its words."""
-    return figure.legend(
-        frameon=False, fontsize=SMALL, ncols=columns, loc="outside upper left", labelcolor=INK
-    )
 
 
 def _steps(ax: Any, table: dict[str, Any]) -> None:

@@ -30,6 +30,25 @@ def axes(
     return figure, grid
 
 
+def one_panel(width: float, height: float) -> tuple[Any, Any]:
+    """A figure of one panel, and its axes with small letters."""
+    figure, grid = axes(1, width=width, height=height)
+    ax = grid[0, 0]
+    ax.tick_params(labelsize=SMALL)
+    for label in (ax.xaxis.label, ax.yaxis.label):
+        label.set(size=SMALL + 1, color=INK)
+    for side in ax.spines.values():
+        side.set_color(INK)
+    return figure, ax
+
+
+def legend(figure: Any, columns: int = 2, side: str = "left") -> Any:
+    """A legend above the axes, where nothing that is drawn runs through its words."""
+    return figure.legend(
+        frameon=False, fontsize=SMALL, ncols=columns, loc=f"outside upper {side}", labelcolor=INK
+    )
+
+
 def percent(axis: Any) -> None:
     """Print fractions as percent on an axis."""
     from matplotlib.ticker import PercentFormatter

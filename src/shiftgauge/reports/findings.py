@@ -34,20 +34,13 @@ def findings(
 ) -> list[dict[str, Any]]:
     """One entry per check: its level, the measured value, what it means, what to do; the worst first."""
     examined = doctor(pair, proportions=proportions, progress=progress)
-    found: list[dict[str, Any]] = []
-    for check in examined.checks:
-        found.append(
-            {
-                "check": check.name,
-                "level": check.status,
-                "value": check.value,
-                "meaning": check.meaning,
-                "action": check.advice,
-            }
-        )
-    for text in dict.fromkeys(warnings):
-        level = "ok" if isinstance(text, Note) else "caution"
-        found.append({"check": method, "level": level, "value": None, "meaning": text, "action": ""})
+    rows = [(one.name, one.status, one.value, one.meaning, one.advice) for one in examined.checks]
+    rows += [
+        (method, OK if isinstance(text, Note) else CAUTION, None, text, "")
+        for text in dict.fromkeys(warnings)
+    ]
+    names = ("check", "level", "value", "meaning", "action")
+    found = [dict(zip(names, row, strict=True)) for row in rows]
     return sorted(found, key=lambda one: -LEVELS.index(one["level"]))
 
 
@@ -55,12 +48,8 @@ def diagnosis(found: list[dict[str, Any]]) -> dict[str, Any]:
     """`stop` if any finding says so, else the grade of the answer's range; with what brought it there as reasons."""
     graded = [one["level"] for one in found if one["level"] == "stop" or one["check"] == RANGE]
     level = max(graded, key=LEVELS.index, default="ok")
-    reasons = (
-        [f"{one['check']}: {one['meaning']}" for one in found if one["level"] == level]
-        if level != "ok"
-        else []
-    )
-    actions = [one["action"] for one in found if one["level"] == level == "stop" and one["action"]]
-    worst = actions[0] if actions else ""
+    named = [one for one in found if one["level"] == level != "ok"]
+    reasons = [f"{one['check']}: {one['meaning']}" for one in named]
+    worst = next((one["action"] for one in named if level == "stop" and one["action"]), "")
     advice = f"{worst[0].upper()}{worst[1:]}." if worst else ADVICE[level]
     return {"level": level, "headline": HEADLINES[level], "reasons": reasons, "advice": advice}

@@ -52,6 +52,8 @@ SMALLEST_WEIGHT = 1e-100
 ZERO = 1e-12
 #: Decimals that scores are looked at for: fewer are no rounding of probabilities, more are within tolerance.
 DECIMALS = range(2, 8)
+#: What to do with one column of probabilities.
+BOTH_COLUMNS = "for two classes pass both columns, e.g. numpy.column_stack([1 - p, p])"
 #: What is said of logits that look like probabilities.
 LIKE_PROBABILITIES = (
     "{what}: every row is 0 or more and sums to 1, as probabilities do; pass probs= (--probs, "
@@ -130,7 +132,7 @@ def _matrix(values: Any, what: str) -> FloatArray:
         )
     if array.ndim != 2:
         hint = (
-            "; for two classes pass both columns, e.g. numpy.column_stack([1 - p, p])"
+            f"; {BOTH_COLUMNS}"
             if array.ndim == 1
             else "; flatten all but the last axis, e.g. scores.reshape(-1, K)"
         )
@@ -196,7 +198,10 @@ def _gaps(array: FloatArray, rows: slice, what: str) -> npt.NDArray[np.float64]:
     sums = part.sum(axis=1, dtype=np.float64)
     if not sums.all():
         row = int(np.argmin(sums))
-        raise InputError(f"{what}: row {rows.start + row} sums to 0; wanted probabilities that sum to 1")
+        hint = f"; {BOTH_COLUMNS}" if part.shape[1] == 1 else ""
+        raise InputError(
+            f"{what}: row {rows.start + row} sums to 0; wanted probabilities that sum to 1{hint}"
+        )
     return np.asarray(np.abs(sums - 1.0))
 
 
@@ -232,7 +237,7 @@ def _sum_message(array: FloatArray, what: str, limit: float) -> str:
     total = float(row.sum(dtype=np.float64))
     text = f"{what}: row {index} sums to {total:.6g}; wanted 1 within {limit:g}; "
     if len(row) == 1:
-        return text + "for two classes pass both columns, e.g. numpy.column_stack([1 - p, p])"
+        return text + BOTH_COLUMNS
     if abs(total - 100.0) < 1.0:
         return text + "are these percentages? then divide them by 100"
     if row.max() > 1.0:
