@@ -222,8 +222,8 @@ def _ensure_version(connection: Connection, model_id: int, name: str) -> Any:
     query = select(versions).where(versions.c.model_id == model_id, versions.c.name == name)
     row = connection.execute(query).first()
     if row is None:
-        connection.execute(insert(versions).values(model_id=model_id, name=name, created=now_us()))
-        row = connection.execute(query).one()
+        made = insert(versions).values(model_id=model_id, name=name, created=now_us())
+        row = connection.execute(made.returning(versions)).one()
     return row
 
 
