@@ -170,6 +170,7 @@ def test_classes_are_the_same_in_every_type_of_column(lite_client, column):
         return pa.table({"id": [row["id"] for row in rows], "label": column(pa.array(classes, pa.int64()))})
 
     assert post(lite_client, rows).json()["accepted"] == 6
+    assert post(lite_client, rows[1::3]).json()["duplicates"] == 2  # those without a prediction
     classes = [row["prediction"] for row in rows]
     assert send("predictions", predicted(classes)).json() == {"accepted": 0, "duplicates": 6}
     said = problem(send("predictions", predicted([*classes[:4], 7, 8])), 422)
