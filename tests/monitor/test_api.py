@@ -143,6 +143,46 @@ def test_rows_are_the_same_in_every_form(client, form):
     assert answer.json() == {"accepted": 30, "duplicates": 20}, answer.text
 
 
+@pytest.mark.parametrize(
+    "column",
+    [
+        lambda numbers: numbers,
+        lambda numbers: numbers.cast(pa.float64()),
+        lambda numbers: numbers.cast(pa.string()),
+        lambda numbers: numbers.cast(pa.large_string()),
+        lambda numbers: numbers.cast(pa.string()).dictionary_encode(),
+    ],
+    ids=["whole numbers", "floats", "texts", "large texts", "dictionary"],
+)
+def test_classes_are_the_same_in_every_type_of_column(lite_client, column):
+    """What came as numbers in JSON is a duplicate in any column; what is wrong or missing is named by its row."""
+    put_source(lite_client)
+    rows, labels = rows_json(6, prediction=lambda i: [2, None, 0][i % 3])
+
+    def send(name, table):
+        headers = {"content-type": ARROW}
+        return lite_client.post(f"/v1/models/m/{name}", content=arrow_bytes(table), headers=headers)
+
+    def predicted(classes):
+        return to_table(rows).append_column("prediction", column(pa.array(classes, pa.int64())))
+
+    def labelled(classes):
+        return pa.table({"id": [row["id"] for row in rows], "label": column(pa.array(classes, pa.int64()))})
+
+    assert post(lite_client, rows).json()["accepted"] == 6
+    assert post(lite_client, rows[1::3]).json()["duplicates"] == 2  # those without a prediction
+    classes = [row["prediction"] for row in rows]
+    assert send("predictions", predicted(classes)).json() == {"accepted": 0, "duplicates": 6}
+    said = problem(send("predictions", predicted([*classes[:4], 7, 8])), 422)
+    assert "row 4: prediction '7' is not a class" in said
+    lite_client.post("/v1/models/m/labels", json=labels_json(rows, labels)).raise_for_status()
+    assert send("labels", labelled(labels)).json()["duplicates"] == 6
+    assert "row 5: label '9'" in problem(send("labels", labelled([*labels[:5], 9])), 422)
+    assert "row 2: its label is missing" in problem(
+        send("labels", labelled([*labels[:2], None, *labels[3:]])), 422
+    )
+
+
 def test_an_id_with_other_content_is_refused_and_nothing_kept(client):
     put_source(client)
     rows, _ = rows_json(30)

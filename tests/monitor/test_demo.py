@@ -1,40 +1,21 @@
-"""The demo: made whole or not at all, once, with a page worth looking at."""
+"""The demo: made once; one that was stopped half-way is finished."""
 
 import socket
 
 import pytest
 
 from shiftgauge.cli.app import run
-from shiftgauge.monitor.db.store import open_store
 from shiftgauge.monitor.db.windows import list_windows
 from shiftgauge.monitor.run import demo
 
 
-def test_a_demo_that_was_stopped_begins_anew(tmp_path, monkeypatch):
+def test_an_empty_folder_is_filled_once(lite, monkeypatch):
     monkeypatch.setattr(demo, "DAYS", 2)
-    data = tmp_path / "data"
-
-    def stop(_):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        demo.fill_folder(data, stop)
-    assert not data.exists()
-    data.mkdir()
-    assert demo.fill_folder(data)
-    assert [path.name for path in tmp_path.iterdir()] == ["data"]
-    store = open_store(data)
-    views = list_windows(store, demo.MODEL)
-    store.close()
+    assert demo.fill(lite)
+    views = list_windows(lite, demo.MODEL)
     assert [view.state for view in views] == ["estimated"] * 2
     assert {segment.value for view in views for segment in view.segments} == {"north", "south"}
-    assert not demo.fill_folder(data)
-
-
-def test_a_folder_that_was_only_looked_at_is_filled_too(tmp_path, monkeypatch):
-    monkeypatch.setattr(demo, "DAYS", 1)
-    open_store(tmp_path / "data").close()
-    assert demo.fill_folder(tmp_path / "data")
+    assert not demo.fill(lite)
 
 
 def test_a_port_that_is_taken_is_known_before_the_demo_is_made(tmp_path, capsys):
@@ -48,7 +29,7 @@ def test_a_port_that_is_taken_is_known_before_the_demo_is_made(tmp_path, capsys)
 
 
 @pytest.mark.slow
-def test_a_database_that_was_half_filled_is_filled_to_the_end(store, lite, monkeypatch):
+def test_a_demo_that_was_stopped_is_filled_to_the_end(store, lite, monkeypatch):
     """As without the stop: the same windows, each estimated once, though the days begin at the first one again."""
     monkeypatch.setattr(demo, "DAYS", 4)
 

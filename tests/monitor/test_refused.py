@@ -302,11 +302,11 @@ def test_bad_sources(ready):
 
     assert "not a readable npz" in problem(put(b"PK\x03\x04nonsense"), 400)
     header = npz(logits=np.zeros((4, 3)), labels=np.zeros(4, int)).replace(b"'shape': (4", b"'shape': \x004")
-    assert "not a readable npz" in problem(put(header), 400)  # numpy's header reader raises a TokenError
+    assert "cannot be read as .npz" in problem(put(header), 422)  # numpy's header reader raises a TokenError
     assert "labels" in problem(put(npz(logits=np.zeros((4, 3)))), 422)
     objects = npz(logits=np.array([[1, "x"]], dtype=object), labels=np.array([0]))
-    assert "Python objects" in problem(put(objects), 422)
-    assert "claims" in problem(put(lying_npz()), 422)
+    assert "pickled objects" in problem(put(objects), 422)
+    assert "promises" in problem(put(lying_npz()), 422)
     assert "wanted finite" in problem(put(npz(logits=np.full((4, 3), np.nan), labels=np.zeros(4, int))), 422)
     problem(put(b'{"probs": [[1, 0]], "labels": [5]}', "application/json"), 422)
     problem(put(b'{"probs": [[1, 0], [1]], "labels": [0, 0]}', "application/json"), 422)

@@ -126,3 +126,17 @@ def test_labels_are_kept_when_the_connection_is_cut(client, other, cluster, data
     assert again.status_code == 202, again.text
     run_due_jobs(client.store)
     assert windows(client)[0]["observed"]["labels"] == 2
+
+
+def test_first_rows_of_a_version_that_come_together_get_one_form(client, other):
+    """Whichever is committed first fixes the order of the classes; the other is prepared again in that order."""
+    put_source(client)
+    (row,) = rows_json(1)[0]
+    scores = {"a": {"cat": 0.7, "dog": 0.3}, "b": {"dog": 0.6, "cat": 0.4}, "c": {"cat": 0.2, "dog": 0.8}}
+    given = [
+        {"id": name, "time": row["time"], "version": "new", "probs": probs} for name, probs in scores.items()
+    ]
+    calls = [lambda one=one: post(client, [one]) for one in given]
+    assert [answer.json() for answer in at_once(other, calls)] == [{"accepted": 1, "duplicates": 0}] * 3
+    assert [call().json() for call in calls] == [{"accepted": 0, "duplicates": 1}] * 3
+    assert post(client, [{**given[0], "probs": {"cat": 0.3, "dog": 0.7}}]).status_code == 409

@@ -62,18 +62,10 @@ def monitor(
 
 
 def _fill(folder: Path, database: str | None) -> None:
-    from shiftgauge.monitor.run.demo import fill, fill_folder
+    from shiftgauge.monitor.run.demo import fill
 
-    with show_progress() as progress:
-
-        def show_day(day: str) -> None:
-            progress(f"60 days of a model under a shift: {day}")
-
-        if database is None:
-            filled = fill_folder(folder, show_day)
-        else:
-            with _opened(folder, database) as opened:
-                filled = fill(opened, show_day)
+    with show_progress() as progress, _opened(folder, database) as opened:
+        filled = fill(opened, lambda day: progress(f"60 days of a model under a shift: {day}"))
     if not filled:
         note(f"{folder if database is None else 'the database'}: already has models; the demo was not added")
 

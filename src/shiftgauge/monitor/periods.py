@@ -76,12 +76,18 @@ def period_at(spec: str, place: int) -> Period:
     >>> period_at("500 rows", 1200).name
     'rows-1000-1499'
     """
+    start = period_start(spec, place)
     if (count := rows_per_window(spec)) is not None:
-        start = place // count * count
         return Period(f"rows-{start}-{start + count - 1}", start, start + count)
-    length, offset = LENGTHS[spec], MONDAY if spec == "week" else 0
-    start = (place - offset) // length * length + offset
-    return Period(_name(spec, start), start, start + length)
+    return Period(_name(spec, start), start, start + LENGTHS[spec])
+
+
+def period_start(spec: str, place: Any) -> Any:
+    """The beginning of the window that holds this time or row number, or of each window of an array of them."""
+    if (count := rows_per_window(spec)) is not None:
+        return place // count * count
+    offset = MONDAY if spec == "week" else 0
+    return (place - offset) // LENGTHS[spec] * LENGTHS[spec] + offset
 
 
 def _name(spec: str, start: int) -> str:

@@ -91,8 +91,7 @@ def rows_table(
     """
     import pyarrow as pa
 
-    scores = np.ascontiguousarray(scores)
-    scores = scores.astype(np.float32) if scores.dtype.itemsize < 4 else scores
+    scores = _storable(scores)
     columns: dict[str, Any] = {
         "id": pa.array(ids, pa.string()),
         "time": pa.array(np.asarray(times, dtype=np.int64)).cast(pa.timestamp("us", tz="UTC")),
@@ -125,9 +124,13 @@ def score_column(scores: npt.NDArray[Any]) -> Any:
     """(n, K) scores as an Arrow column, in single or double precision."""
     import pyarrow as pa
 
-    scores = np.ascontiguousarray(scores)
-    scores = scores.astype(np.float32) if scores.dtype.itemsize < 4 else scores
+    scores = _storable(scores)
     return pa.FixedSizeListArray.from_arrays(pa.array(scores.reshape(-1)), scores.shape[1])
+
+
+def _storable(scores: Any) -> npt.NDArray[Any]:
+    array = np.ascontiguousarray(scores)
+    return array.astype(np.float32) if array.dtype.itemsize < 4 else array
 
 
 def to_arrow_stream(table: Any, compression: str | None = None) -> bytes:
@@ -138,4 +141,5 @@ def to_arrow_stream(table: Any, compression: str | None = None) -> bytes:
     options = pa.ipc.IpcWriteOptions(compression=compression)
     with pa.ipc.new_stream(out, table.schema, options=options) as writer:
         writer.write_table(table)
-    return bytes(out.getvalue().to_pybytes())
+    body: bytes = out.getvalue().to_pybytes()
+    return body

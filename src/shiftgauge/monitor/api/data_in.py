@@ -31,11 +31,10 @@ from shiftgauge.monitor.ingest.bodies import (
     media_type,
     source_file,
 )
-from shiftgauge.monitor.ingest.commit import TRIES, PendingResponse, submit_labels, submit_rows
+from shiftgauge.monitor.ingest.commit import PendingResponse, submit_labels, submit_rows
 from shiftgauge.monitor.ingest.rows import LabelsBody, Predictions, read_labels, read_rows
-from shiftgauge.monitor.ingest.transaction import FormatChanged
 from shiftgauge.monitor.periods import now_us
-from shiftgauge.monitor.problems import ApiProblem, invalid
+from shiftgauge.monitor.problems import invalid
 from shiftgauge.monitor.records import Record
 
 router = APIRouter(prefix="/v1/models/{model}", tags=["data"], responses=PROBLEMS)
@@ -115,12 +114,7 @@ async def post_predictions(request: Request, model: str, body: Body) -> dict[str
         rows = read_rows(*_content(request, body), limits_of(request), now_us())
         return submit_rows(committer_of(request), model, rows, *idempotency(request, body))
 
-    for _ in range(TRIES):
-        try:
-            return await asyncio.wrap_future(await run_in_reader(request, work))
-        except FormatChanged:  # the version was changed meanwhile: look again
-            continue
-    raise ApiProblem(503, "busy", "the version is being changed; try again")
+    return await asyncio.wrap_future(await run_in_reader(request, work))
 
 
 @router.post(

@@ -13,6 +13,7 @@ from urllib.parse import quote, urlsplit
 from shiftgauge.errors import InputError
 
 ARROW = "application/vnd.apache.arrow.stream"
+TIMEOUT_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -59,24 +60,14 @@ def address(url: str, *parts: str) -> str:
     return "/".join([url.rstrip("/"), "v1", *(quote(part, safe="") for part in parts)])
 
 
-def send(
-    method: str,
-    url: str,
-    body: bytes,
-    token: str | None,
-    kind: str = ARROW,
-    timeout: float = 30.0,
-    key: str = "",
-) -> Reply:
+def send(method: str, url: str, body: bytes, token: str | None, kind: str = ARROW) -> Reply:
     """Send one request; never raises for what the other side does."""
     headers = {"content-type": kind}
     if token:
         headers["authorization"] = f"Bearer {token}"
-    if key:
-        headers["idempotency-key"] = key
     request = urllib.request.Request(url, data=body, method=method, headers=headers)
     try:
-        with urllib.request.urlopen(request, timeout=timeout) as answer:
+        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:
             return Reply(answer.status, _json(answer.read()))
     except urllib.error.HTTPError as problem:
         with problem:

@@ -71,6 +71,12 @@ class IdIndex:
         for name, value in values.items():
             self.columns[name][places] = value
 
+    def update(self, other: IdIndex) -> None:
+        """Add the keys of another index with the same columns, or give known ones its values."""
+        places = np.flatnonzero(other.table > DROPPED)
+        if len(places):
+            self.put(other.table[places], **{name: value[places] for name, value in other.columns.items()})
+
     def drop(self, keys: Keys) -> None:
         """Remove keys and their values."""
         places = self.find(keys)
@@ -177,13 +183,10 @@ class SeenIds(_Followed):
         def add(batch: Any, table: Any) -> None:
             slots = position_slots(spec, table.column("time").to_numpy(), table.column("number").to_numpy())
             contents = table.column("content").to_numpy()
-            self.put(table.column("key").to_numpy(), contents, batch.version_id, slots)
+            keys = table.column("key").to_numpy()
+            self.index.put(keys, content=contents, version=batch.version_id, slot=slots)
 
         self._follow(connection, model_id, add)
-
-    def put(self, keys: Keys, contents: Any, version_id: int, slot: Any) -> None:
-        """Add rows."""
-        self.index.put(keys, content=contents, version=version_id, slot=slot)
 
 
 class LatestLabels(_Followed):
@@ -200,7 +203,9 @@ class LatestLabels(_Followed):
         """Take in what was committed since the last look, and drop what was erased."""
 
         def add(_: Any, table: Any) -> None:
-            self.put(table.column("key").to_numpy(), table.column("label").to_pylist())
+            self.index.put(
+                table.column("key").to_numpy(), label=self.numbers(table.column("label").to_pylist())
+            )
 
         self._follow(connection, model_id, add)
 
@@ -211,10 +216,6 @@ class LatestLabels(_Followed):
                 self._number[text] = len(self.texts)
                 self.texts.append(text)
         return np.array([self._number[text] for text in labels], dtype=np.int32)
-
-    def put(self, keys: Keys, labels: list[str]) -> None:
-        """Add labels, or replace them."""
-        self.index.put(keys, label=self.numbers(labels))
 
     def find(self, keys: Keys) -> npt.NDArray[np.int32]:
         """(n,) the number of each id's label; -1 where there is none."""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, bindparam, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from shiftgauge.errors import InputError
@@ -94,10 +94,21 @@ def format_of(row: Any) -> ScoreFormat:
     return ScoreFormat(row.k, None if row.classes is None else tuple(json.loads(row.classes)), row.kind)
 
 
-def version_formats(connection: Connection, model_id: int) -> dict[str, ScoreFormat]:
-    """The forms of a model's versions, by name."""
-    rows = connection.execute(select(versions).where(versions.c.model_id == model_id))
-    return {row.name: format_of(row) for row in rows}
+#: The versions of a model, at least one row for each model; built once, since every request of rows asks for it.
+_FORMATS = (
+    select(versions.c.name, versions.c.k, versions.c.classes, versions.c.kind)
+    .select_from(models)
+    .outerjoin(versions, versions.c.model_id == models.c.id)
+    .where(models.c.name == bindparam("model"))
+)
+
+
+def version_formats(connection: Connection, model: str) -> dict[str, ScoreFormat]:
+    """The forms of a model's versions, by name; raises a problem (404) where there is no such model."""
+    rows = connection.execute(_FORMATS, {"model": model}).all()
+    if not rows:
+        model_row(connection, model)
+    return {row.name: format_of(row) for row in rows if row.name is not None}
 
 
 def model_row(connection: Connection, name: str) -> Any:
@@ -138,7 +149,7 @@ def put_source(
     Args:
         model, version: made where they are new.
         body: a file of scores with labels.
-        ending: its kind: `npz`, `parquet`, `arrow` or `csv`.
+        ending: its kind: `npz`, `parquet` or `arrow`.
     """
     check_name(model, "model")
     check_name(version, "version")
@@ -211,8 +222,8 @@ def _ensure_version(connection: Connection, model_id: int, name: str) -> Any:
     query = select(versions).where(versions.c.model_id == model_id, versions.c.name == name)
     row = connection.execute(query).first()
     if row is None:
-        connection.execute(insert(versions).values(model_id=model_id, name=name, created=now_us()))
-        row = connection.execute(query).one()
+        made = insert(versions).values(model_id=model_id, name=name, created=now_us())
+        row = connection.execute(made.returning(versions)).one()
     return row
 
 

@@ -239,6 +239,5 @@ def merged_values(group: list[Any], table: Any, *, compacted: bool) -> dict[str,
         "last": int(position.max()),
         "low": int(times.min()),
         "high": int(times.max()),
-        "received": max(row.received for row in group),
         **to_stored(table, compacted=compacted),
     }

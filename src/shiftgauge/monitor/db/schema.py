@@ -97,7 +97,7 @@ sources = Table(
     Column("sha256", Text, nullable=False),
     Column("rows", BigInteger, nullable=False),
     Column("error", Float, nullable=False),
-    Column("ending", Text, nullable=False),  # npz, parquet, arrow or csv
+    Column("ending", Text, nullable=False),  # npz, parquet or arrow
     Column("payload", LargeBinary, nullable=False),  # the file
 )
 batches = Table(
@@ -111,9 +111,8 @@ batches = Table(
     Column("rows", BigInteger, nullable=False),
     Column("first", BigInteger, nullable=False),  # numbers of the first and last row within the version
     Column("last", BigInteger, nullable=False),
-    _time("low", nullable=True),  # of the rows' own times; of labels, when they were received
-    _time("high", nullable=True),
-    _time("received"),
+    _time("low"),  # of the rows' own times; of labels, when they were received
+    _time("high"),
     Column("compacted", Boolean, nullable=False),
     # Arrow streams. Hashes and times (of labels, everything) lie before the rest, so that they are read alone.
     Column("key_columns", LargeBinary, nullable=False),
@@ -210,7 +209,6 @@ plans = Table(  # which rows were requested, and how many rows the window had th
     _id(),
     _to("windows"),
     _time("created"),
-    Column("labels", Integer, nullable=False),
     Column("rows", BigInteger, nullable=False),
     Column("payload", LargeBinary, nullable=False),
     UniqueConstraint("window_id"),

@@ -49,16 +49,16 @@ class Store:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """A transaction that only reads, and sees one moment."""
-        with _database_errors(NO_SPACE), self.engine.connect() as connection, connection.begin():
+        begin = "BEGIN" if self.is_sqlite else "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
+        with _database_errors(NO_SPACE), self.engine.begin() as connection:
+            connection.exec_driver_sql(begin)
             yield connection
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
         """A transaction that writes; durable when it returns, or nothing of it."""
-        with _database_errors(NOT_ACCEPTED), self.engine.connect() as connection:
-            connection = connection.execution_options(shiftgauge_write=True)
-            with connection.begin():
-                yield connection
+        with _database_errors(NOT_ACCEPTED), _begin_write(self.engine) as connection:
+            yield connection
 
     def scrub(self) -> bool:
         """Remove what was deleted from the database's files too; False while readers hold the write-ahead log.
@@ -74,9 +74,9 @@ class Store:
                 finally:
                     raw.execute(f"PRAGMA busy_timeout = {int(LOCK_TIMEOUT_SECONDS * 1000)}")
             return not busy
-        options = {"isolation_level": "AUTOCOMMIT", "shiftgauge_write": True}
         with _database_errors(NO_SPACE), self.engine.connect() as connection:
-            connection.execution_options(**options).execute(text("VACUUM batches, plans, erasures"))
+            connection.execution_options(isolation_level="AUTOCOMMIT")
+            connection.execute(text("VACUUM batches, plans, erasures"))
         return True
 
     def check_writable(self) -> None:
@@ -114,11 +114,9 @@ def open_store(data: str | Path, database: str | None = None) -> Store:
             raise FileError(f"{data}: cannot be used as the monitor's folder ({problem.strerror})") from None
     url = _address(database) if database else f"sqlite:///{(folder / FILE).absolute()}"
     engine = _engine(url)
-    with _open_errors(url), engine.connect() as connection:
-        connection = connection.execution_options(shiftgauge_write=True)
-        with connection.begin():  # many processes may do this at once
-            create_tables(connection, str(data) if database is None else url.split("@")[-1])
-            secret = connection.execute(select(installation.c.id_key)).scalar_one()
+    with _open_errors(url), _begin_write(engine) as connection:  # many processes may do this at once
+        create_tables(connection, str(data) if database is None else url.split("@")[-1])
+        secret = connection.execute(select(installation.c.id_key)).scalar_one()
     return Store(engine, folder, bytes(secret))
 
 
@@ -135,16 +133,14 @@ def _engine(url: str) -> Engine:
     hidden: Any = {"hide_parameters": True}  # they hold rows, and errors are logged
     try:
         if url.startswith("sqlite"):
-            engine = create_engine(
-                url, connect_args={"timeout": LOCK_TIMEOUT_SECONDS, "isolation_level": None}, **hidden
-            )
+            # SQLite itself begins transactions, not its driver (`isolation_level`).
+            options = {"timeout": LOCK_TIMEOUT_SECONDS, "isolation_level": None}
+            engine = create_engine(url, connect_args=options, **hidden)
             event.listen(engine, "connect", _on_sqlite_connect)
-        else:
-            engine = create_engine(
-                url, pool_pre_ping=True, pool_size=10, connect_args={"connect_timeout": 10}, **hidden
-            )
-        event.listen(engine, "begin", _on_begin)
-        return engine
+            return engine
+        return create_engine(
+            url, pool_pre_ping=True, pool_size=10, connect_args={"connect_timeout": 10}, **hidden
+        )
     except (ArgumentError, NoSuchModuleError) as problem:
         raise InputError(f"--database: cannot be understood ({problem})") from None
 
@@ -163,13 +159,13 @@ def _on_sqlite_connect(connection: Any, _: Any) -> None:
         connection.execute(f"PRAGMA {pragma}")
 
 
-def _on_begin(connection: Connection) -> None:
-    if connection.dialect.name == "sqlite":
-        # A writer takes its turn at once: one that reads first and writes later can be refused in between.
-        write = connection.get_execution_options().get("shiftgauge_write")
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
-    elif not connection.get_execution_options().get("shiftgauge_write"):
-        connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"))
+@contextmanager
+def _begin_write(engine: Engine) -> Iterator[Connection]:
+    with engine.begin() as connection:
+        if engine.dialect.name == "sqlite":
+            # A writer takes its turn at once: one that reads first and writes later can be refused in between.
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+        yield connection
 
 
 @contextmanager

@@ -85,7 +85,7 @@ def request_labels(
             raise again
         gone = erased_since(connection, row.model_id, seq)
         table = design.table.filter(~np.isin(design.column("key"), gone))
-        values = {"labels": table.num_rows, "rows": design.rows, "payload": to_arrow_stream(table)}
+        values = {"rows": design.rows, "payload": to_arrow_stream(table)}
         record_change(connection, who, "label-requests", model, window=row.name, labels=table.num_rows)
         connection.execute(insert(plans).values(window_id=row.id, created=now_us(), **values))
     return list_requests(store, model, row.name)

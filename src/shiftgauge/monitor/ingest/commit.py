@@ -6,7 +6,8 @@ import json
 import threading
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from queue import Empty, Queue
+from itertools import islice
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -20,10 +21,12 @@ from shiftgauge.monitor.db.store import Store
 from shiftgauge.monitor.ingest.bodies import too_large
 from shiftgauge.monitor.ingest.labels import ingest_labels, prepare_labels
 from shiftgauge.monitor.ingest.prepare import Prepared, prepare
-from shiftgauge.monitor.ingest.transaction import MOST_WINDOWS, FormatChanged, ModelTransaction, count_windows
+from shiftgauge.monitor.ingest.transaction import ModelTransaction, RowsOfPeriod, assign_periods
 from shiftgauge.monitor.periods import iso, now_us
 from shiftgauge.monitor.problems import ApiProblem, conflict, invalid
 
+#: At most so many windows in one request: each is a row to write, and a job, while others wait.
+MOST_WINDOWS = 10_000
 _KEEP = insert(batches)
 _COUNT = update(versions).where(versions.c.id == bindparam("version")).values(rows=bindparam("count"))
 _MOVE = (
@@ -39,14 +42,16 @@ class IngestRequest:
 
     Attributes:
         model: its name.
-        rows: prepared rows, by version.
-        labels: or a table of prepared labels.
+        rows: a checked table (see `ingest.rows`); and
+        prepared: the same rows, prepared by version; or
+        labels: a table of prepared labels.
         key: the Idempotency-Key, if any.
         fingerprint: a hash of the body.
     """
 
     model: str
-    rows: list[Prepared] = field(default_factory=list)
+    rows: Any = None
+    prepared: list[Prepared] = field(default_factory=list)
     labels: Any = None
     key: str | None = None
     fingerprint: str = ""
@@ -67,19 +72,15 @@ def commit(
             transactions[name] = ModelTransaction(connection, name, id_caches[name])
         for request in requests:
             try:
-                out.append(_ingest(transactions[request.model], request))
-            except (ApiProblem, FormatChanged) as problem:
+                out.append(_ingest(transactions[request.model], request, store.secret))
+            except ApiProblem as problem:
                 out.append(problem)
         for model in transactions.values():
             _write_counters(model)
     for model in transactions.values():  # only now is it durable, and only now are the ids known
-        for values in model.accepted:
-            model.seen_ids.put(*values)
-        model.seen_ids.seen = model.seq
-        for pair in model.accepted_labels:
-            model.labels.put(*pair)
-        if model.labels_read:
-            model.labels.seen = model.seq
+        model.seen_ids.index.update(model.new_ids)
+        model.labels.index.update(model.new_labels)
+        model.seen_ids.seen = model.labels.seen = model.seq
     return out
 
 
@@ -96,15 +97,14 @@ def _read_ids(store: Store, name: str) -> tuple[SeenIds, LatestLabels]:
     return seen_ids, labels
 
 
-def _ingest(model: ModelTransaction, request: IngestRequest) -> dict[str, Any]:
+def _ingest(model: ModelTransaction, request: IngestRequest, secret: bytes) -> dict[str, Any]:
     known = _answered(model, request)
     if known is not None:
         return known
-    response = (
-        ingest_labels(model, request.labels)
-        if request.labels is not None
-        else _ingest_rows(model, request.rows)
-    )
+    if request.labels is not None:
+        response = ingest_labels(model, request.labels)
+    else:
+        response = _ingest_rows(model, _up_to_date(model, request, secret))
     if request.key is not None:
         model.connection.execute(
             insert(keys).values(
@@ -132,33 +132,42 @@ def _answered(model: ModelTransaction, request: IngestRequest) -> dict[str, Any]
     return {**json.loads(row.response), "replayed": True}
 
 
+def _up_to_date(model: ModelTransaction, request: IngestRequest, secret: bytes) -> list[Prepared]:
+    """The prepared rows; anew if a version has got another form since, from its first rows or a source."""
+    formats = model.version_formats
+    if all(formats.get(part.version, ScoreFormat()) == part.before for part in request.prepared):
+        return request.prepared
+    return prepare(request.rows, formats, secret)
+
+
 def _ingest_rows(model: ModelTransaction, parts: list[Prepared]) -> dict[str, Any]:
     """Keep rows of one request: first look at all of them, then write, so that it is all or nothing."""
-    checked = [_checked(model, part) for part in parts]
-    new = [part.without(known) for part, known in checked if not known.all()]
-    _check_windows(model, new)
-    for part in new:
-        _insert_rows(model, part)
+    known = [_known(model, part) for part in parts]
+    new = [part.without(drop) for part, drop in zip(parts, known, strict=True) if not drop.all()]
+    for part, periods in zip(new, _assigned(model, new), strict=True):
+        _insert_rows(model, part, periods)
     return {
         "accepted": sum(len(part) for part in new),
-        "duplicates": sum(int(known.sum()) for _, known in checked),
+        "duplicates": sum(int(drop.sum()) for drop in known),
     }
 
 
-def _check_windows(model: ModelTransaction, parts: list[Prepared]) -> None:
-    """Refuse rows of too many windows: every window is a row to write while others wait."""
-    count = 0
+def _assigned(model: ModelTransaction, parts: list[Prepared]) -> list[list[RowsOfPeriod]]:
+    """The windows that the rows of each part fall into; refuses too many: each is a row to write while others wait."""
+    out: list[list[RowsOfPeriod]] = []
+    left = MOST_WINDOWS
     for part in parts:
-        first, n = model.counts.get(part.version, 0), len(part)
-        count += count_windows(model.specs, part.times, np.arange(first, first + n))
-    if count > MOST_WINDOWS:
-        raise too_large(f"rows of {count:,} windows", MOST_WINDOWS)
+        first = model.counts.get(part.version, 0)
+        periods = assign_periods(model.specs, part.times, np.arange(first, first + len(part)))
+        out.append(list(islice(periods, left + 1)))
+        left -= len(out[-1])
+        if left < 0:
+            raise too_large(f"rows of more than {MOST_WINDOWS:,} windows", MOST_WINDOWS)
+    return out
 
 
-def _checked(model: ModelTransaction, part: Prepared) -> tuple[Prepared, npt.NDArray[np.bool_]]:
-    """Which rows are known already; refuses what contradicts."""
-    if model.version_formats.get(part.version, ScoreFormat()) != part.before:
-        raise FormatChanged
+def _known(model: ModelTransaction, part: Prepared) -> npt.NDArray[np.bool_]:
+    """(n,) which rows are stored already; refuses what contradicts."""
     if model.row.erased_before is not None and (part.times < model.row.erased_before).any():
         row = int(np.argmin(part.times))
         name, time = part.table.column("id")[row].as_py(), iso(int(part.times[row]))
@@ -180,13 +189,13 @@ def _checked(model: ModelTransaction, part: Prepared) -> tuple[Prepared, npt.NDA
                 ids=names,
             )
         known |= here
-    return part, known
+    return known
 
 
-def _insert_rows(model: ModelTransaction, part: Prepared) -> None:
+def _insert_rows(model: ModelTransaction, part: Prepared, periods: list[RowsOfPeriod]) -> None:
     version_id = _version(model, part)
     seq, first, n = model.next_seq(), model.counts[part.version], len(part)
-    keys, times = part.keys, part.times
+    times = part.times
     kept = {
         "model_id": model.id,
         "version_id": version_id,
@@ -197,17 +206,14 @@ def _insert_rows(model: ModelTransaction, part: Prepared) -> None:
         "last": first + n - 1,
         "low": int(times.min()),
         "high": int(times.max()),
-        "received": now_us(),
         **part.stored,
     }
     model.connection.execute(_KEEP, kept)
     model.counts[part.version] += n
     model.touched.add(part.version)
-    numbers = np.arange(first, first + n)
-    where = position_slots(model.specs[-1][1], times, numbers)
-    model.new_ids.put(keys, content=part.contents, version=version_id, slot=where)
-    model.accepted.append((keys, part.contents, version_id, where))
-    model.assignment.add(part.version, version_id, times, numbers, seq)
+    where = position_slots(model.specs[-1][1], times, np.arange(first, first + n))
+    model.new_ids.put(part.keys, content=part.contents, version=version_id, slot=where)
+    model.assignment.add(part.version, version_id, times, periods, seq)
 
 
 def _version(model: ModelTransaction, part: Prepared) -> int:
@@ -230,8 +236,11 @@ def _write_counters(model: ModelTransaction) -> None:
     """Windows, jobs and counters of everything that the transaction brought to one model."""
     if model.seq == model.row.seq:
         return
-    for name in sorted(model.touched):
-        model.connection.execute(_COUNT, {"version": model.versions[name], "count": model.counts[name]})
+    counts = [
+        {"version": model.versions[name], "count": model.counts[name]} for name in sorted(model.touched)
+    ]
+    if counts:
+        model.connection.execute(_COUNT, counts)
     model.assignment.write(model.connection, model.id)
     at = now_us() if model.touched else model.row.last_row
     model.connection.execute(_MOVE, {"model": model.id, "to": model.seq, "at": at})
@@ -248,14 +257,14 @@ class Committer:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.id_caches: dict[str, tuple[SeenIds, LatestLabels]] = {}
-        self._queue: Queue[tuple[IngestRequest, PendingResponse] | None] = Queue(MAX_WAITING)
+        self._queue: SimpleQueue[tuple[IngestRequest, PendingResponse] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="committer", daemon=True)
         self._thread.start()
 
     def submit(self, request: IngestRequest) -> PendingResponse:
         """The response, once the request is durable."""
         answer: PendingResponse = Future()
-        if self._queue.full():
+        if self._queue.qsize() >= MAX_WAITING:
             raise ApiProblem(503, "busy", "too many requests are waiting; try again in a second")
         self._queue.put((request, answer))
         return answer
@@ -272,19 +281,14 @@ class Committer:
 
     def _run(self) -> None:
         while (first := self._queue.get()) is not None:
-            group, last = [first], False
-            while len(group) < MAX_GROUP:
-                try:
-                    more = self._queue.get_nowait()
-                except Empty:
-                    break
+            group = [first]
+            while len(group) < MAX_GROUP and not self._queue.empty():  # only this thread takes from the queue
+                more = self._queue.get()
                 if more is None:
-                    last = True
+                    self._queue.put(None)
                     break
                 group.append(more)
             self._commit(group)
-            if last:
-                return
 
     def _commit(self, group: list[tuple[IngestRequest, PendingResponse]]) -> None:
         try:
@@ -302,31 +306,14 @@ class Committer:
                 answer.set_result(result)
 
 
-#: How often rows are prepared anew because their version changed under way.
-TRIES = 5
-
-
 def submit_rows(
-    committer: Committer, model: str, rows: Any, key: str | None, fingerprint: str
-) -> PendingResponse:
-    """Check rows and put them in line; the response may be `FormatChanged`: then submit them again."""
-    with committer.store.read() as connection:
-        formats = version_formats(connection, model_row(connection, model).id)
-    return committer.submit(
-        IngestRequest(model, prepare(rows, formats, committer.store.secret), key=key, fingerprint=fingerprint)
-    )
-
-
-def ingest_rows(
     committer: Committer, model: str, rows: Any, key: str | None = None, fingerprint: str = ""
-) -> dict[str, Any]:
-    """Keep rows; returns how many are new and how many were there already."""
-    for _ in range(TRIES):
-        try:
-            return submit_rows(committer, model, rows, key, fingerprint).result()
-        except FormatChanged:
-            continue
-    raise RuntimeError("the version changed again and again while its rows were prepared")
+) -> PendingResponse:
+    """Prepare a checked table of rows and put it in line."""
+    with committer.store.read() as connection:
+        formats = version_formats(connection, model)
+    prepared = prepare(rows, formats, committer.store.secret)
+    return committer.submit(IngestRequest(model, rows, prepared, key=key, fingerprint=fingerprint))
 
 
 def submit_labels(

@@ -98,10 +98,8 @@ def _check_classes(
 
 
 def _insert_labels(model: ModelTransaction, given: Any, numbers_: npt.NDArray[np.int32]) -> None:
-    now, n = (
-        now_us(),
-        given.num_rows,
-    )  # the ids themselves are not kept: labels find their rows by the keyed hash
+    now, n = now_us(), given.num_rows
+    # The ids themselves are not kept: labels find their rows by the keyed hash.
     table = given.select(["key", "label"])
     table = table.append_column("received", pa.array(np.full(n, now, dtype=np.int64)))
     model.connection.execute(
@@ -114,13 +112,10 @@ def _insert_labels(model: ModelTransaction, given: Any, numbers_: npt.NDArray[np
             last=n - 1,
             low=now,
             high=now,
-            received=now,
             **to_stored(table),
         )
     )
-    keys = numbers(given, "key")
-    model.new_labels.put(keys, label=numbers_)
-    model.accepted_labels.append((keys, given.column("label").to_pylist()))
+    model.new_labels.put(numbers(given, "key"), label=numbers_)
 
 
 def _enqueue_windows(

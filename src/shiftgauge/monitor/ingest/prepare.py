@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,8 @@ from shiftgauge.monitor.db.rows import numbers, scores_of, to_stored
 from shiftgauge.monitor.ingest.bodies import too_large
 from shiftgauge.monitor.problems import ApiProblem, conflict, invalid
 from shiftgauge.monitor.tables import SEGMENT, score_column
-from shiftgauge.samples import Target
 from shiftgauge.times import group_indices
+from shiftgauge.validation import check_scores
 
 #: At most so many versions in one request: each is a batch of its own.
 MOST_VERSIONS = 1000
@@ -45,17 +46,17 @@ class Prepared:
     def __len__(self) -> int:
         return int(self.table.num_rows)
 
-    @property
+    @cached_property
     def keys(self) -> Keys:
         """(n,) hashes of the ids."""
         return numbers(self.table, "key")
 
-    @property
+    @cached_property
     def times(self) -> npt.NDArray[np.int64]:
         """(n,) microseconds since 1970."""
         return numbers(self.table, "time")
 
-    @property
+    @cached_property
     def contents(self) -> npt.NDArray[np.uint32]:
         """(n,) hashes of everything but the id."""
         return numbers(self.table, "content")
@@ -72,7 +73,7 @@ def prepare(posted: Any, formats: dict[str, ScoreFormat], secret: bytes) -> list
     """Check scores, predictions and classes of a table (see `ingest.rows`), hash the ids, and split it by version."""
     kind, scores = posted.schema.metadata[b"kind"].decode(), scores_of(posted)
     try:
-        Target(scores) if kind == "logits" else Target(probs=scores)
+        check_scores(scores, kind, "target")
     except InputError as problem:
         raise invalid(str(problem).removeprefix("target ")) from None
     versions = posted.column("version").combine_chunks()
@@ -122,17 +123,17 @@ def _of_version(
     after = before.after_rows(kind, scores.shape[1], classes, version)
     order = after.order(classes)
     scores = scores if order is None else scores[:, order]
+    predictions = _predictions(rows, after, version, places)
     columns = {
         "id": rows.column("id"),
         "key": keys_of(rows.column("id").combine_chunks(), secret),
         "time": rows.column("time"),
-        "scores": score_column(scores),
-        "prediction": _predictions(rows, after, version, places),
+        "scores": rows.column("scores") if order is None else score_column(scores),
+        "prediction": predictions,
+        "content": content_of(rows, scores, predictions, version, secret),
     }
     more = [name for name in rows.column_names if name == "weight" or name.startswith(SEGMENT)]
-    table = pa.table(columns | {name: rows.column(name) for name in more})
-    contents = content_of(table, scores, version, secret)
-    table = _each_id_once(table.append_column("content", pa.array(contents)))
+    table = _each_id_once(pa.table(columns | {name: rows.column(name) for name in more}))
     return Prepared(version, before, after, table, to_stored(table))
 
 
@@ -141,38 +142,42 @@ def _predictions(
 ) -> npt.NDArray[np.int32]:
     if "prediction" not in rows.column_names:
         return np.full(len(places), -1, dtype=np.int32)
-    texts = rows.column("prediction").to_pylist()
-    sent = np.array([text is not None for text in texts])
-    indices = form.index_of([text or "" for text in texts])
-    wrong = sent & (indices < 0)
+    column = rows.column("prediction").combine_chunks()
+    names = column.dictionary.to_pylist()
+    codes = column.indices.fill_null(-1).to_numpy(False)
+    with_missing = np.append(form.index_of(names), np.int32(-1))  # a missing prediction has the code -1
+    classes: npt.NDArray[np.int32] = with_missing[codes]
+    wrong = (codes >= 0) & (classes < 0)
     if wrong.any():
         at = int(np.argmax(wrong))
         hint = (
             "" if form.classes else "; the classes have no names yet: send their numbers, or the source first"
         )
         raise invalid(
-            f"row {places[at]}: prediction {texts[at][:60]!r} is not a class of version {version!r}{hint}"
+            f"row {places[at]}: prediction {names[codes[at]][:60]!r} is not a class of version {version!r}{hint}"
         )
-    return np.where(sent, indices, np.int32(-1)).astype(np.int32)
+    return classes
 
 
-def content_of(table: Any, scores: npt.NDArray[Any], version: str, secret: bytes) -> npt.NDArray[np.uint32]:
+def content_of(
+    rows: Any,
+    scores: npt.NDArray[Any],
+    predictions: npt.NDArray[np.int32],
+    version: str,
+    secret: bytes,
+) -> npt.NDArray[np.uint32]:
     """(n,) hashes of everything about each row but its id; equal values hash alike in every precision."""
-    n = table.num_rows
+    n = rows.num_rows
     out = np.full(n, keys_of(pa.array([version]), secret)[0], dtype=np.uint64)
-    weights = numbers(table, "weight") if "weight" in table.column_names else np.ones(n)
-    plain = np.column_stack(
-        [
-            numbers(table, "time").view(np.uint64),
-            numbers(table, "prediction").astype(np.int64).view(np.uint64),
-            weights.view(np.uint64),
-        ]
-    )
+    plain = np.empty((n, 3), dtype=np.uint64)
+    plain[:, 0] = numbers(rows, "time").view(np.uint64)
+    plain[:, 1] = predictions.astype(np.int64).view(np.uint64)
+    plain[:, 2] = (numbers(rows, "weight") if "weight" in rows.column_names else np.ones(1)).view(np.uint64)
     _kernels.mix_words(plain, out)
     precise = np.ascontiguousarray(scores, dtype=np.float64) + 0.0  # -0 is 0
     _kernels.mix_words(precise.view(np.uint64), out)
-    for name in sorted(name for name in table.column_names if name.startswith(SEGMENT)):
-        values = table.column(name).combine_chunks()
+    for name in sorted(name for name in rows.column_names if name.startswith(SEGMENT)):
+        values = rows.column(name).combine_chunks()
         if values.null_count < n:  # a segment that is missing everywhere was not sent
             words = np.empty((n, 2), dtype=np.uint64)
             words[:, 0] = keys_of(pa.array([name.removeprefix(SEGMENT)]), secret)[0]

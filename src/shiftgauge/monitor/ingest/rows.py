@@ -1,9 +1,10 @@
 """Posted predictions and labels: JSON, Arrow and Parquet become one checked Arrow table.
 
 A checked table of predictions has the columns `id` (text), `time` (int64, microseconds since 1970), `version` (text,
-dictionary-encoded), `scores` (a fixed-size list of floats) and, where they were posted, `prediction` (text or null),
-`weight` (double) and `segment_NAME` (text or null). The metadata of its schema are `kind` (`logits` or `probs`) and
-`classes` (a JSON list of names, or null). A checked table of labels has the columns `id` and `label`, both texts.
+dictionary-encoded), `scores` (a fixed-size list of floats) and, where they were posted, `prediction` (text or null,
+dictionary-encoded), `weight` (double) and `segment_NAME` (text or null). The metadata of its schema are `kind`
+(`logits` or `probs`) and `classes` (a JSON list of names, or null). A checked table of labels has the columns `id` and
+`label`, both texts.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from shiftgauge.monitor.ingest.bodies import (
 from shiftgauge.monitor.periods import HOUR, SECOND, iso, parse_time
 from shiftgauge.monitor.problems import LONGEST_VALUE, ApiProblem, check_name, invalid
 from shiftgauge.monitor.records import Record
-from shiftgauge.monitor.tables import SEGMENT, score_column
+from shiftgauge.monitor.tables import SEGMENT, class_value, score_column
 
 #: How far a row's clock may be ahead of ours.
 MAX_CLOCK_SKEW = HOUR
@@ -96,7 +97,9 @@ def read_labels(body: bytes, kind: str, limits: RequestLimits) -> Any:
         table = read_table(body, _check_kind(kind, "labels"), limits)
     with unreadable_as_problem("a table of labels"):
         _check_names(table, ("id", "label"), ())
-        return pa.table({"id": _ids(table, limits), "label": _class_names(table, "label")})
+        labels = _class_names(table, "label")
+        _check_complete(labels, "label")
+        return pa.table({"id": _ids(table, limits), "label": labels.dictionary_decode()})
 
 
 def _check_kind(kind: str, what: str) -> str:
@@ -124,11 +127,11 @@ def check_rows(table: Any, limits: RequestLimits, now: int) -> Any:
             "scores": score_column(scores),
         }
         if "prediction" in table.column_names:
-            columns["prediction"] = _class_names(table, "prediction", missing=True)
+            columns["prediction"] = _class_names(table, "prediction")
         if (weights := _weights(table)) is not None:
             columns["weight"] = weights
         columns |= _segments(table, limits)
-        return pa.table(columns).replace_schema_metadata({"kind": kind, "classes": json.dumps(classes)})
+        return pa.table(columns, metadata={"kind": kind, "classes": json.dumps(classes)})
 
 
 def _rows_from_json(value: Any, limits: RequestLimits) -> Any:
@@ -194,15 +197,14 @@ def _text_array(values: list[Any], name: str, *, missing: bool = False) -> Any:
 
 
 def _class_array(values: list[Any], *, missing: bool = False) -> Any:
-    """An Arrow array of class names; numbers of classes become digits."""
+    """An Arrow array of class names from JSON; numbers of classes become digits."""
     texts = [None if missing and value is None else _class_text(value, i) for i, value in enumerate(values)]
     return _text_array(texts, "label", missing=missing)
 
 
 def _class_text(value: Any, row: int) -> str:
     """A class as a text: its name, or its number in digits."""
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
+    value = class_value(value)
     known = isinstance(value, str | int) and not isinstance(value, bool)
     text = str(value) if known and (isinstance(value, str) or abs(value) < 1 << 31) else ""
     if not 1 <= len(text) <= LONGEST_VALUE:
@@ -415,9 +417,15 @@ def _numbers(column: Any, name: str) -> npt.NDArray[Any]:
     raise invalid(f"{name[:60]}: arrived as {str(column.type)[:60]}; wanted numbers")
 
 
-def _class_names(table: Any, name: str, *, missing: bool = False) -> Any:
+def _class_names(table: Any, name: str) -> Any:
+    """A column of classes as texts, dictionary-encoded: each class is checked once."""
     column = _decoded(_column(table, name), name, LONGEST_VALUE)
-    return _class_array(column.to_pylist(), missing=missing)
+    if pa.types.is_nested(column.type):
+        raise invalid(f"{name}: arrived as {str(column.type)[:60]}; wanted names or numbers of classes")
+    column = column.dictionary_encode()
+    values = column.dictionary.to_pylist()
+    names = [_class_text(value, column.indices.index(code).as_py()) for code, value in enumerate(values)]
+    return pa.DictionaryArray.from_arrays(column.indices, pa.array(names, pa.string()))
 
 
 def _weights(table: Any) -> npt.NDArray[np.float64] | None:

@@ -13,16 +13,15 @@ from sqlalchemy import Connection, bindparam, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from shiftgauge.monitor.db import queue
-from shiftgauge.monitor.db.ids import IdIndex, Keys, LatestLabels, SeenIds
+from shiftgauge.monitor.db.ids import IdIndex, LatestLabels, SeenIds
 from shiftgauge.monitor.db.models import ScoreFormat, format_of
 from shiftgauge.monitor.db.schema import models, specs, versions, windows
-from shiftgauge.monitor.periods import LENGTHS, SECOND, Period, now_us, period_at
+from shiftgauge.monitor.periods import SECOND, Period, now_us, period_at, period_start
 from shiftgauge.times import group_indices, rows_per_window
 
 #: A window that was closed already is estimated again this long after a late row: others may follow it.
 PAUSE = 2 * SECOND
-#: At most so many windows in one request: each is a row to write, and a job, while others wait.
-MOST_WINDOWS = 10_000
+RowsOfPeriod = tuple[str, Period, npt.NDArray[np.intp]]
 
 
 @lru_cache
@@ -43,8 +42,8 @@ def _upsert_windows(dialect: str) -> Any:
 class WindowAssignment:
     """Rows counted by window: rows of the table `windows`, by name."""
 
-    def __init__(self, specs: list[tuple[int, str]], settings: dict[str, Any], now: int) -> None:
-        self.specs, self.now = specs, now
+    def __init__(self, settings: dict[str, Any], now: int) -> None:
+        self.now = now
         self.lateness = int(settings["lateness_minutes"] * 60 * SECOND)
         self.counts: dict[str, dict[str, Any]] = {}
 
@@ -53,11 +52,11 @@ class WindowAssignment:
         version: str,
         version_id: int,
         times: npt.NDArray[np.int64],
-        numbers: npt.NDArray[np.int64],
+        periods: list[RowsOfPeriod],
         seq: int,
     ) -> None:
         """Count rows of one version."""
-        for spec, span, mine in assign_periods(self.specs, times, numbers):
+        for spec, span, mine in periods:
             name, low, high = f"{span.name}.{version}", int(times[mine].min()), int(times[mine].max())
             new = {"version_id": version_id, "name": name, "spec": spec, "start": span.start, "end": span.end}
             window = self.counts.setdefault(name, {**new, "low": low, "high": high, "rows": 0})
@@ -85,45 +84,20 @@ class WindowAssignment:
 
 def assign_periods(
     specs: list[tuple[int, str]], times: npt.NDArray[np.int64], numbers: npt.NDArray[np.int64]
-) -> Iterator[tuple[str, Period, npt.NDArray[np.intp]]]:
-    """Each window that holds some of the rows: its length, its span, and the places of its rows."""
-    for spec, here, number in _numbered(specs, times, numbers):
-        step = rows_per_window(spec) or LENGTHS[spec]
-        for each, mine in group_indices(number):
-            yield spec, period_at(spec, each * step + _offset(spec)), here[mine]
-
-
-def count_windows(
-    specs: list[tuple[int, str]], times: npt.NDArray[np.int64], numbers: npt.NDArray[np.int64]
-) -> int:
-    """How many windows hold some of the rows."""
-    return sum(len(np.unique(number)) for _, _, number in _numbered(specs, times, numbers))
-
-
-def _numbered(
-    specs: list[tuple[int, str]], times: npt.NDArray[np.int64], numbers: npt.NDArray[np.int64]
-) -> Iterator[tuple[str, npt.NDArray[np.intp], npt.NDArray[np.int64]]]:
-    """For each window length: the places of the rows that it holds for, and the number of each one's window."""
+) -> Iterator[RowsOfPeriod]:
+    """Each window that holds some of the rows: its length, its period, and the places of its rows."""
     for i, (since, spec) in enumerate(specs):
         until = specs[i + 1][0] if i + 1 < len(specs) else np.iinfo(np.int64).max
         here = np.flatnonzero((times >= since) & (times < until)) if len(specs) > 1 else np.arange(len(times))
-        if len(here):
-            places = times if rows_per_window(spec) is None else numbers
-            yield spec, here, (places[here] - _offset(spec)) // (rows_per_window(spec) or LENGTHS[spec])
-
-
-def _offset(spec: str) -> int:
-    return period_at(spec, 0).start  # weeks begin on Mondays
+        places = times if rows_per_window(spec) is None else numbers
+        for start, mine in group_indices(period_start(spec, places[here])):
+            yield spec, period_at(spec, start), here[mine]
 
 
 # Statements of every commit, built once: to build them takes longer than to run them.
 _MODEL = select(models).where(models.c.name == bindparam("called")).with_for_update()
 _VERSIONS = select(versions).where(versions.c.model_id == bindparam("model"))
 _SPECS = select(specs).where(specs.c.model_id == bindparam("model")).order_by(specs.c.since)
-
-
-class FormatChanged(Exception):  # noqa: N818 (not an error: the request is prepared again)
-    """The version's form changed since the rows were prepared."""
 
 
 class ModelTransaction:
@@ -141,23 +115,14 @@ class ModelTransaction:
         self.specs = [(row.since, row.spec) for row in connection.execute(_SPECS, {"model": self.id})]
         # The indexes hold only what is committed. What this transaction brings is kept beside them until it is durable,
         # so that they are still right if it is rolled back.
-        self.seen_ids, self._latest_labels = id_caches
-        self.seen_ids.follow(connection, self.id, self.specs[-1][1])
+        self.seen_ids, self.labels = id_caches
+        if min(self.seen_ids.seen, self.labels.seen) < self.seq:
+            self.seen_ids.follow(connection, self.id, self.specs[-1][1])
+            self.labels.follow(connection, self.id)
         self.new_ids = IdIndex(self.seen_ids.index.types)
-        self.accepted: list[tuple[Any, ...]] = []
-        self.labels_read = False
-        self.new_labels = IdIndex(self._latest_labels.index.types)
-        self.accepted_labels: list[tuple[Keys, list[str]]] = []
-        self.assignment = WindowAssignment(self.specs, json.loads(self.row.settings), now_us())
+        self.new_labels = IdIndex(self.labels.index.types)
+        self.assignment = WindowAssignment(json.loads(self.row.settings), now_us())
         self.touched: set[str] = set()
-
-    @property
-    def labels(self) -> LatestLabels:
-        """The labels committed so far; read at most once, so that none of this transaction gets in."""
-        if not self.labels_read:
-            self._latest_labels.follow(self.connection, self.id)
-            self.labels_read = True
-        return self._latest_labels
 
     def next_seq(self) -> int:
         """The number of the next commit."""

@@ -6,9 +6,7 @@ day, and is repaired; later the mix of products changes. Labels come 14 days lat
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +14,7 @@ import numpy.typing as npt
 
 from shiftgauge.io import Demo, demo_data
 from shiftgauge.monitor.db.models import put_settings, put_source
-from shiftgauge.monitor.db.store import Store, open_store
+from shiftgauge.monitor.db.store import Store
 from shiftgauge.monitor.ingest.bodies import NO_LIMITS
 from shiftgauge.monitor.ingest.rows import check_rows
 from shiftgauge.monitor.periods import DAY, now_us, simulated_time
@@ -66,25 +64,6 @@ def _unfinished(models: list[ModelView]) -> int | None:
         return None
     end = first.created + DAYS * DAY
     return None if first.latest is not None and first.latest.end >= end else first.created
-
-
-def fill_folder(data: Path, say: Callable[[str], None] | None = None) -> bool:
-    """Fill a folder; False where there are models in it already.
-
-    A new folder is made beside and put in place whole: a demo that was stopped half-way begins anew the next time.
-    """
-    there = data.exists() and (not data.is_dir() or any(data.iterdir()))
-    where = data if there else data.with_name(data.name + ".filling")
-    if not there:
-        shutil.rmtree(where, ignore_errors=True)
-    store = open_store(where)
-    made = fill(store, say)
-    store.close()
-    if not there:
-        if data.exists():
-            data.rmdir()
-        where.rename(data)
-    return made
 
 
 def history(demo: Demo, start: int) -> History:

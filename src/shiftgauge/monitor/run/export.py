@@ -86,25 +86,31 @@ def export(store: Store, folder: str | Path) -> dict[str, int]:
 
 
 def _write_all(connection: Connection, out: Path) -> dict[str, int]:
-    counts = {}
+    counts: dict[str, int] = {}
+
+    def write(name: str, table: Any) -> None:
+        (out / name).parent.mkdir(parents=True, exist_ok=True)
+        parquet.write_table(table, out / name)
+        counts[name] = table.num_rows
+
     for table in WHOLE:
         columns = [column for column in table.c if column.name not in LEFT_OUT]
-        records = [dict(row._mapping) for row in connection.execute(select(*columns).order_by(table.c.id))]
+        records = connection.execute(select(*columns).order_by(table.c.id)).all()
+        values = {column.name: [row[i] for row in records] for i, column in enumerate(columns)}
         if table is models:
-            records = [{**row, "settings": _without_secrets(row["settings"])} for row in records]
-        counts[f"{table.name}.parquet"] = _write(out / f"{table.name}.parquet", records, table)
+            values["settings"] = [_without_secrets(text) for text in values["settings"]]
+        write(f"{table.name}.parquet", pa.table(values))
     for row in connection.execute(select(batches).order_by(batches.c.id)).yield_per(20):
-        name = f"{row.kind}/model-{row.model_id}/batch-{row.id}.parquet"
-        counts[name] = _batch(out / name, row)
+        write(f"{row.kind}/model-{row.model_id}/batch-{row.id}.parquet", _public(read_batch(row)))
+    for plan in connection.execute(select(plans).order_by(plans.c.id)):
+        write(f"label-requests/plan-{plan.id}.parquet", _public(from_arrow_stream(plan.payload)))
+    (out / "sources").mkdir()
     for source in connection.execute(select(sources)):
-        (out / "sources").mkdir(exist_ok=True)
         (out / "sources" / f"source-{source.id}.{source.ending}").write_bytes(source.payload)
+    (out / "reports").mkdir()
     for report in connection.execute(select(reports).order_by(reports.c.revision_id)).yield_per(100):
-        (out / "reports").mkdir(exist_ok=True)
         path = out / "reports" / f"revision-{report.revision_id}.json"
         path.write_bytes(zlib.decompress(report.body))
-    for plan in connection.execute(select(plans).order_by(plans.c.id)):
-        counts[f"label-requests/plan-{plan.id}.parquet"] = _plan(out, plan)
     return counts
 
 
@@ -112,29 +118,7 @@ def _without_secrets(text: str) -> str:
     return json.dumps(stored_settings(text).to_dict())
 
 
-def _write(path: Path, rows: list[dict[str, Any]], table: Table) -> int:
-    columns = {
-        name: [row[name] for row in rows] for name in (c.name for c in table.c if c.name not in LEFT_OUT)
-    }
-    parquet.write_table(pa.table(columns), path)
-    return len(rows)
-
-
-def _batch(path: Path, row: Any) -> int:
-    table = read_batch(row)
-    hidden = ["content"] if "content" in table.column_names else []
-    path.parent.mkdir(parents=True, exist_ok=True)
-    parquet.write_table(_with_id_hash(table.drop_columns(hidden)), path)
-    return int(table.num_rows)
-
-
-def _plan(out: Path, row: Any) -> int:
-    table = from_arrow_stream(row.payload)
-    (out / "label-requests").mkdir(exist_ok=True)
-    parquet.write_table(_with_id_hash(table), out / "label-requests" / f"plan-{row.id}.parquet")
-    return int(table.num_rows)
-
-
-def _with_id_hash(table: Any) -> Any:
-    """The keyed hash of the id under its public name: labels and plans have no id, and are joined to rows by it."""
+def _public(table: Any) -> Any:
+    """Without hashes of contents; the keyed hash of the id, which labels and plans have in its place, is `id_hash`."""
+    table = table.select([name for name in table.column_names if name != "content"])
     return table.rename_columns(["id_hash" if name == "key" else name for name in table.column_names])

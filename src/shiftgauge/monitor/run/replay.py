@@ -19,7 +19,7 @@ from shiftgauge.monitor.db.rows import numbers
 from shiftgauge.monitor.db.store import Store
 from shiftgauge.monitor.estimate.adaptive_range import coverage
 from shiftgauge.monitor.ingest.bodies import NO_LIMITS
-from shiftgauge.monitor.ingest.commit import Committer, ingest_rows, submit_labels
+from shiftgauge.monitor.ingest.commit import Committer, submit_labels, submit_rows
 from shiftgauge.monitor.ingest.rows import check_rows
 from shiftgauge.monitor.ingest.transaction import PAUSE, assign_periods
 from shiftgauge.monitor.periods import DAY, SECOND, simulated_time
@@ -68,7 +68,7 @@ def replay_history(
                 say(f"{span.name} ({number + 1} of {len(parts)})")
             moment = int(times[mine].max()) + SECOND if span.end < times[0] else span.end
             with simulated_time(moment):
-                ingest_rows(committer, model, history.rows.take(pa.array(mine)))
+                submit_rows(committer, model, history.rows.take(pa.array(mine))).result()
                 due = waiting & (times + history.delay <= moment)
                 _labels(committer, model, history, due)
                 waiting &= ~due
