@@ -48,19 +48,38 @@ def test_a_pushed_source_has_the_error_of_its_file(lite_client, tmp_path):
     assert push(lite_client, file).json()["error"] == pytest.approx(expected, abs=1e-12)
 
 
-def test_a_replayed_file_gives_the_source_its_decisions_and_weights(lite, tmp_path):
+def labelled_file(folder):
+    """The rows of `thresholded` as Parquet, one an hour from March 2026 on."""
     data = thresholded()
     start = datetime(2026, 3, 1, tzinfo=timezone.utc)
     columns = {f"prob_{name}": data["probs"][:, j] for j, name in enumerate(NAMES)}
     columns |= {"label": data["labels"], "prediction": data["predictions"], "weight": data["weights"]}
     columns["when"] = [start + timedelta(hours=i) for i in range(400)]
-    parquet.write_table(pa.table(columns), tmp_path / "all.parquet")
+    parquet.write_table(pa.table(columns), folder / "all.parquet")
+    return folder / "all.parquet"
+
+
+def test_a_replayed_file_gives_the_source_its_decisions_and_weights(lite, tmp_path):
+    data = thresholded()
     form, settings = ReadOptions(weight="weight"), {"window": "week", "replicates": 20}
-    replay(lite, tmp_path / "all.parquet", "when", settings=settings, form=form)
+    replay(lite, labelled_file(tmp_path), "when", settings=settings, form=form)
     head = {name: values if name == "classes" else values[:80] for name, values in data.items()}
     np.savez(tmp_path / "head.npz", **head)
     (version,) = get_model(lite, "replay").versions
     assert version.source_error == pytest.approx(read_source(tmp_path / "head.npz").error, abs=1e-9)
+
+
+def test_a_replay_leaves_other_models_alone(lite_client, tmp_path):
+    """Their jobs are set for today, which a replay of last spring must not take for a clock that went back."""
+    lite_client.put("/v1/models/m/versions/v1/source", content=source_npz()).raise_for_status()
+    lite_client.put("/v1/models/m/settings", json={"limits": {"silence_hours": 48}}).raise_for_status()
+    rows, _ = rows_json(20, day=0)
+    lite_client.post("/v1/models/m/predictions", json={"rows": rows}).raise_for_status()
+    before = lite_client.get("/v1/models/m").json()
+    replay(lite_client.store, labelled_file(tmp_path), "when", settings={"window": "week", "replicates": 20})
+    assert lite_client.get("/v1/models/m").json() == before
+    run_due_jobs(lite_client.store)
+    assert not lite_client.get("/v1/models/m/alerts").json()["alerts"]
 
 
 def arrow_source(countries):

@@ -58,7 +58,7 @@ def replay_history(
     """
     settings = get_settings(store, model)
     lateness = int(settings.lateness_minutes * 60 * SECOND)
-    committer, worker = Committer(store), Worker(store)
+    committer, worker = Committer(store), Worker(store, replaying=True)
     times = numbers(history.rows, "time")
     parts = list(assign_periods([(0, settings.window)], times, np.arange(len(times))))
     waiting = np.array([label is not None for label in history.labels])

@@ -31,10 +31,10 @@ PAUSE = 0.5
 
 
 class Worker:
-    """One worker; several may share a database."""
+    """One worker; several may share a database. That of a replay works in the past (see `queue.claim`)."""
 
-    def __init__(self, store: Store) -> None:
-        self.store = store
+    def __init__(self, store: Store, replaying: bool = False) -> None:
+        self.store, self.replaying = store, replaying
         self.name = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self.labels: dict[int, LatestLabels] = {}
         self.stopping = threading.Event()
@@ -59,7 +59,7 @@ class Worker:
 
     def step(self) -> bool:
         """Do one job; False where none is due."""
-        job = queue.claim(self.store, self.name)
+        job = queue.claim(self.store, self.name, self.replaying)
         if job is None:
             return False
         with self._lease(job):
