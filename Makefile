@@ -15,7 +15,7 @@ MANY = SHIFTGAUGE_KILLS=$${SHIFTGAUGE_KILLS:-20} SHIFTGAUGE_DAMAGED=$${SHIFTGAUG
 demo: $(VENV)/.package
 	$(BIN)/shiftgauge demo
 
-# The monitor, filled with 60 days of a model whose world changes: open the address that it prints.
+# The monitor, filled with 60 days of a model whose data change: open the address that it prints.
 # PORT=8200 chooses another port, PORT=0 a free one.
 monitor: $(VENV)/.monitor
 	$(BIN)/shiftgauge monitor --demo --store .monitor-demo $(if $(PORT),--port $(PORT))

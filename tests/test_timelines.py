@@ -142,7 +142,7 @@ def test_months_and_rows(source, frame):
         ),
         (lambda f: f, {"time": "day"}, "no column 'day'"),
         (lambda f: f, {"time": None}, "no times arrived for periods of 'week'"),
-        (lambda f: f, {"every": "fortnight"}, "time: bins of 'fortnight' are not known"),
+        (lambda f: f, {"every": "fortnight"}, "'fortnight' is not a length of time"),
         (lambda f: f, {"every": 0}, "every"),
         (lambda f: f.assign(date="soon"), {}, "row 0 is 'soon'; wanted a number or an ISO date"),
         (

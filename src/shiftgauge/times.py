@@ -123,7 +123,7 @@ def bin_starts(
     >>> bin_starts(["2026-03-01T23:30", "2026-03-02", "2026-03-09"], "week").astype(str).tolist()
     ['2026-02-23', '2026-03-02', '2026-03-09']
     """
-    count, unit = _width(width, what)
+    count, unit = _width(width)
     rows = np.asarray(values, dtype=object).tolist()
     known: dict[Any, np.datetime64] = {}
     sorts: dict[str, int] = {}
@@ -157,7 +157,7 @@ def bin_edges(
     >>> bin_edges(np.array(["2026-02", "2026-04"], "datetime64[M]"), "month", 10).astype(str).tolist()
     ['2026-02', '2026-03', '2026-04', '2026-05']
     """
-    count, unit = _width(width, what)
+    count, unit = _width(width)
     step: Any = np.array(7 * count if unit == "W" else count, f"timedelta64[{_bin_unit(unit)}]")
     first, last = starts.min(), starts.max()
     if (bins := int((last - first) // step) + 1) > most:
@@ -193,11 +193,11 @@ def group_indices(numbers: npt.NDArray[Any]) -> Iterator[tuple[int, npt.NDArray[
         yield int(ordered[start]), order[start:end]
 
 
-def _width(width: str, what: str) -> tuple[int, str]:
+def _width(width: str) -> tuple[int, str]:
     found = WIDTH.fullmatch(width.strip().lower())
     if found is None or found[2] not in UNITS or found[1] == "0":
         raise InputError(
-            f"{what}: bins of {width!r} are not known; wanted hour, day, week, month, year, or such as 15min, 6h, 2d"
+            f"{width!r} is not a length of time; wanted hour, day, week, month, year, or such as 15min, 6h, 2d"
         )
     return int(found[1] or 1), UNITS[found[2]]
 

@@ -45,7 +45,7 @@ def test_times_are_binned_where_that_is_asked(tmp_path, columns, write_csv):
     assert found["odd:1d"].tolist() == columns["version"]  # a column of that name goes first
     with pytest.raises(FileError, match="no column 'tim:1d'"):
         read_groups(path, ["tim:1d"], 40)
-    with pytest.raises(InputError, match="bins of 'fortnight' are not known"):
+    with pytest.raises(InputError, match="'fortnight' is not a length of time"):
         read_groups(path, ["time:fortnight"], 40)
     with pytest.raises(InputError, match=r"'version': row 0 is 1\.1; wanted an ISO date"):
         read_groups(path, ["version:1d"], 40)

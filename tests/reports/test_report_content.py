@@ -80,11 +80,11 @@ def test_markdown_lists_the_thirty_largest_classes(plain):
     rows = [{"class": f"c{j}", "rows": j, "share": 0.0, "error": 0.1, "range": None} for j in range(31)]
 
     def of(some):
-        made = type(plain)({**plain.summary, "classes": some})
-        return tables(made.to_markdown())["predicted class"][1]
+        text = type(plain)({**plain.summary, "classes": some}).to_markdown()
+        return [row[0] for row in tables(text)["predicted class"][1]], "The 30 largest of 31 classes." in text
 
-    assert [row[0] for row in of(rows[:30])] == [f"c{j}" for j in range(30)]  # in their own order
-    assert [row[0] for row in of(rows)] == [f"c{j}" for j in range(30, 0, -1)]
+    assert of(rows[:30]) == ([f"c{j}" for j in range(30)], False)  # in their own order
+    assert of(rows) == ([f"c{j}" for j in range(30, 0, -1)], True)
 
 
 def test_markdown_says_where_it_came_from(plain, hostile):

@@ -232,7 +232,9 @@ class Metrics(Table):
         if self.range is not None:
             lines.append(f"  value [{100 * self.range.level:g}% range]")
         for cells in (head, *rows[: len(self.classes)][:20], *rows[len(self.classes) :]):
-            lines.append((f"  {cells[0]:<11} " + "".join(f"{c:<15}" for c in cells[1:5]) + cells[5]).rstrip())
+            lines.append(
+                (f"  {cells[0]:<11} " + "".join(f"{c:<14} " for c in cells[1:5]) + cells[5]).rstrip()
+            )
         return render(lines, (*self.warnings, Note(self.note)))
 
 

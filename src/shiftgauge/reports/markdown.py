@@ -15,7 +15,8 @@ MOST_CLASSES = 30
 def markdown(summary: dict[str, Any]) -> str:
     """Render the Markdown; every given text is escaped."""
     answer, comparison, origin = summary["answer"], summary["comparison"], summary["provenance"]
-    diagnosis = summary["diagnosis"]
+    diagnosis, classes = summary["diagnosis"], summary["classes"]
+    listed = f"The {MOST_CLASSES} largest of {len(classes)} classes. " if len(classes) > MOST_CLASSES else ""
     lines = [
         f"## Estimated error {percent(answer['error'])}",
         "",
@@ -42,10 +43,10 @@ def markdown(summary: dict[str, Any]) -> str:
         "|---|---:|---:|---:|",
         *(
             f"| {escape(r['class'])} | {r['rows']:,} | {percent(r['error'])} | {_ends(r['range'])} |"
-            for r in _largest(summary["classes"])
+            for r in _largest(classes)
         ),
         "",
-        "Where two ranges overlap, or there is none, neither class is known to be worse.",
+        f"{listed}Where two ranges overlap, or there is none, neither class is known to be worse.",
         "",
         "</details>",
     ]

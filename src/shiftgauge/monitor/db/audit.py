@@ -26,7 +26,7 @@ class ChangeView(Record):
         description="settings, source, erase, label-requests, alert, create-token or revoke-token"
     )
     model: str | None
-    detail: dict[str, str | float | bool | None] = Field(description="names and numbers, by action")
+    detail: dict[str, str | int | float | bool | None] = Field(description="names and numbers, by action")
 
 
 def record_change(

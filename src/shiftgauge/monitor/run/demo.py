@@ -1,4 +1,4 @@
-"""The demo: 60 days of a model whose world changes, made from the recorded predictions that ship with the package.
+"""The demo: 60 days of a model whose data change, made from the recorded predictions that ship with the package.
 
 Two cameras send pictures. For three weeks all is well; then the second camera goes out of focus, a little more every
 day, and is repaired; later the mix of products changes. Labels come 14 days late, for two rows of three.
