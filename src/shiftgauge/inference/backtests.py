@@ -169,7 +169,7 @@ def backtest(
     seed: int = 0,
     progress: Callable[[str], None] | None = None,
 ) -> Backtest:
-    """Hide labels of your own rows, let each method estimate, and see how far it misses.
+    """Hide labels of your own rows, let each method estimate, and see how far off it is.
 
     Groups and times of the rows decide, where there are any: each group is a target for the rows of all other
     groups (`"new group"`) and, half of it, for a random half of all rows (`"group"`); each quarter of time, and
@@ -335,7 +335,7 @@ def summarise(
 
 
 def mean_miss(trials: Sequence[Trial], name: str) -> float:
-    """The mean absolute miss of a method, kinds counting the same."""
+    """The mean absolute error of a method, kinds counting the same."""
     mine = [t for t in trials if t.method == name]
     return float(_weights(mine) @ [abs(t.miss) for t in mine])
 
@@ -349,7 +349,7 @@ def _weights(trials: Sequence[Trial]) -> np.ndarray[tuple[int], np.dtype[np.floa
 def sureness_of(trials: Sequence[Trial], names: Sequence[str], best: str, seed: int) -> float | None:
     """How often the best stays so if other targets are drawn; None with one method or one target.
 
-    A target is a group or a part of time, in all its trials. A draw moves the mean misses by what other
+    A target is a group or a part of time, in all its trials. A draw moves the mean errors by what other
     targets would have changed: the targets' deviations from the mean, times Student's t of U - 1 degrees,
     because the spread of U targets is itself a guess.
     """

@@ -71,15 +71,17 @@ def _panels_against_truth(count: int) -> tuple[Any, list[Any]]:
 
 
 def against_pseudo_shift(
-    points: Mapping[str, tuple[ArrayLike, ArrayLike]], ylabel: str = "absolute miss", title: str = ""
+    points: Mapping[str, tuple[ArrayLike, ArrayLike]],
+    ylabel: str = "absolute error of the estimate",
+    title: str = "",
 ) -> Any:
-    """Absolute miss against pseudo-label shift, one panel a method, with the correlation of the two.
+    """Absolute error of the estimate against pseudo-label shift, one panel a method, with their correlation.
 
-    points: method -> (pseudo-label shifts, misses), fractions.
+    points: method -> (pseudo-label shifts, absolute errors), fractions.
     """
     figure, grid = axes(len(points), width=3.3, height=3.2, sharex=True, sharey=True)
-    for number, (name, (shifts, misses)) in enumerate(points.items()):
-        x, y = np.asarray(shifts, float), np.asarray(misses, float)
+    for number, (name, (shifts, errors)) in enumerate(points.items()):
+        x, y = np.asarray(shifts, float), np.asarray(errors, float)
         ax = grid[0, number]
         ax.scatter(x, y, s=14, color=PALETTE[number % 6], marker=MARKERS[number % 6], alpha=0.7)
         varied = len(x) > 2 and np.ptp(x) > 0 and np.ptp(y) > 0

@@ -29,7 +29,7 @@ ERRORS = (
     ("shiftgauge_estimated_error_low_ratio", "low", "Lower end of the estimate's range."),
     ("shiftgauge_estimated_error_high_ratio", "high", "Upper end of the estimate's range."),
 )
-LEARNS = "end of the adaptive range, which learns from past misses."
+LEARNS = "end of the adaptive range, which learns from past errors of the estimates."
 #: Name, field of a window, help.
 WINDOWS = (
     ("shiftgauge_adaptive_range_low_ratio", "adaptive_low", f"Lower {LEARNS}"),
