@@ -22,8 +22,8 @@ FOLDERS = sorted(path.parent for path in RESULTS.glob("*/*/estimates.csv"))
 # them must say so in the changelog and change it here.
 FROZEN = {
     ("cifar10", "resnet18-cifar", "synthetic"): {
-        "ac": 7.18, "doc": 6.69, "im": 6.72, "atc-mc": 5.04, "atc-ne": 4.29, "cot": 1.55, "cott": 1.74, "scot": 1.13,
-        "auto": 1.39,
+        "ac": 6.49, "doc": 6.16, "im": 6.33, "gde": 15.47, "atc-mc": 4.26, "atc-ne": 3.53, "cot": 1.55, "cott": 2.08,
+        "scot": 1.30, "auto": 1.49,
     },
     ("fashion-mnist", "small", "synthetic"): {
         "ac": 17.11, "doc": 16.90, "im": 17.07, "gde": 9.53, "atc-mc": 16.21, "atc-ne": 16.43, "cot": 1.48,
@@ -85,7 +85,7 @@ def test_the_natural_tables_are_made_anew_from_the_kept_estimates(tmp_path):
 
 
 def test_the_kept_scores_are_small():
-    assert sum(path.stat().st_size for path in RESULTS.rglob("*") if path.is_file()) < 30e6
+    assert sum(path.stat().st_size for path in RESULTS.rglob("*") if path.is_file()) < 34e6
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=name_of)
