@@ -57,9 +57,9 @@ def curve(folder, processes, stop=18):
         str(folder),
         str(stop),
     ]
-    subprocess.run(
-        command, check=True, timeout=600, env={**os.environ, "OMP_NUM_THREADS": "1"}, capture_output=True
-    )
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, timeout=600, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-4000:]
     return json.loads((folder / "told.json").read_text())
 
 
