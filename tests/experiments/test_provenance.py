@@ -142,11 +142,16 @@ def test_other_code_is_refused(setting, monkeypatch):
         collect.collect(setting, [0])
 
 
-def test_a_truncated_file_is_made_again(setting):
+def test_a_truncated_or_damaged_file_is_made_again(setting):
     collect.collect(setting, [0])
     path = ScoreFolder.of(setting.runs, "fashion-mnist", "small", 0).path("saturate_5")
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
+    collect.collect(setting, [0])
+    assert path.read_bytes() == whole
+    damaged = bytearray(whole)
+    damaged[200] ^= 255  # within the scores; the stamp can still be read
+    path.write_bytes(damaged)
     collect.collect(setting, [0])
     assert path.read_bytes() == whole
 

@@ -123,7 +123,7 @@ class LabelOptions(KnownLabels):
 
     labels_chosen: Annotated[
         str | None,
-        labels_option(help="How rows were chosen: random (default), unknown"),
+        labels_option(help="How chosen: random (default) or unknown"),
     ] = None
     plan: Annotated[
         Path | None,

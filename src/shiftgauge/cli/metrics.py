@@ -107,7 +107,7 @@ def metrics(
 
 def _print(result: Metrics, shares: Shares | None, confusion: bool) -> None:
     out = console()
-    print_lines(out, [text for text in (result.heading(), result.curves()) if text])
+    print_lines(out, [text for text in (result.heading(), result.scalars()) if text])
     print_table(out, *(result.table_rows() if result.ranges else _numbers(result)))
     if confusion:
         out.print("true class \\ prediction, percent of all rows")

@@ -123,9 +123,10 @@ def collect(setting: Setting, seeds: Sequence[int]) -> dict[int, ScoreFolder]:
     all_shifts = list(setting.dataset.shifts(setting.root))
     sets = [_source(setting), *(shift for shift in all_shifts if not shift.absent)]
     names = [each.name for each in sets]
-    for name in {name for name in names if names.count(name) > 1}:
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
         raise InputError(
-            f"{setting.dataset.name} has two sets called {name!r} (the source is called {SOURCE!r}); rename one"
+            f"{setting.dataset.name} has two sets called {twice!r} (the source is called {SOURCE!r}); rename one"
         )
     folders = {seed: _folder(setting, seed) for seed in seeds}
     models = {seed: trained_network(setting, seed) for seed in seeds}

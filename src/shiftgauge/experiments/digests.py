@@ -182,8 +182,10 @@ def must_be_made(
     path: Path, present: Mapping[str, Any] | None, expected: Mapping[str, Any], redo: bool
 ) -> bool:
     """Whether a file is missing (``present`` is None), or was made by something else and ``redo`` allows it."""
-    if present is None or redo:
-        return present is None or bool(difference(present, expected))
+    if present is None:
+        return True
+    if redo:
+        return bool(difference(present, expected))
     advice = "make it again with --redo, or choose another directory with --runs"
     check_made_by(path, present, expected, advice)
     return False

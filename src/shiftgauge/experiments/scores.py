@@ -112,6 +112,7 @@ class ScoreFolder:
     def made_by(self, name: str = SOURCE) -> dict[str, Any] | None:
         """What made a file; None if it does not exist or cannot be read, so that it is made again."""
         try:
+            read_arrays(self.path(name))  # all of them: a file that is damaged anywhere is made again
             return dict(self.stamp(name)["made_by"])
         except (FileError, ValueError):
             return None

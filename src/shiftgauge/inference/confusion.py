@@ -201,7 +201,7 @@ class Metrics(Table):
         ends = "" if found is None else f" ({found.low:.3f} to {found.high:.3f})"
         return f"{name.replace('_', ' ').replace('roc auc', 'ROC-AUC')} {getattr(self, name):.3f}{ends}"
 
-    def curves(self) -> str:
+    def scalars(self) -> str:
         """ROC-AUC, average precision and cost with their ranges, as far as there are any."""
         names = ("roc_auc", "average_precision", "cost")
         return ", ".join(self._single(name) for name in names if getattr(self, name) is not None)
@@ -226,8 +226,8 @@ class Metrics(Table):
 
     def __repr__(self) -> str:
         lines = [self.heading()]
-        if self.curves():
-            lines.append("  " + self.curves())
+        if scalars := self.scalars():
+            lines.append("  " + scalars)
         head, rows = self.table_rows()
         if self.range is not None:
             lines.append(f"  value [{100 * self.range.level:g}% range]")

@@ -119,6 +119,16 @@ def day(moment: datetime) -> str:
     return f"{moment.day} {moment:%b %Y}"
 
 
+def moment(us: int) -> str:
+    """A time to the minute, with its zone.
+
+    >>> moment(0)
+    '1 Jan 1970, 00:00 UTC'
+    """
+    at = from_us(us)
+    return f"{day(at)}, {at:%H:%M} UTC"
+
+
 def window_date(name: str) -> str:
     """When a window was, from its name; its version is left out.
 

@@ -115,14 +115,8 @@ def cost_distribution(
         a, b = np.asarray(source, float), np.asarray(target, float)
         ax = grid[0, number]
         for values, colour, label in ((a, PALETTE[0], "source"), (b, PALETTE[1], "target")):
-            ax.hist(
-                values,
-                bins,
-                weights=np.full(len(values), 1 / len(values)),
-                color=colour,
-                alpha=0.55,
-                label=label,
-            )
+            weights = np.full(len(values), 1 / max(len(values), 1))
+            ax.hist(values, bins, weights=weights, color=colour, alpha=0.55, label=label)
         ax.axvline(threshold, color=INK, linestyle="--", linewidth=1, label=f"threshold {threshold:.2f}")
         ax.set_yscale("log")
         ax.set_title(

@@ -13,6 +13,7 @@ from fastapi.testclient import TestClient
 from monitor_data import rows_json, run_due_jobs, source_npz
 from sqlalchemy import event
 
+from shiftgauge.monitor.db.audit import record_change
 from shiftgauge.monitor.db.store import open_store
 from shiftgauge.monitor.db.tokens import create_token
 from shiftgauge.monitor.db.windows import get_window, list_revisions, list_windows
@@ -497,7 +498,10 @@ def test_the_audit_log_names_tokens_and_shows_them_to_an_admin_of_all_models_alo
     empty_client.app.state.authenticator._until = 0.0
     changed = empty_client.put("/v1/models/mine/settings", json={"level": 0.8}, auth=tokens["<b>of mine</b>"])
     changed.raise_for_status()
+    with store.write() as connection:
+        record_change(connection, "chief", "erase", None, rows=2000)
     everything = Outline(empty_client.get("/audit", auth=tokens["chief"]).text).text
+    assert re.search(r"erase ?– ?rows ?2,000", everything)
     mine = Outline(empty_client.get("/audit", auth=tokens["<b>of mine</b>"]).text).text
     assert empty_client.get("/audit", auth=tokens["reader"]).status_code == 403
     for text in (everything, mine):

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from shiftgauge.methods.labels import MOST_LABELLED
 from shiftgauge.monitor.db.windows import ENOUGH, WindowView
-from shiftgauge.monitor.periods import HOUR, day, during_window, from_us, window_date
+from shiftgauge.monitor.periods import HOUR, during_window, moment, window_date
 from shiftgauge.monitor.records import Record
 from shiftgauge.monitor.settings import METRICS, AlertLimits, split_metric
 from shiftgauge.results import percent
@@ -44,16 +44,6 @@ def metric_title(name: str) -> str:
     if of is not None:
         return f"{title} of class {of}"
     return {"roc_auc": title, "class_error": f"{title} of each class"}.get(kind, f"mean {title}")
-
-
-def moment(us: int) -> str:
-    """A time to the minute, with its zone.
-
-    >>> moment(0)
-    '1 Jan 1970, 00:00 UTC'
-    """
-    at = from_us(us)
-    return f"{day(at)}, {at:%H:%M} UTC"
 
 
 def limit_of(limits: AlertLimits, rule: str) -> float | None:

@@ -142,13 +142,13 @@ def _up_to_date(model: ModelTransaction, request: IngestRequest, secret: bytes) 
 
 def _ingest_rows(model: ModelTransaction, parts: list[Prepared]) -> dict[str, Any]:
     """Keep rows of one request: first look at all of them, then write, so that it is all or nothing."""
-    known = [_known(model, part) for part in parts]
-    new = [part.without(drop) for part, drop in zip(parts, known, strict=True) if not drop.all()]
+    stored = [_already_stored(model, part) for part in parts]
+    new = [part.without(drop) for part, drop in zip(parts, stored, strict=True) if not drop.all()]
     for part, periods in zip(new, _assigned(model, new), strict=True):
         _insert_rows(model, part, periods)
     return {
         "accepted": sum(len(part) for part in new),
-        "duplicates": sum(int(drop.sum()) for drop in known),
+        "duplicates": sum(int(drop.sum()) for drop in stored),
     }
 
 
@@ -166,7 +166,7 @@ def _assigned(model: ModelTransaction, parts: list[Prepared]) -> list[list[RowsO
     return out
 
 
-def _known(model: ModelTransaction, part: Prepared) -> npt.NDArray[np.bool_]:
+def _already_stored(model: ModelTransaction, part: Prepared) -> npt.NDArray[np.bool_]:
     """(n,) which rows are stored already; refuses what contradicts."""
     if model.row.erased_before is not None and (part.times < model.row.erased_before).any():
         row = int(np.argmin(part.times))

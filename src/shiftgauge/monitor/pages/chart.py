@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
-from shiftgauge.monitor.alerts.rules import limit_of, moment
+from shiftgauge.monitor.alerts.rules import limit_of
 from shiftgauge.monitor.db.windows import WindowView
 from shiftgauge.monitor.pages.format import WINDOW_STATES, model_path, pluralize, window_title
-from shiftgauge.monitor.periods import SECOND, iso
+from shiftgauge.monitor.periods import SECOND, iso, moment
 from shiftgauge.monitor.settings import AlertLimits
 from shiftgauge.monitor.views import AlertView
 from shiftgauge.times import rows_per_window
@@ -87,7 +87,7 @@ def _point(slot: int, version: str, windows: list[WindowView], metric: str) -> P
     grades = {window.status for window in windows}
     labels = [reading["labels"] or 0 for reading in readings]
 
-    def known(name: str) -> list[Any]:
+    def without_none(name: str) -> list[Any]:
         return [reading[name] for reading in readings if reading[name] is not None]
 
     numbers = readings[0]
@@ -97,8 +97,8 @@ def _point(slot: int, version: str, windows: list[WindowView], metric: str) -> P
             "value": _mean(values, [window.rows for window in windows]),
             "observed": _mean(observed, labels),
             "sampling": None,
-            **{name: min(known(name), default=None) for name in _LOWS},
-            **{name: max(known(name), default=None) for name in _HIGHS},
+            **{name: min(without_none(name), default=None) for name in _LOWS},
+            **{name: max(without_none(name), default=None) for name in _HIGHS},
         }
     return Point(
         slot=slot,

@@ -6,9 +6,9 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from shiftgauge.monitor.alerts.rules import metric_title, moment
+from shiftgauge.monitor.alerts.rules import metric_title
 from shiftgauge.monitor.db.windows import WindowView
-from shiftgauge.monitor.periods import DAY, HOUR, SECOND, day, from_us, iso
+from shiftgauge.monitor.periods import DAY, HOUR, SECOND, day, from_us, iso, moment
 from shiftgauge.monitor.settings import METRICS, split_metric
 from shiftgauge.reports.page import percent
 from shiftgauge.times import rows_per_window

@@ -36,7 +36,24 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    out.globals |= {name.lower(): value for name, value in vars(formatting).items() if name[0] != "_"}
+    names = (
+        "percent",
+        "format_range",
+        "range_or_reason",
+        "range_name",
+        "half_width",
+        "number",
+        "pluralize",
+        "format_time",
+        "window_title",
+        "rule_title",
+        "with_code",
+        "metric_title",
+        "model_path",
+        "format_age",
+    )
+    constants = ("WINDOW_STATES", "VERDICTS", "SHIFTS", "KINDS", "CAUSES")
+    out.globals |= {name.lower(): getattr(formatting, name) for name in (*names, *constants)}
     out.filters["points"] = points
     out.globals |= {"static": static_address, "shiftgauge": __version__}
     out.globals |= {"window_date": window_date, "during_window": during_window}
